@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Instructions of a message: sends and receives streams of messages for callgrind to count. cost.py runs it, tells
- * whose instructions they are, and prints the table.
+ * Instructions of a message: sends and receives streams of messages for callgrind to count. cost.py runs it,
+ * tells whose instructions they are, and prints the table.
  *
- * Instructions repeat exactly only if nothing depends on when or where it runs: the clock and the entropy that the library
- * uses are this program's own.
+ * Instructions repeat exactly only if nothing depends on when or where it runs: the clock and the entropy
+ * that the library uses are this program's own.
  */
 #define _GNU_SOURCE
 #include <inttypes.h>
@@ -22,17 +22,18 @@
 #include "cost.h"
 
 enum {
-    COST_MESSAGES = 8000,   /* in each pass */
-    COST_BATCH = 8,         /* messages that leave with one llm_poll() */
+    COST_MESSAGES = 8000, /* in each pass */
+    COST_BATCH = 8,       /* messages that leave with one llm_poll() */
     COST_SIZE_MAX = 1000,
-    COST_SPINS = 3000,      /* more than a flush of nothing takes, should the transport's idleness be told by another clock */
-    COST_DISTURBED = 75,    /* exit status: something else ran on this core at the wrong moment, try again */
+    /* More than a flush of nothing takes, should the transport's idleness be told by another clock. */
+    COST_SPINS = 3000,
+    COST_DISTURBED = 75, /* exit status: something else ran on this core at the wrong moment, try again */
     COST_CLOCK_STEP_NS = 20,
     COST_PAUSE_NS = 10000,
-    COST_AT_ONCE = 4,       /* polls until the two ends know of each other, if nobody has to look for a way */
-    COST_ACQUAINTED = 300,  /* seconds that pass until then at most */
+    COST_AT_ONCE = 4,      /* polls until the two ends know of each other, if nobody has to look for a way */
+    COST_ACQUAINTED = 300, /* seconds that pass until then at most */
     COST_SECOND_NS = 1000000000,
-    COST_LATE_MS = 10000,   /* what has not arrived by then is lost */
+    COST_LATE_MS = 10000, /* what has not arrived by then is lost */
 };
 
 struct cost {
@@ -42,8 +43,8 @@ struct cost {
     struct llm_transmitter *transmitter;
     struct llm_topic *topic;
     struct llm_receiver *receiver;
-    size_t size;       /* of each message */
-    uint32_t turn;     /* messages that the next step sends */
+    size_t size;   /* of each message */
+    uint32_t turn; /* messages that the next step sends */
     uint64_t sent;
     uint64_t received;
     uint64_t wrong;    /* messages out of order or of a wrong size, and gaps */
@@ -58,14 +59,17 @@ typedef void cost_step(struct cost *cost);
 struct cost_kind {
     const char *name;
     uint32_t size;
-    uint32_t turn;       /* messages sent before the receiver has its turn */
-    bool idle;           /* the transport is idle when they are sent */
-    bool receive;        /* what the receiver does then is of interest too */
-    bool compared;       /* between networks */
+    uint32_t turn; /* messages sent before the receiver has its turn */
+    bool idle;     /* the transport is idle when they are sent */
+    bool receive;  /* what the receiver does then is of interest too */
+    bool compared; /* between networks */
     cost_step *transmit;
 };
 
-/* ------------------------------------------------------------------------------------------- clock and entropy */
+/*
+ * ------------------------------------------------------------------------------------------- clock and
+ * entropy
+ */
 
 static uint64_t cost_now = 1000000000000;
 static uint64_t cost_readings;
@@ -90,7 +94,10 @@ ssize_t getrandom(void *bytes, size_t size, unsigned flags)
     return (ssize_t)size;
 }
 
-/* --------------------------------------------------------------------------------------------------- the ends */
+/*
+ * --------------------------------------------------------------------------------------------------- the
+ * ends
+ */
 
 static void cost_fail(const char *what, int error)
 {
@@ -135,7 +142,8 @@ static void cost_opened(const struct cost *cost, enum cost_end end)
 /* The first heartbeat makes the session known, and the report that answers it the receiver. */
 static void cost_acquaint(const struct cost *cost)
 {
-    for (int i = 0; i < COST_AT_ONCE + COST_ACQUAINTED && llm_transmitter_receivers(cost->transmitter) != 1; i++) {
+    for (int i = 0; i < COST_AT_ONCE + COST_ACQUAINTED && llm_transmitter_receivers(cost->transmitter) != 1;
+         i++) {
         cost_turn(cost, COST_NEAR);
         cost_check("llm_poll", llm_poll(cost->near));
         cost_turn(cost, COST_FAR);
@@ -189,7 +197,10 @@ static uint64_t cost_stat(const struct llm_context *context, const char *name)
     return value;
 }
 
-/* -------------------------------------------------------------------------------------------------- the steps */
+/*
+ * -------------------------------------------------------------------------------------------------- the
+ * steps
+ */
 
 static void send_messages(struct cost *cost, unsigned flags)
 {
@@ -247,11 +258,14 @@ static void step_poll_far(struct cost *cost)
     cost_check("llm_poll", llm_poll(cost->far));
 }
 
-/* ------------------------------------------------------------------------------------------------ the passes */
+/*
+ * ------------------------------------------------------------------------------------------------ the passes
+ */
 
 /*
- * cost.py tells callgrind the names of these three: it forgets what it counted when cost_begin() is called, counts while
- * cost_count() runs, and writes down what it counted when cost_end() is called. So nobody needs valgrind to build this.
+ * cost.py tells callgrind the names of these three: it forgets what it counted when cost_begin() is called,
+ * counts while cost_count() runs, and writes down what it counted when cost_end() is called. So nobody needs
+ * valgrind to build this.
  */
 void cost_begin(void);
 void cost_count(cost_step *step, struct cost *cost);
@@ -268,9 +282,11 @@ __attribute__((noinline)) void cost_count(cost_step *step, struct cost *cost)
     __asm__ volatile("" ::: "memory");
 }
 
-__attribute__((noinline)) void cost_end(const struct cost *cost, const char *what, const char *name, uint64_t packets)
+__attribute__((noinline)) void cost_end(const struct cost *cost, const char *what, const char *name,
+                                        uint64_t packets)
 {
-    printf("phase %s-%s-%zu %d %" PRIu64 " %" PRIu64 "\n", what, name, cost->size, COST_MESSAGES, packets, cost->readings);
+    printf("phase %s-%s-%zu %d %" PRIu64 " %" PRIu64 "\n", what, name, cost->size, COST_MESSAGES, packets,
+           cost->readings);
 }
 
 /* Runs a step, counted or not. */
@@ -310,9 +326,10 @@ static void cost_await(const struct cost *cost)
 }
 
 /*
- * Has the receiver take what the sender, whose turn it is, has sent. A flush that took long because of something else on this core
- * has the transport count as busy when the next message is sent, which then still waits. Where packets arrive in their own time the
- * receiver is not asked before there is something: polls that find nothing would count.
+ * Has the receiver take what the sender, whose turn it is, has sent. A flush that took long because of
+ * something else on this core has the transport count as busy when the next message is sent, which then still
+ * waits. Where packets arrive in their own time the receiver is not asked before there is something: polls
+ * that find nothing would count.
  */
 static void cost_receive(struct cost *cost, bool counted)
 {
@@ -326,7 +343,8 @@ static void cost_receive(struct cost *cost, bool counted)
     }
 }
 
-static void cost_turns(struct cost *cost, const struct cost_kind *kind, bool count_transmit, bool count_receive)
+static void cost_turns(struct cost *cost, const struct cost_kind *kind, bool count_transmit,
+                       bool count_receive)
 {
     cost->size = kind->size;
     cost->turn = kind->turn < cost->network->turn_max ? kind->turn : cost->network->turn_max;
@@ -341,7 +359,8 @@ static void cost_turns(struct cost *cost, const struct cost_kind *kind, bool cou
 }
 
 /* Sends and receives COST_MESSAGES, and returns in how many packets; each must come, and nothing but data. */
-static uint64_t cost_pass(struct cost *cost, const struct cost_kind *kind, bool count_transmit, bool count_receive)
+static uint64_t cost_pass(struct cost *cost, const struct cost_kind *kind, bool count_transmit,
+                          bool count_receive)
 {
     uint64_t received = cost->received;
     uint64_t data = cost_stat(cost->near, "packets_data");
@@ -353,13 +372,17 @@ static uint64_t cost_pass(struct cost *cost, const struct cost_kind *kind, bool 
     all = cost_stat(cost->near, "packets_sent") - all;
     taken = cost_stat(cost->far, "packets_received") - taken;
     if (cost->wrong > 0 || cost->received - received != COST_MESSAGES || data != taken || data != all) {
-        fprintf(stderr, "cost: %s %" PRIu32 ": %" PRIu64 " of %d messages and %" PRIu64 " of %" PRIu64 " packets came, %" PRIu64
-                " of them data, %" PRIu64 " wrong\n", kind->name, kind->size, cost->received - received, COST_MESSAGES, taken,
-                all, data, cost->wrong);
+        fprintf(stderr,
+                "cost: %s %" PRIu32 ": %" PRIu64 " of %d messages and %" PRIu64 " of %" PRIu64
+                " packets came, %" PRIu64 " of them data, %" PRIu64 " wrong\n",
+                kind->name, kind->size, cost->received - received, COST_MESSAGES, taken, all, data,
+                cost->wrong);
         exit(1);
     }
     if (kind->idle && data != COST_MESSAGES / kind->turn) {
-        fprintf(stderr, "cost: %s %" PRIu32 ": %" PRIu64 " packets instead of %" PRIu32 ": the transport counted as busy\n",
+        fprintf(stderr,
+                "cost: %s %" PRIu32 ": %" PRIu64 " packets instead of %" PRIu32
+                ": the transport counted as busy\n",
                 kind->name, kind->size, data, COST_MESSAGES / kind->turn);
         exit(COST_DISTURBED);
     }
@@ -429,7 +452,9 @@ int main(int argc, char **argv)
 
     cost.network = cost_network(argc > 1 ? argv[1] : NULL);
     if (cost.network == NULL || argc > 2) {
-        fprintf(stderr, "usage: %s [NETWORK]\n\nSends messages for callgrind to count; run it with bench/run cost.\n", argv[0]);
+        fprintf(stderr,
+                "usage: %s [NETWORK]\n\nSends messages for callgrind to count; run it with bench/run cost.\n",
+                argv[0]);
         return argc > 1 && strcmp(argv[1], "--help") == 0 ? 0 : 2;
     }
     cost_print_compiler();

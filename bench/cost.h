@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The networks that the program which counts instructions sends over: bench/cost.c is linked with a table of them. */
+/*
+ * The networks that the program which counts instructions sends over: bench/cost.c is linked with a table of
+ * them.
+ */
 #ifndef BENCH_COST_H
 #define BENCH_COST_H
 
@@ -7,23 +10,28 @@
 #include <stdint.h>
 
 /*
- * Heartbeats and reports stay away: they follow the time, not messages. The history is small, so that it is full, as it is in
- * any stream that lasts, before anything is counted.
+ * Heartbeats and reports stay away: they follow the time, not messages. The history is small, so that it is
+ * full, as it is in any stream that lasts, before anything is counted.
  */
-#define COST_OPTIONS                                                                                                       \
-    "history_bytes=1M&history_packets=1024&linger_ns=0&status_ns=60000000000&heartbeat_ns_min=10000000000&"                \
-    "heartbeat_ns_busy=10000000000&heartbeat_ns_max=10000000000&silence_ns=60000000000&session_timeout_ns=600000000000"
+#define COST_OPTIONS                                                                                        \
+    "history_bytes=1M&history_packets=1024&linger_ns=0&status_ns=60000000000&heartbeat_ns_min=10000000000&" \
+    "heartbeat_ns_busy=10000000000&heartbeat_ns_max=10000000000&silence_ns=60000000000&session_timeout_ns=" \
+    "600000000000"
 
 enum cost_end { COST_NEAR, COST_FAR };
 
 struct cost_network {
-    const char *name;      /* of the channel's scheme */
-    const char *channel;   /* with %u for a port */
-    uint32_t turn_max;     /* messages that may be under way; a multiple of 1000 */
-    bool everything;       /* is counted, and not only what is compared between networks */
-    bool late;             /* packets arrive in the kernel's own time, on a busy machine after the send has returned */
-    void (*open)(void);    /* NULL: nothing is to be done */
-    /* An end was opened; it has its turn from now on: what the other one sent arrives. NULL: packets arrive by themselves. */
+    const char *name;    /* of the channel's scheme */
+    const char *channel; /* with %u for a port */
+    uint32_t turn_max;   /* messages that may be under way; a multiple of 1000 */
+    bool everything;     /* is counted, and not only what is compared between networks */
+    /* Packets arrive in the kernel's own time, on a busy machine after the send has returned. */
+    bool late;
+    void (*open)(void); /* NULL: nothing is to be done */
+    /*
+     * An end was opened; it has its turn from now on: what the other one sent arrives. NULL: packets arrive
+     * by themselves.
+     */
     void (*opened)(enum cost_end end);
     void (*turn)(enum cost_end end);
 };

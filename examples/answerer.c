@@ -24,7 +24,10 @@ static int check(int result, const char *what)
     return result;
 }
 
-/* Handles a request. A client that sends faster than it reads gets no answer in time; other clients are not delayed. */
+/*
+ * Handles a request. A client that sends faster than it reads gets no answer in time; other clients are not
+ * delayed.
+ */
 static void on_asked(void *arg, struct llm_connection *connection, const struct llm_request *asked)
 {
     const char *text = asked->data;

@@ -50,17 +50,19 @@ static void on_reply(void *arg, enum llm_reason reason, const void *data, size_t
 
     application->waits = false;
     if (reason == LLM_REASON_NONE)
-        printf("%.*s, after %" PRIu64 " us\n", (int)size, (const char *)data, (llm_clock() - application->asked_at) / 1000);
+        printf("%.*s, after %" PRIu64 " us\n", (int)size, (const char *)data,
+               (llm_clock() - application->asked_at) / 1000);
     else
         printf("no reply: %s\n", llm_reason_name(reason));
 }
 
-static void ask(struct llm_context *context, struct llm_connection *connection, struct application *application,
-                const char *text)
+static void ask(struct llm_context *context, struct llm_connection *connection,
+                struct application *application, const char *text)
 {
     application->waits = true;
     application->asked_at = llm_clock();
-    check(llm_connection_request(connection, text, strlen(text), PATIENCE_NS, on_reply, application), "llm_connection_request");
+    check(llm_connection_request(connection, text, strlen(text), PATIENCE_NS, on_reply, application),
+          "llm_connection_request");
     while (application->waits)
         check(llm_wait(context, PATIENCE_NS), "llm_wait");
 }
@@ -79,7 +81,8 @@ int main(int argc, char **argv)
     llm_connection_handlers_init(&handlers);
     handlers.arg = &application;
     handlers.event = on_event;
-    check(llm_connection_open(context, channel, NULL, &handlers, &payload, &connection), "llm_connection_open");
+    check(llm_connection_open(context, channel, NULL, &handlers, &payload, &connection),
+          "llm_connection_open");
     while (!application.connected && !application.over)
         check(llm_wait(context, PATIENCE_NS), "llm_wait");
     for (int i = 3; i < argc && !application.over; i++)

@@ -43,7 +43,8 @@ static uint64_t number(const char *text)
     uint64_t value = strtoull(text, &end, 10);
 
     if (*text < '0' || *text > '9' || *end != '\0') {
-        fprintf(stderr, "receiver: \"%s\" is not a number\nusage: receiver [CHANNEL [TOPIC [COUNT]]]\n", text);
+        fprintf(stderr, "receiver: \"%s\" is not a number\nusage: receiver [CHANNEL [TOPIC [COUNT]]]\n",
+                text);
         exit(EXIT_FAILURE);
     }
     return value;
@@ -54,7 +55,8 @@ static bool on_accept(void *arg, const struct llm_source *source)
 {
     const struct application *application = arg;
 
-    return source->topic == NULL || application->topic[0] == '\0' || strcmp(source->topic, application->topic) == 0;
+    return source->topic == NULL || application->topic[0] == '\0' ||
+           strcmp(source->topic, application->topic) == 0;
 }
 
 static void on_message(void *arg, const struct llm_message *message)
@@ -65,7 +67,8 @@ static void on_message(void *arg, const struct llm_message *message)
     if (application->left == 0)
         return;
     application->left--;
-    printf("%s %" PRIu64 ": %.*s\n", message->topic, message->number, (int)message->size, (const char *)message->data);
+    printf("%s %" PRIu64 ": %.*s\n", message->topic, message->number, (int)message->size,
+           (const char *)message->data);
 }
 
 static void on_event(void *arg, const struct llm_event *event)
@@ -87,11 +90,12 @@ static void on_event(void *arg, const struct llm_event *event)
         printf(", %s", event->topic);
         break;
     case LLM_EVENT_JOIN_REFUSED:
-        printf(", %s: from message %" PRIu64 ", there is %" PRIu64, llm_reason_name(event->reason), event->first, event->last);
+        printf(", %s: from message %" PRIu64 ", there is %" PRIu64, llm_reason_name(event->reason),
+               event->first, event->last);
         break;
     case LLM_EVENT_CACHE_LOST:
-        printf(", %s: of topic %s and those behind it; the stream goes on with message %" PRIu64, llm_reason_name(event->reason),
-               event->topic, event->first);
+        printf(", %s: of topic %s and those behind it; the stream goes on with message %" PRIu64,
+               llm_reason_name(event->reason), event->topic, event->first);
         break;
     case LLM_EVENT_LIVE:
         printf(", from message %" PRIu64, event->first);
@@ -136,7 +140,8 @@ int main(int argc, char **argv)
     signal(SIGTERM, stop);
 
     llm_context_options_init(&options);
-    options.wait = LLM_WAIT_BLOCK; /* sleeps until a packet arrives; the default, LLM_WAIT_SPIN, is faster and occupies a core */
+    /* Sleeps until a packet arrives; the default, LLM_WAIT_SPIN, is faster and occupies a core. */
+    options.wait = LLM_WAIT_BLOCK;
     check(llm_context_open(&options, &context), "llm_context_open");
 
     llm_receiver_handlers_init(&handlers);
@@ -147,7 +152,10 @@ int main(int argc, char **argv)
     check(llm_receiver_open(context, channel, NULL, &handlers, &receiver), channel);
     printf("* listening on %s\n", channel);
 
-    /* The handlers run inside llm_wait(), which returns ten times a second even if nothing arrives, to check stopped. */
+    /*
+     * The handlers run inside llm_wait(), which returns ten times a second even if nothing arrives, to check
+     * stopped.
+     */
     while (!stopped && application.left > 0)
         check(llm_wait(context, 100000000), "llm_wait");
 

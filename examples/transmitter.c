@@ -26,8 +26,10 @@ static uint64_t number(const char *text)
     uint64_t value = strtoull(text, &end, 10);
 
     if (*text < '0' || *text > '9' || *end != '\0') {
-        fprintf(stderr, "transmitter: \"%s\" is not a number\n"
-                        "usage: transmitter [CHANNEL [TOPIC [COUNT [INTERVAL_MS]]]]\n", text);
+        fprintf(stderr,
+                "transmitter: \"%s\" is not a number\n"
+                "usage: transmitter [CHANNEL [TOPIC [COUNT [INTERVAL_MS]]]]\n",
+                text);
         exit(EXIT_FAILURE);
     }
     return value;
@@ -71,7 +73,8 @@ int main(int argc, char **argv)
     uint64_t send_at;
 
     llm_context_options_init(&options);
-    options.wait = LLM_WAIT_BLOCK; /* sleeps between messages; the default, LLM_WAIT_SPIN, is faster and occupies a core */
+    /* Sleeps between messages; the default, LLM_WAIT_SPIN, is faster and occupies a core. */
+    options.wait = LLM_WAIT_BLOCK;
     check(llm_context_open(&options, &context), "llm_context_open");
     check(llm_transmitter_open(context, channel, NULL, NULL, &transmitter), channel);
     check(llm_topic_open(transmitter, name, 0, &topic), name);

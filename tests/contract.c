@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What every transport must do, whatever it is made of: contract SCHEME HOST [hosts=MTU] [OPTION=VALUE...].
- * With hosts=MTU each instance is at a host of its own, and cables have that MTU.
- * Over "impair+SCHEME" all of it again, with no fault switched on, and then that the faults are what was asked for.
+ * With hosts=MTU each instance is at a host of its own, and cables have that MTU. Over "impair+SCHEME" all of
+ * it again, with no fault switched on, and then that the faults are what was asked for.
  */
 #define _GNU_SOURCE
 #include "contract.h"
@@ -19,7 +19,10 @@
 #include "network.h"
 #include "config/registry.h"
 
-/* ----------------------------------------------------------------------------------------------- open and close */
+/*
+ * ----------------------------------------------------------------------------------------------- open and
+ * close
+ */
 
 static void work_once(void)
 {
@@ -74,7 +77,8 @@ static void a_closed_group_can_be_opened_again(void **state)
 }
 
 /* Opens an instance and joins, which must fail somewhere with this code and text. */
-static void expect_refused(const char *at, uint16_t number, const struct llm_options *options, int error, const char *text)
+static void expect_refused(const char *at, uint16_t number, const struct llm_options *options, int error,
+                           const char *text)
 {
     struct station station;
     lli_handle handle;
@@ -95,8 +99,8 @@ static void a_host_that_is_no_group_is_refused_by_name(void **state)
 
     (void)state;
     expect_refused("", port, &common, LLM_EGROUP, "''");
-    expect_refused("a-name-that-is-by-far-too-long-to-stand-for-any-group-on-any-of-our-transports.invalid", port, &common,
-                   LLM_EGROUP, "any-of-our-transports.invalid");
+    expect_refused("a-name-that-is-by-far-too-long-to-stand-for-any-group-on-any-of-our-transports.invalid",
+                   port, &common, LLM_EGROUP, "any-of-our-transports.invalid");
     if (!lli_transport_is_named(scheme))
         expect_refused(host, 0, &common, LLM_EGROUP, host);
     assert_int_equal(descriptors_open(), before);
@@ -116,7 +120,10 @@ static void a_wrong_option_is_refused_by_value(void **state)
     assert_int_equal(descriptors_open(), before);
 }
 
-/* ------------------------------------------------------------------------------------------------------ groups */
+/*
+ * ------------------------------------------------------------------------------------------------------
+ * groups
+ */
 
 static void a_packet_to_a_group_reaches_all_that_joined_it(void **state)
 {
@@ -249,7 +256,10 @@ static void without_loop_own_packets_stay_away(void **state)
     station_close(&station);
 }
 
-/* ----------------------------------------------------------------------------------------------------- unicast */
+/*
+ * -----------------------------------------------------------------------------------------------------
+ * unicast
+ */
 
 static void an_address_reaches_its_instance_only(void **state)
 {
@@ -323,7 +333,10 @@ static void what_is_no_address_is_refused_without_a_word(void **state)
     station_close(&station);
 }
 
-/* ---------------------------------------------------------------------------------------------- sending in bulk */
+/*
+ * ---------------------------------------------------------------------------------------------- sending in
+ * bulk
+ */
 
 static void packets_arrive_in_the_order_of_posting(void **state)
 {
@@ -477,7 +490,10 @@ static void reap_counts_all_that_was_taken(void **state)
     station_close(&station);
 }
 
-/* -------------------------------------------------------------------------------------------- leaving, lending */
+/*
+ * -------------------------------------------------------------------------------------------- leaving,
+ * lending
+ */
 
 static void leaving_loses_what_is_queued_and_nothing_else(void **state)
 {
@@ -518,7 +534,11 @@ static void expect_gone_or_whole(struct station *b, const uint8_t *gone, const u
             const bool is_kept = memcmp(packets[i].data, kept, 7) == 0;
 
             assert_int_equal(packets[i].size, 400);
-            assert_memory_equal(packets[i].data, is_kept ? kept : packets[i].from == LLI_HANDLE_UNICAST ? gone + 4096 - 400 : gone, 400);
+            assert_memory_equal(packets[i].data,
+                                is_kept                                 ? kept
+                                : packets[i].from == LLI_HANDLE_UNICAST ? gone + 4096 - 400
+                                                                        : gone,
+                                400);
             kept_count += is_kept;
         }
         transport->release(b->instance, packets, count);
@@ -631,7 +651,10 @@ static void with_everything_lent_receive_waits_for_a_release(void **state)
     free(packets);
 }
 
-/* ----------------------------------------------------------------------------------------------------- waiting */
+/*
+ * -----------------------------------------------------------------------------------------------------
+ * waiting
+ */
 
 static void an_armed_descriptor_wakes_when_something_arrives(void **state)
 {
@@ -684,7 +707,10 @@ static void arming_does_not_miss_what_was_there_before(void **state)
     station_close(&b);
 }
 
-/* ---------------------------------------------------------------------------------------------------- threads */
+/*
+ * ----------------------------------------------------------------------------------------------------
+ * threads
+ */
 
 enum { THREAD_PACKETS = 5000 };
 
@@ -696,7 +722,8 @@ static void *thread_send(void *arg)
     for (uint32_t i = 0; i < THREAD_PACKETS; i++) {
         const struct lli_out packet = {.data = (const uint8_t *)&i, .size = sizeof i, .to = station->send};
 
-        while (transport->post(station->instance, &packet, 1) == 0 || transport->flush(station->instance) != 0)
+        while (transport->post(station->instance, &packet, 1) == 0 ||
+               transport->flush(station->instance) != 0)
             transport->flush(station->instance);
     }
     return NULL;
@@ -733,7 +760,10 @@ static void instances_on_different_threads_do_not_meet(void **state)
     station_close(&b);
 }
 
-/* -------------------------------------------------------------------------------------------------------- main */
+/*
+ * --------------------------------------------------------------------------------------------------------
+ * main
+ */
 
 static const struct CMUnitTest contract[] = {
     cmocka_unit_test(opening_and_closing_leaves_no_descriptor_and_no_memory),
@@ -791,8 +821,8 @@ int main(int argc, char **argv)
         return network_skipped();
     shared_memory_own();
     failed = only_faults ? 0
-                         : cmocka_run_group_tests(contract, NULL, NULL) + contract_peers() + contract_drops() + contract_slot() +
-                               contract_fork();
+                         : cmocka_run_group_tests(contract, NULL, NULL) + contract_peers() +
+                               contract_drops() + contract_slot() + contract_fork();
     if (strncmp(scheme, "impair+", strlen("impair+")) == 0)
         failed += contract_faults();
     /* Tests that failed have left what they had. */

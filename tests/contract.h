@@ -14,9 +14,9 @@
 #include "transport.h"
 
 enum {
-    PACKETS_MAX = 32768,     /* that a test gets */
-    BURST = 32,              /* that it gets by one call */
-    QUIET_NS = 20000000,     /* no packet for this: none will come */
+    PACKETS_MAX = 32768, /* that a test gets */
+    BURST = 32,          /* that it gets by one call */
+    QUIET_NS = 20000000, /* no packet for this: none will come */
 };
 
 /* A packet that takes longer is lost. */
@@ -30,8 +30,8 @@ extern uint16_t port;
 extern struct llm_options common;
 
 /*
- * Options of the transports that the scheme names, for instances that are opened from now on; each instance keeps
- * its own. own_set() and own_number() change one option; own_reset() sets the defaults.
+ * Options of the transports that the scheme names, for instances that are opened from now on; each instance
+ * keeps its own. own_set() and own_number() change one option; own_reset() sets the defaults.
  */
 extern struct lli_option_values own_options;
 void own_set(const char *key, const char *value);
@@ -44,10 +44,16 @@ extern uint32_t size_at;
 /* only=faults: of a decorated transport that was tested bare, the faults alone. */
 extern bool only_faults;
 
-/* Takes OPTION=VALUE into common or own_options; or only=faults; or hosts=MTU, which gives each instance a host of its own, with cables of that MTU. */
+/*
+ * Takes OPTION=VALUE into common or own_options; or only=faults; or hosts=MTU, which gives each instance a
+ * host of its own, with cables of that MTU.
+ */
 void option_set(char *argument);
 
-/* A directory of this process's own for what lies in shared memory; whether nothing was left there in the end. */
+/*
+ * A directory of this process's own for what lies in shared memory; whether nothing was left there in the
+ * end.
+ */
 void shared_memory_own(void);
 bool shared_memory_is_empty(void);
 
@@ -66,7 +72,7 @@ struct station {
     struct lli_option_values values;
     lli_handle send;
     lli_handle receive;
-    uint64_t *once;      /* over shm+X, which brings packets twice: those that came once */
+    uint64_t *once; /* over shm+X, which brings packets twice: those that came once */
     uint32_t once_count;
 };
 
@@ -74,7 +80,8 @@ struct station {
 int instance_open(struct station *station, const char *at, const struct llm_options *options);
 /* Opens at the host where the thread is, in station->instance, with station->options. */
 int station_open_here(struct station *station, const char *at);
-int station_join(struct station *station, const char *at, uint16_t number, enum lli_join_mode mode, lli_handle *handle);
+int station_join(struct station *station, const char *at, uint16_t number, enum lli_join_mode mode,
+                 lli_handle *handle);
 void station_open_with(struct station *station, const struct llm_options *options);
 void station_open(struct station *station);
 void station_close(struct station *station);

@@ -33,9 +33,12 @@ static uint64_t expect_told(struct station *from, struct station *to, int packet
         station_send(from, from->send, &i, sizeof i);
     missing = (uint64_t)packets - (uint64_t)take_all(to);
     told = transport->drops(to->instance);
-    /* What a cable between hosts dropped came to none of them; what an RDMA device drops it does not count. */
+    /*
+     * What a cable between hosts dropped came to none of them; what an RDMA device drops it does not count.
+     */
     if (told < (exact ? missing : missing > 0) && from->host == to->host)
-        fail_msg("%llu of %d packets did not come, and %llu are told of", (unsigned long long)missing, packets, (unsigned long long)told);
+        fail_msg("%llu of %d packets did not come, and %llu are told of", (unsigned long long)missing,
+                 packets, (unsigned long long)told);
     if (missing == 0)
         assert_int_equal(told, 0);
     assert_int_equal(transport->drops(to->instance), 0);

@@ -81,7 +81,10 @@ static void history_counters(struct history *history, const struct station *stat
     history->delayed_count = station_counter(station, "impaired_delayed");
 }
 
-/* How many packets are yet to come: all that were sent, without those that the injector dropped, and those twice that it doubled. */
+/*
+ * How many packets are yet to come: all that were sent, without those that the injector dropped, and those
+ * twice that it doubled.
+ */
 static int64_t history_due(const struct history *history, const struct station *station)
 {
     const uint64_t lost = station_counter(station, "impaired_lost");
@@ -122,7 +125,9 @@ static void station_open_clean(struct station *station, const struct llm_options
     own_options = faults;
 }
 
-/* Sends so many packets, and no more at a time than any transport holds, so that only the injector loses any. */
+/*
+ * Sends so many packets, and no more at a time than any transport holds, so that only the injector loses any.
+ */
 static struct history *history_make(int packets)
 {
     struct history *history = calloc(1, sizeof *history);

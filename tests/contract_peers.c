@@ -11,7 +11,10 @@ static struct lli_address address_of(const struct station *station)
     return address;
 }
 
-/* Whoever comes and goes takes no room for good, far more often than there are places; what was forgotten is reached again. */
+/*
+ * Whoever comes and goes takes no room for good, far more often than there are places; what was forgotten is
+ * reached again.
+ */
 static void a_forgotten_address_makes_room_and_may_come_back(void **state)
 {
     enum { PLACES = 9 };
@@ -49,7 +52,10 @@ static void a_forgotten_address_makes_room_and_may_come_back(void **state)
     station_close(&c);
 }
 
-/* It may be resolved at once, or later: to the end, whoever asks again and again has it, and who gives up leaves nothing. */
+/*
+ * It may be resolved at once, or later: to the end, whoever asks again and again has it, and who gives up
+ * leaves nothing.
+ */
 static void an_address_may_be_given_up_before_it_is_known(void **state)
 {
     struct lli_address of_b;
@@ -81,7 +87,10 @@ static void an_address_may_be_given_up_before_it_is_known(void **state)
     station_close(&b);
 }
 
-/* The end of an address numbers ports or instances: as many as the options allow for are known at a time, whoever is there. */
+/*
+ * The end of an address numbers ports or instances: as many as the options allow for are known at a time,
+ * whoever is there.
+ */
 static void there_is_a_place_for_every_address_that_the_options_allow_for(void **state)
 {
     enum { PLACES = 5000 };

@@ -4,7 +4,10 @@
 
 #include <string.h>
 
-/* What is made where it will lie comes as it was made, and as it is what stays there to be read; nothing has to come of it. */
+/*
+ * What is made where it will lie comes as it was made, and as it is what stays there to be read; nothing has
+ * to come of it.
+ */
 static void a_packet_may_be_made_where_it_will_lie(void **state)
 {
     uint8_t packet[1024];
@@ -49,7 +52,8 @@ static void what_can_be_made_there_is_said_at_open(void **state)
 
     (void)state;
     station_open(&station);
-    assert_true(station.caps.slot_max == 0 || (transport->slot != NULL && transport->post_slot != NULL && transport->slot_at != NULL));
+    assert_true(station.caps.slot_max == 0 ||
+                (transport->slot != NULL && transport->post_slot != NULL && transport->slot_at != NULL));
     assert_true(station.caps.slot_max <= station.caps.payload_max);
     if (station.caps.slot_max > 0)
         a_packet_may_be_made_where_it_will_lie(state);

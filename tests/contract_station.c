@@ -36,7 +36,10 @@ static void log_keep(void *arg, enum llm_level level, const char *text)
 
 static const struct lli_log keeper = {.function = log_keep, .level = LLM_LEVEL_WARNING};
 
-/* ------------------------------------------------------------------------------------------------ command line */
+/*
+ * ------------------------------------------------------------------------------------------------ command
+ * line
+ */
 
 bool only_faults;
 
@@ -102,13 +105,20 @@ bool network_made(void)
     return strcmp(common.interface, NETWORK_INTERFACE) != 0 || network_own();
 }
 
-/* --------------------------------------------------------------------------------------------------- stations */
+/*
+ * ---------------------------------------------------------------------------------------------------
+ * stations
+ */
 
 int station_open_here(struct station *station, const char *at)
 {
-    const struct lli_transport_config config = {
-        .scheme = scheme, .host = at, .options = &station->options, .values = &station->values, .registry = &lli_registry, .log = &keeper,
-        .size_at = size_at};
+    const struct lli_transport_config config = {.scheme = scheme,
+                                                .host = at,
+                                                .options = &station->options,
+                                                .values = &station->values,
+                                                .registry = &lli_registry,
+                                                .log = &keeper,
+                                                .size_at = size_at};
 
     memset(station->instance, 0, transport->size);
     log_text[0] = '\0';
@@ -139,7 +149,8 @@ int instance_open(struct station *station, const char *at, const struct llm_opti
 int station_join(struct station *station, const char *at, uint16_t number, enum lli_join_mode mode,
                  lli_handle *handle)
 {
-    const struct lli_group group = {.host = at, .port = number, .options = &station->options, .values = &station->values};
+    const struct lli_group group = {
+        .host = at, .port = number, .options = &station->options, .values = &station->values};
     int status;
 
     log_text[0] = '\0';
@@ -205,7 +216,10 @@ void station_region(struct station *station, void *base, size_t size)
         assert_int_equal(transport->region(station->instance, base, size), 0);
 }
 
-/* ------------------------------------------------------------------------------------------- sending, receiving */
+/*
+ * ------------------------------------------------------------------------------------------- sending,
+ * receiving
+ */
 
 void station_flush(struct station *station)
 {
@@ -223,7 +237,10 @@ void station_send(struct station *station, lli_handle to, const void *data, size
     station_flush(station);
 }
 
-/* Over shm+X a packet to a group comes both ways, and a session drops the second: so does this, by what is in it. */
+/*
+ * Over shm+X a packet to a group comes both ways, and a session drops the second: so does this, by what is in
+ * it.
+ */
 static bool second(struct station *station, const struct lli_in *packet)
 {
     uint64_t hash = (0xcbf29ce484222325u ^ packet->from) * 0x100000001b3u;

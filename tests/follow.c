@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Instances of UDP whose interface changes while they are open: its address, its MTU; and addresses that cannot be reached. In a
- * network namespace of its own, in either family.
+ * Instances of UDP whose interface changes while they are open: its address, its MTU; and addresses that
+ * cannot be reached. In a network namespace of its own, in either family.
  */
 #define _GNU_SOURCE
 #include "contract.h"
@@ -21,15 +21,26 @@ extern const struct lli_transport lli_transport_udp;
 static struct family {
     const char *name;
     const char *group;
-    const char *first;  /* the address that the interface begins with */
-    const char *second; /* and another */
+    const char *first;     /* the address that the interface begins with */
+    const char *second;    /* and another */
     const char *elsewhere; /* a host that no route leads to, as packets carry it, */
     uint8_t packed[32];
     const char *described; /* and as people read it */
 } families[] = {
-    {"IPv4", "239.193.7.6", "10.77.0.1/24", "10.77.0.5/24", "10.99.0.1", {4, 10, 99, 0, 1, 0x13, 0x89}, "10.99.0.1:5001"},
-    {"IPv6", "ff15::7:6", "fd77::1/64", "fd77::5/64", "fd99::1",
-     {6, 0xfd, 0x99, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0x13, 0x89}, "[fd99::1]:5001"},
+    {"IPv4",
+     "239.193.7.6",
+     "10.77.0.1/24",
+     "10.77.0.5/24",
+     "10.99.0.1",
+     {4, 10, 99, 0, 1, 0x13, 0x89},
+     "10.99.0.1:5001"},
+    {"IPv6",
+     "ff15::7:6",
+     "fd77::1/64",
+     "fd77::5/64",
+     "fd99::1",
+     {6, 0xfd, 0x99, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0x13, 0x89},
+     "[fd99::1]:5001"},
 };
 static const struct family *family;
 
@@ -46,14 +57,21 @@ static bool command(const char *format, const char *value)
     return network_command(text);
 }
 
-/* IPv6 addresses are verified before they are used, unless that is off; and even then the kernel makes the route in its own time. */
+/*
+ * IPv6 addresses are verified before they are used, unless that is off; and even then the kernel makes the
+ * route in its own time.
+ */
 static void address_add(const char *address)
 {
     char text[256];
 
-    assert_true(command(strchr(address, ':') == NULL ? "ip address add %s dev llm0" : "ip address add %s dev llm0 nodad", address));
-    (void)snprintf(text, sizeof text, "for i in $(seq 500); do ip route get %.*s | grep -q ^local && exit 0; sleep 0.01; done; exit 1",
-                   (int)strcspn(address, "/"), address);
+    assert_true(command(strchr(address, ':') == NULL ? "ip address add %s dev llm0"
+                                                     : "ip address add %s dev llm0 nodad",
+                        address));
+    (void)snprintf(
+        text, sizeof text,
+        "for i in $(seq 500); do ip route get %.*s | grep -q ^local && exit 0; sleep 0.01; done; exit 1",
+        (int)strcspn(address, "/"), address);
     assert_true(network_command(text));
 }
 
@@ -80,15 +98,18 @@ static void expect_logged(const char *text)
         fail_msg("'%s' is not in the log: %s", text, log_text);
 }
 
-/* Every test begins with the same network, whatever the one before left. IPv6 makes routes in its own time. */
+/*
+ * Every test begins with the same network, whatever the one before left. IPv6 makes routes in its own time.
+ */
 static void network_restore(void)
 {
-    assert_true(network_command("{ ip link set llm0 mtu 1500 && ip link set llm0 up && ip address flush dev llm0 scope global &&"
-                                " ip address add 10.77.0.1/24 dev llm0 && ip address add fd77::1/64 dev llm0 nodad &&"
-                                " for i in $(seq 500); do"
-                                " ip -6 route get ff15::1 oif llm0 && ip route get fd77::1 | grep ^local && exit 0;"
-                                " sleep 0.01; done; exit 1; }"
-                                " >/dev/null 2>&1"));
+    assert_true(network_command(
+        "{ ip link set llm0 mtu 1500 && ip link set llm0 up && ip address flush dev llm0 scope global &&"
+        " ip address add 10.77.0.1/24 dev llm0 && ip address add fd77::1/64 dev llm0 nodad &&"
+        " for i in $(seq 500); do"
+        " ip -6 route get ff15::1 oif llm0 && ip route get fd77::1 | grep ^local && exit 0;"
+        " sleep 0.01; done; exit 1; }"
+        " >/dev/null 2>&1"));
 }
 
 static int scene_open(void **state)
@@ -130,7 +151,10 @@ static struct lli_address address_of(const struct station *station)
     return address;
 }
 
-/* -------------------------------------------------------------------------------------------------------- address */
+/*
+ * --------------------------------------------------------------------------------------------------------
+ * address
+ */
 
 static void an_instance_follows_its_interface_to_another_address(void **state)
 {
@@ -186,7 +210,10 @@ static void an_interface_without_an_address_is_told_once_and_serves_again_when_i
     expect_all_goes_on();
 }
 
-/* ------------------------------------------------------------------------------------------------------------ MTU */
+/*
+ * ------------------------------------------------------------------------------------------------------------
+ * MTU
+ */
 
 static void send_longest(void)
 {
@@ -264,7 +291,9 @@ static void trains_that_failed_are_sent_again_when_the_mtu_allows_for_them(void 
     assert_true(station_counter(&scene.a, "udp_trains_refused") >= 1);
 }
 
-/* An MTU below what IPv6 needs takes the addresses and memberships of the family away, and gives none back. */
+/*
+ * An MTU below what IPv6 needs takes the addresses and memberships of the family away, and gives none back.
+ */
 static void an_mtu_too_small_for_the_family_is_survived(void **state)
 {
     (void)state;
@@ -278,7 +307,10 @@ static void an_mtu_too_small_for_the_family_is_survived(void **state)
     send_longest();
 }
 
-/* ---------------------------------------------------------------------------------------------------- unreachable */
+/*
+ * ----------------------------------------------------------------------------------------------------
+ * unreachable
+ */
 
 static struct lli_address elsewhere(void)
 {

@@ -42,18 +42,25 @@ static bool host_make(int host, int mtu)
 
     return own_namespace(&hosts[host]) &&
            command("{ ip link set lo up && ip link add llm0 mtu %d type veth peer name port%d mtu %d &&"
-                   " ip link set port%d netns /proc/%d/fd/%d; } >/dev/null 2>&1", mtu, host, mtu, host, pid, home) &&
-           setns(home, CLONE_NEWNET) == 0 && command("ip link set port%d master bridge up >/dev/null 2>&1", host) &&
+                   " ip link set port%d netns /proc/%d/fd/%d; } >/dev/null 2>&1",
+                   mtu, host, mtu, host, pid, home) &&
+           setns(home, CLONE_NEWNET) == 0 &&
+           command("ip link set port%d master bridge up >/dev/null 2>&1", host) &&
            setns(hosts[host], CLONE_NEWNET) == 0 &&
-           command("{ ip address add 10.77.0.%d/24 dev llm0 && ip address add fd77::%d/64 dev llm0 nodad && ip link set llm0 up &&"
-                   " for i in $(seq 500); do ip -6 route get ff15::1 oif llm0 && exit 0; sleep 0.01; done; exit 1; }"
-                   " >/dev/null 2>&1", host + 1, host + 1);
+           command("{ ip address add 10.77.0.%d/24 dev llm0 && ip address add fd77::%d/64 dev llm0 nodad && "
+                   "ip link set llm0 up &&"
+                   " for i in $(seq 500); do ip -6 route get ff15::1 oif llm0 && exit 0; sleep 0.01; done; "
+                   "exit 1; }"
+                   " >/dev/null 2>&1",
+                   host + 1, host + 1);
 }
 
 bool hosts_make(int count, int mtu)
 {
     if (geteuid() != 0 || !own_namespace(&home) ||
-        !command("{ ip link add bridge mtu %d type bridge mcast_snooping 0 && ip link set bridge up; } >/dev/null 2>&1", mtu))
+        !command("{ ip link add bridge mtu %d type bridge mcast_snooping 0 && ip link set bridge up; } "
+                 ">/dev/null 2>&1",
+                 mtu))
         return false;
     for (made = 0; made < count; made++)
         if (!host_make(made, mtu))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sessions between two hosts, over the public interface, while addresses change or there is no way back: what is lost is repaired, or
- * the application learns why not. Takes root, for network namespaces.
+ * Sessions between two hosts, over the public interface, while addresses change or there is no way back: what
+ * is lost is repaired, or the application learns why not. Takes root, for network namespaces.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -21,8 +21,9 @@
 
 #define GROUP "239.193.7.8:17008"
 /* Losses are asked for at the address that was announced last. */
-#define OPTIONS "interface=" HOSTS_INTERFACE "&impair_loss_ppm=200000&linger_ns=0&history_bytes=4M&reorder_bytes=4M" \
-                "&heartbeat_ns_max=5000000"
+#define OPTIONS                                                                                          \
+    "interface=" HOSTS_INTERFACE "&impair_loss_ppm=200000&linger_ns=0&history_bytes=4M&reorder_bytes=4M" \
+    "&heartbeat_ns_max=5000000"
 #define PATIENCE_NS UINT64_C(20000000000)
 
 static char log_text[65536];
@@ -121,11 +122,15 @@ static void scene_open(const char *transmitter_at, const char *receiver_at)
     handlers.event = on_event;
     hosts_enter_again(world.hosts[0]);
     world.from = context_of();
-    assert_int_equal(llm_transmitter_open(world.from, "impair+udp://" GROUP "?" OPTIONS, NULL, NULL, &world.transmitter), LLM_OK);
+    assert_int_equal(
+        llm_transmitter_open(world.from, "impair+udp://" GROUP "?" OPTIONS, NULL, NULL, &world.transmitter),
+        LLM_OK);
     assert_int_equal(llm_topic_open(world.transmitter, "t", 0, &world.topic), LLM_OK);
     hosts_enter_again(world.hosts[1]);
     world.to = context_of();
-    assert_int_equal(llm_receiver_open(world.to, "impair+udp://" GROUP "?" OPTIONS, NULL, &handlers, &world.receiver), LLM_OK);
+    assert_int_equal(
+        llm_receiver_open(world.to, "impair+udp://" GROUP "?" OPTIONS, NULL, &handlers, &world.receiver),
+        LLM_OK);
     assert_int_equal(llm_receiver_subscribe(world.receiver, "*"), LLM_OK);
     hosts_leave();
 }
@@ -160,8 +165,8 @@ static void await_delivery(void)
     while (world.delivered + world.lost < world.sent) {
         poll_both();
         if (llm_clock() > give_up_at)
-            fail_msg("%llu of %llu messages were delivered: %s", (unsigned long long)world.delivered, (unsigned long long)world.sent,
-                     log_text);
+            fail_msg("%llu of %llu messages were delivered: %s", (unsigned long long)world.delivered,
+                     (unsigned long long)world.sent, log_text);
     }
     assert_int_equal(world.lost, 0);
 }

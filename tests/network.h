@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For tests that need a network of their own: a namespace with a loopback and one cable, both ends of which are in it.
- * Include it after defining _GNU_SOURCE.
+ * For tests that need a network of their own: a namespace with a loopback and one cable, both ends of which
+ * are in it. Include it after defining _GNU_SOURCE.
  */
 #ifndef TESTS_NETWORK_H
 #define TESTS_NETWORK_H
@@ -20,10 +20,14 @@
 #define NETWORK_IPV4 "10.77.0.1"
 #define NETWORK_IPV6 "fd77::1"
 
-/* For main() to end with where the network cannot be had. tests/run shows the last line that a skipped test wrote. */
+/*
+ * For main() to end with where the network cannot be had. tests/run shows the last line that a skipped test
+ * wrote.
+ */
 static inline int network_skipped(void)
 {
-    fprintf(stderr, "its network cannot be made: run as root, with iproute2; some do with unprivileged user namespaces\n");
+    fprintf(stderr, "its network cannot be made: run as root, with iproute2; some do with unprivileged user "
+                    "namespaces\n");
     return NETWORK_SKIPPED;
 }
 
@@ -43,7 +47,10 @@ static inline bool network_write(const char *path, const char *text)
     return fclose(file) == 0 && written;
 }
 
-/* A network namespace, and if need be a user namespace to be root in: without a map, programs started lose their rights. */
+/*
+ * A network namespace, and if need be a user namespace to be root in: without a map, programs started lose
+ * their rights.
+ */
 static inline bool network_unshare(void)
 {
     const unsigned user = geteuid();
@@ -61,11 +68,12 @@ static inline bool network_own(void)
 {
     if (!network_unshare())
         return false;
-    return network_command("{ ip link set lo up && ip link add llm0 mtu 1500 type veth peer name llm1 mtu 1500 &&"
-                           " ip address add 10.77.0.1/24 dev llm0 && ip address add fd77::1/64 dev llm0 nodad &&"
-                           " ip link set llm1 addrgenmode none && ip link set llm0 up &&"
-                           " ip link set llm1 up && for i in $(seq 500); do ip -6 route get ff15::1 oif llm0 && exit 0;"
-                           " sleep 0.01; done; exit 1; } >/dev/null 2>&1");
+    return network_command(
+        "{ ip link set lo up && ip link add llm0 mtu 1500 type veth peer name llm1 mtu 1500 &&"
+        " ip address add 10.77.0.1/24 dev llm0 && ip address add fd77::1/64 dev llm0 nodad &&"
+        " ip link set llm1 addrgenmode none && ip link set llm0 up &&"
+        " ip link set llm1 up && for i in $(seq 500); do ip -6 route get ff15::1 oif llm0 && exit 0;"
+        " sleep 0.01; done; exit 1; } >/dev/null 2>&1");
 }
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Trains of packets that go through the kernel as one: how they leave and how they arrive, by the kernel's word of where one ends,
- * and by the packets' own. In a network namespace of its own.
+ * Trains of packets that go through the kernel as one: how they leave and how they arrive, by the kernel's
+ * word of where one ends, and by the packets' own. In a network namespace of its own.
  */
 #define _GNU_SOURCE
 #include "contract.h"
@@ -49,7 +49,8 @@ static void joined_to_receive(struct station *station, uint32_t gro)
 {
     const struct llm_options options = options_of(0, gro);
 
-    if (instance_open(station, host, &options) != 0 || station_join(station, host, port, LLI_JOIN_RECEIVE, &station->receive) != 0)
+    if (instance_open(station, host, &options) != 0 ||
+        station_join(station, host, port, LLI_JOIN_RECEIVE, &station->receive) != 0)
         fail_msg("%s", log_text);
 }
 
@@ -57,7 +58,8 @@ static void joined_to_send(struct station *station, uint32_t gso_packets)
 {
     const struct llm_options options = options_of(gso_packets, 1);
 
-    if (instance_open(station, host, &options) != 0 || station_join(station, host, port, LLI_JOIN_SEND, &station->send) != 0)
+    if (instance_open(station, host, &options) != 0 ||
+        station_join(station, host, port, LLI_JOIN_SEND, &station->send) != 0)
         fail_msg("%s", log_text);
 }
 
@@ -91,7 +93,10 @@ static int scene_end(void **state)
     return 0;
 }
 
-/* ------------------------------------------------------------------------------------------------------- bursts */
+/*
+ * -------------------------------------------------------------------------------------------------------
+ * bursts
+ */
 
 /* What packet number i of a burst holds at a place. */
 static uint8_t burst_byte(int i, uint32_t place, uint32_t size)
@@ -128,7 +133,10 @@ static void burst_check(const struct lli_in *packets, int count, const uint32_t 
     }
 }
 
-/* The packets from one on come, in order, and nothing else. At most max are taken at a time. Returns how many calls it took. */
+/*
+ * The packets from one on come, in order, and nothing else. At most max are taken at a time. Returns how many
+ * calls it took.
+ */
 static int burst_expect_from(struct station *to, const uint32_t *sizes, int first, int count, int max)
 {
     struct lli_in packets[BURST];
@@ -160,7 +168,9 @@ static void sizes_fill(uint32_t *sizes, int count, uint32_t size)
         sizes[i] = size;
 }
 
-/* Both receivers get the packets; the trains are counted where they are sent, and where they arrive as such. */
+/*
+ * Both receivers get the packets; the trains are counted where they are sent, and where they arrive as such.
+ */
 static void expect_trains(struct scene *scene, const uint32_t *sizes, int count, uint64_t trains)
 {
     burst_send(&scene->sender, scene->sender.send, sizes, count);
@@ -182,7 +192,10 @@ static void expect_trains_of(uint32_t gso_packets, const uint32_t *sizes, int co
     scene_close(&scene);
 }
 
-/* ------------------------------------------------------------------------------------------------------ sending */
+/*
+ * ------------------------------------------------------------------------------------------------------
+ * sending
+ */
 
 static void a_burst_leaves_as_a_train_and_arrives_as_its_packets(void **state)
 {
@@ -271,7 +284,8 @@ static void a_train_has_packets_for_one_peer_only(void **state)
     struct lli_out packets[8];
 
     for (int i = 0; i < 8; i++)
-        packets[i] = (struct lli_out){text, sizeof text, station_peer(&scene->sender, i < 4 ? &scene->merging : &scene->plain)};
+        packets[i] = (struct lli_out){text, sizeof text,
+                                      station_peer(&scene->sender, i < 4 ? &scene->merging : &scene->plain)};
     assert_int_equal(transport->post(scene->sender.instance, packets, 8), 8);
     station_flush(&scene->sender);
     for (int i = 0; i < 4; i++) {
@@ -283,7 +297,10 @@ static void a_train_has_packets_for_one_peer_only(void **state)
     assert_int_equal(station_counter(&scene->sender, "udp_trains"), 2);
 }
 
-/* ---------------------------------------------------------------------------------------------------- receiving */
+/*
+ * ----------------------------------------------------------------------------------------------------
+ * receiving
+ */
 
 static void a_run_is_given_over_as_many_calls_as_it_takes(void **state)
 {
@@ -318,7 +335,10 @@ static void the_descriptor_is_readable_while_some_of_a_run_are_left(void **state
     }
 }
 
-/* Leaves with most of a run not fetched: what was lent stays whole, and no buffer is lost, as often as it is done. */
+/*
+ * Leaves with most of a run not fetched: what was lent stays whole, and no buffer is lost, as often as it is
+ * done.
+ */
 static void leaving_gives_back_what_is_left_of_a_run(void **state)
 {
     struct scene *scene = *state;
@@ -337,7 +357,8 @@ static void leaving_gives_back_what_is_left_of_a_run(void **state)
         assert_int_equal(transport->receive(scene->merging.instance, packets, 0), 0);
         burst_check(packets + before, 3 - before, sizes, before);
         transport->release(scene->merging.instance, packets + before, 3 - before);
-        assert_int_equal(station_join(&scene->merging, host, port, LLI_JOIN_RECEIVE, &scene->merging.receive), 0);
+        assert_int_equal(station_join(&scene->merging, host, port, LLI_JOIN_RECEIVE, &scene->merging.receive),
+                         0);
     }
     burst_send(&scene->sender, scene->sender.send, sizes, 20);
     burst_expect(&scene->merging, sizes, 20, BURST);
@@ -396,7 +417,8 @@ static void packets_that_cannot_be_as_they_say_are_given_whole(void **state)
         data[SIZE_AT + 1] = (uint8_t)(said[i] >> 8);
         for (int to = 0; to < 2; to++) {
             station_send(&scene->sender, handles[to], data, sizeof data);
-            station_expect(&scene->merging, to == 0 ? scene->merging.receive : LLI_HANDLE_UNICAST, data, sizeof data);
+            station_expect(&scene->merging, to == 0 ? scene->merging.receive : LLI_HANDLE_UNICAST, data,
+                           sizeof data);
         }
     }
     for (uint32_t size = 1; size < SIZE_AT + 2; size++) {
@@ -432,7 +454,10 @@ static void trains_arrive_with_time_stamps_too(void **state)
     station_close(&stamping);
 }
 
-/* -------------------------------------------------------------------------------------------------------- main */
+/*
+ * --------------------------------------------------------------------------------------------------------
+ * main
+ */
 
 /* Whether this kernel has the offload at all: the transport is not asked, as it is what is tested. */
 static bool kernel_offloads(void)
@@ -443,7 +468,8 @@ static bool kernel_offloads(void)
 
     if (fd < 0)
         return false;
-    both = setsockopt(fd, SOL_UDP, UDP_SEGMENT, &size, sizeof size) == 0 && setsockopt(fd, SOL_UDP, UDP_GRO, &on, sizeof on) == 0;
+    both = setsockopt(fd, SOL_UDP, UDP_SEGMENT, &size, sizeof size) == 0 &&
+           setsockopt(fd, SOL_UDP, UDP_GRO, &on, sizeof on) == 0;
     close(fd);
     return both;
 }
@@ -459,14 +485,18 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_lone_packet_is_no_train, scene_begin, scene_end),
         cmocka_unit_test_setup_teardown(a_train_goes_to_a_peer, scene_begin, scene_end),
         cmocka_unit_test_setup_teardown(a_train_has_packets_for_one_peer_only, scene_begin, scene_end),
-        cmocka_unit_test_setup_teardown(a_run_is_given_over_as_many_calls_as_it_takes, scene_begin, scene_end),
-        cmocka_unit_test_setup_teardown(the_descriptor_is_readable_while_some_of_a_run_are_left, scene_begin, scene_end),
+        cmocka_unit_test_setup_teardown(a_run_is_given_over_as_many_calls_as_it_takes, scene_begin,
+                                        scene_end),
+        cmocka_unit_test_setup_teardown(the_descriptor_is_readable_while_some_of_a_run_are_left, scene_begin,
+                                        scene_end),
         cmocka_unit_test_setup_teardown(leaving_gives_back_what_is_left_of_a_run, scene_begin, scene_end),
         cmocka_unit_test_setup_teardown(leaving_takes_nothing_from_a_run_of_unicasts, scene_begin, scene_end),
-        cmocka_unit_test_setup_teardown(a_buffer_is_used_again_when_the_last_of_its_run_is_given_back, scene_begin, scene_end),
+        cmocka_unit_test_setup_teardown(a_buffer_is_used_again_when_the_last_of_its_run_is_given_back,
+                                        scene_begin, scene_end),
     };
     const struct CMUnitTest said_tests[] = {
-        cmocka_unit_test_setup_teardown(packets_that_cannot_be_as_they_say_are_given_whole, scene_begin, scene_end),
+        cmocka_unit_test_setup_teardown(packets_that_cannot_be_as_they_say_are_given_whole, scene_begin,
+                                        scene_end),
         cmocka_unit_test_setup_teardown(trains_arrive_with_time_stamps_too, scene_begin, scene_end),
     };
     static const char *const groups[] = {GROUP, GROUP_IPV6};

@@ -6,7 +6,10 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* A time limit in ns, or a number of tries, as many times as LLM_SLOWNESS says (setup_slowness in setup.sh); once without. */
+/*
+ * A time limit in ns, or a number of tries, as many times as LLM_SLOWNESS says (setup_slowness in setup.sh);
+ * once without.
+ */
 static inline uint64_t patience(uint64_t limit)
 {
     const char *slowness = getenv("LLM_SLOWNESS");

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is particular to the UDP transport, seen by plain sockets beside it. Runs in a network namespace of its own. */
+/*
+ * What is particular to the UDP transport, seen by plain sockets beside it. Runs in a network namespace of
+ * its own.
+ */
 #define _GNU_SOURCE
 #include "contract.h"
 
@@ -32,7 +35,10 @@ static void expect_logged(const char *text)
         fail_msg("'%s' is not in the log: %s", text, log_text);
 }
 
-/* --------------------------------------------------------------------------------------------------- instances */
+/*
+ * ---------------------------------------------------------------------------------------------------
+ * instances
+ */
 
 static struct llm_options options_on(const char *interface)
 {
@@ -72,7 +78,10 @@ static bool station_hears(struct station *station, uint64_t wait_ns)
     return true;
 }
 
-/* ----------------------------------------------------------------------------------------- sockets of the test */
+/*
+ * ----------------------------------------------------------------------------------------- sockets of the
+ * test
+ */
 
 static struct sockaddr_in address_v4(const char *text)
 {
@@ -118,13 +127,18 @@ static void send_plainly(const char *group, const char *interface, size_t size)
     assert_true(fd >= 0 && size <= sizeof data);
     assert_int_equal(setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &fragment, sizeof fragment), 0);
     assert_int_equal(setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &out, sizeof out), 0);
-    assert_int_equal(sendto(fd, data, size, 0, (const struct sockaddr *)&address, sizeof address), (ssize_t)size);
+    assert_int_equal(sendto(fd, data, size, 0, (const struct sockaddr *)&address, sizeof address),
+                     (ssize_t)size);
     close(fd);
 }
 
-/* ------------------------------------------------------------------------------------------------- what is refused */
+/*
+ * ------------------------------------------------------------------------------------------------- what is
+ * refused
+ */
 
-static void expect_open_refused(const char *at, const struct llm_options *options, int error, const char *text)
+static void expect_open_refused(const char *at, const struct llm_options *options, int error,
+                                const char *text)
 {
     struct station station;
 
@@ -215,14 +229,14 @@ static void a_port_that_another_program_keeps_for_itself_is_named(void **state)
 static void addresses_that_would_reach_others_are_refused(void **state)
 {
     static const uint8_t wrong[][7] = {
-        {4, 10, 77, 0, 1, 0, 0},          /* no port */
-        {6, 10, 77, 0, 1, 1, 1},          /* another family */
-        {4, 239, 193, 7, 2, 1, 1},        /* a group */
-        {4, 255, 255, 255, 255, 1, 1},    /* everybody */
-        {4, 10, 77, 0, 255, 1, 1},        /* everybody on the interface's network */
-        {4, 0, 0, 0, 0, 1, 1},            /* this host */
-        {4, 127, 0, 0, 1, 1, 1},          /* this host, though we are not on its loopback */
-        {4, 240, 0, 0, 1, 1, 1},          /* reserved */
+        {4, 10, 77, 0, 1, 0, 0},       /* no port */
+        {6, 10, 77, 0, 1, 1, 1},       /* another family */
+        {4, 239, 193, 7, 2, 1, 1},     /* a group */
+        {4, 255, 255, 255, 255, 1, 1}, /* everybody */
+        {4, 10, 77, 0, 255, 1, 1},     /* everybody on the interface's network */
+        {4, 0, 0, 0, 0, 1, 1},         /* this host */
+        {4, 127, 0, 0, 1, 1, 1},       /* this host, though we are not on its loopback */
+        {4, 240, 0, 0, 1, 1, 1},       /* reserved */
     };
     const struct llm_options options = options_on(NETWORK_INTERFACE);
     struct lli_address address = {.size = 7};
@@ -263,9 +277,13 @@ static void peers_are_limited_and_all_found_again(void **state)
     station_close(&station);
 }
 
-/* -------------------------------------------------------------------------------------------------- interfaces */
+/*
+ * --------------------------------------------------------------------------------------------------
+ * interfaces
+ */
 
-static void expect_address(const struct llm_options *options, const char *group, const uint8_t *bytes, size_t size)
+static void expect_address(const struct llm_options *options, const char *group, const uint8_t *bytes,
+                           size_t size)
 {
     struct lli_address address;
     struct station station;
@@ -317,7 +335,10 @@ static void the_payload_is_what_the_interface_carries_whole(void **state)
     station_close(&station);
 }
 
-/* ---------------------------------------------------------------------------------------------- which packets come */
+/*
+ * ---------------------------------------------------------------------------------------------- which
+ * packets come
+ */
 
 static void a_group_joined_elsewhere_by_others_is_not_delivered(void **state)
 {
@@ -391,7 +412,8 @@ static void packets_carry_the_ttl_asked_for(void **state)
     } note;
     char data[16];
     struct iovec piece = {data, sizeof data};
-    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = &note, .msg_controllen = sizeof note};
+    struct msghdr message = {
+        .msg_iov = &piece, .msg_iovlen = 1, .msg_control = &note, .msg_controllen = sizeof note};
     struct station station;
     int fd, on = 1, ttl = 0;
 
@@ -409,7 +431,10 @@ static void packets_carry_the_ttl_asked_for(void **state)
     station_close(&station);
 }
 
-/* ------------------------------------------------------------------------------------------- buffers and counters */
+/*
+ * ------------------------------------------------------------------------------------------- buffers and
+ * counters
+ */
 
 /* Takes CAP_NET_ADMIN away from the thread, or gives it back. */
 static void administrator(bool on)
@@ -470,7 +495,10 @@ static void packets_that_find_the_buffer_full_are_counted(void **state)
     }
     assert_in_range(got, 10, 2 * SENT - 1);
     assert_int_equal(got + (int)station_counter(&station, "udp_kernel_drops"), 2 * SENT);
-    /* Whoever asks for them is told each once; the table of another transport over these sockets leaves that to them. */
+    /*
+     * Whoever asks for them is told each once; the table of another transport over these sockets leaves that
+     * to them.
+     */
     if (udp->drops != NULL) {
         assert_int_equal(got + (int)udp->drops(station.instance), 2 * SENT);
         assert_int_equal(udp->drops(station.instance), 0);
@@ -523,14 +551,18 @@ static void time_stamps_are_those_of_arrival(void **state)
     station_close(&station);
 }
 
-/* --------------------------------------------------------------------------------------- one host for a group */
+/*
+ * --------------------------------------------------------------------------------------- one host for a
+ * group
+ */
 
 static void one_host_stands_in_for_a_group(void **state)
 {
     static const struct {
         const char *interface;
         const char *at;
-    } places[] = {{NETWORK_INTERFACE, NETWORK_IPV4}, {"", NETWORK_IPV6}, {"", "127.0.0.1"}, {"deaf0", "10.79.0.1"}};
+    } places[] = {
+        {NETWORK_INTERFACE, NETWORK_IPV4}, {"", NETWORK_IPV6}, {"", "127.0.0.1"}, {"deaf0", "10.79.0.1"}};
 
     (void)state;
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
@@ -569,7 +601,10 @@ static void an_address_has_one_owner(void **state)
     station_close(&b);
 }
 
-/* ------------------------------------------------------------------------------------------- sending that fails */
+/*
+ * ------------------------------------------------------------------------------------------- sending that
+ * fails
+ */
 
 static void packets_that_cannot_be_sent_are_lost_and_hold_nothing_up(void **state)
 {
@@ -628,7 +663,8 @@ static void a_full_send_buffer_keeps_the_rest_queued_and_wakes_when_there_is_roo
     int status, posted = 0, got = 0;
 
     (void)state;
-    if (!network_command("tc qdisc add dev " NETWORK_INTERFACE " root tbf rate 8mbit burst 3000 limit 10000000 2>/dev/null"))
+    if (!network_command("tc qdisc add dev " NETWORK_INTERFACE
+                         " root tbf rate 8mbit burst 3000 limit 10000000 2>/dev/null"))
         skip(); /* this kernel cannot slow an interface down */
     /* Both ends of the cable are on this host: let it take packets from itself. */
     assert_true(network_command("sysctl -qw net.ipv4.conf.llm1.accept_local=1 net.ipv4.conf.llm1.rp_filter=0"
@@ -659,17 +695,21 @@ static void a_full_send_buffer_keeps_the_rest_queued_and_wakes_when_there_is_roo
     assert_true(network_command("tc qdisc del dev " NETWORK_INTERFACE " root"));
 }
 
-/* -------------------------------------------------------------------------------------------------------- main */
+/*
+ * --------------------------------------------------------------------------------------------------------
+ * main
+ */
 
 /* Interfaces that are wanting in one way each; gone0 is right until its test takes it down. */
 static bool interfaces_add(void)
 {
-    return network_command("{ ip link add down0 type veth peer name down1 && ip address add 10.78.0.1/24 dev down0 &&"
-                           " ip link add bare0 type veth peer name bare1 && ip link set bare0 up &&"
-                           " ip link add deaf0 type veth peer name deaf1 && ip address add 10.79.0.1/24 dev deaf0 &&"
-                           " ip link set deaf0 multicast off && ip link set deaf0 up &&"
-                           " ip link add gone0 type veth peer name gone1 && ip address add 10.80.0.1/24 dev gone0 &&"
-                           " ip link set gone0 up && ip link set gone1 up; } >/dev/null 2>&1");
+    return network_command(
+        "{ ip link add down0 type veth peer name down1 && ip address add 10.78.0.1/24 dev down0 &&"
+        " ip link add bare0 type veth peer name bare1 && ip link set bare0 up &&"
+        " ip link add deaf0 type veth peer name deaf1 && ip address add 10.79.0.1/24 dev deaf0 &&"
+        " ip link set deaf0 multicast off && ip link set deaf0 up &&"
+        " ip link add gone0 type veth peer name gone1 && ip address add 10.80.0.1/24 dev gone0 &&"
+        " ip link set gone0 up && ip link set gone1 up; } >/dev/null 2>&1");
 }
 
 int main(void)

@@ -24,14 +24,18 @@ static const char usage[] =
     "  --clean    removes what dead processes have left, as far as this user may\n"
     "  --help     this text\n"
     "\n"
-    "Columns: the name; the transmitter's process, or \"dead\"; its user; the mode of its files, which says who may read;\n"
+    "Columns: the name; the transmitter's process, or \"dead\"; its user; the mode of its files, which says "
+    "who may read;\n"
     "receivers attached; packets sent; MiB of memory; seconds since it was opened.\n";
 
 static int rows;
 static int dead;   /* writers, of these, that are dead */
 static int hidden; /* names that this user may not read */
 
-/* ------------------------------------------------------------------------------------------------------ listing */
+/*
+ * ------------------------------------------------------------------------------------------------------
+ * listing
+ */
 
 /* Counts readers. Reads the bell instead of mapping it: every reader of the segment may truncate it. */
 static unsigned count_readers(const char *path)
@@ -64,7 +68,8 @@ static int list_segment(void *arg, uint64_t id)
     const struct passwd *user;
     int status;
 
-    (void)snprintf(path, sizeof path, "%s/%s/%016llx.data", listing->root->path, listing->name, (unsigned long long)id);
+    (void)snprintf(path, sizeof path, "%s/%s/%016llx.data", listing->root->path, listing->name,
+                   (unsigned long long)id);
     if (stat(path, &file) != 0)
         return 0;
     status = lli_shm_attach(&source, listing->root, listing->name, id, 0, NULL);
@@ -82,15 +87,21 @@ static int list_segment(void *arg, uint64_t id)
         (void)snprintf(who, sizeof who, "%s", user->pw_name);
     else
         (void)snprintf(who, sizeof who, "%u", (unsigned)file.st_uid);
-    (void)snprintf(path, sizeof path, "%s/%s/%016llx.bell", listing->root->path, listing->name, (unsigned long long)id);
+    (void)snprintf(path, sizeof path, "%s/%s/%016llx.bell", listing->root->path, listing->name,
+                   (unsigned long long)id);
     if (rows++ == 0)
-        printf("%-32s %7s %-12s %4s %7s %14s %8s %9s\n", "NAME", "PID", "USER", "MODE", "READERS", "PACKETS", "MIB", "AGE");
-    printf("%-32s %7s %-12s %04o %7u %14llu %8.1f %9lld\n", listing->name, pid, who, (unsigned)file.st_mode & 0777,
-           count_readers(path), packets, (double)file.st_size / (1 << 20), (long long)(time(NULL) - file.st_ctime));
+        printf("%-32s %7s %-12s %4s %7s %14s %8s %9s\n", "NAME", "PID", "USER", "MODE", "READERS", "PACKETS",
+               "MIB", "AGE");
+    printf("%-32s %7s %-12s %04o %7u %14llu %8.1f %9lld\n", listing->name, pid, who,
+           (unsigned)file.st_mode & 0777, count_readers(path), packets, (double)file.st_size / (1 << 20),
+           (long long)(time(NULL) - file.st_ctime));
     return 0;
 }
 
-/* ----------------------------------------------------------------------------------------------------- cleaning */
+/*
+ * -----------------------------------------------------------------------------------------------------
+ * cleaning
+ */
 
 /* Removes a socket that is no longer bound. */
 static void clean_socket(void *arg, int directory, uint64_t id)
@@ -116,9 +127,13 @@ static void clean_name(const struct lli_shm_root *root, const char *name)
         lli_shm_sweep(root, name);
 }
 
-/* --------------------------------------------------------------------------------------------------------- main */
+/*
+ * ---------------------------------------------------------------------------------------------------------
+ * main
+ */
 
-static int each_name(const struct lli_shm_root *root, void (*function)(const struct lli_shm_root *root, const char *name))
+static int each_name(const struct lli_shm_root *root,
+                     void (*function)(const struct lli_shm_root *root, const char *name))
 {
     DIR *directory = opendir(root->path);
     struct dirent *entry;
@@ -143,14 +158,17 @@ static void list_name(const struct lli_shm_root *root, const char *name)
     if (lli_shm_each(root, name, list_segment, &listing, NULL) >= 0)
         return;
     hidden++;
-    fprintf(stderr, "llm-shm: %s: another user's, who does not let this one look; run it as that user, or as root\n", name);
+    fprintf(stderr,
+            "llm-shm: %s: another user's, who does not let this one look; run it as that user, or as root\n",
+            name);
 }
 
 /* Returns the exit status after cleaning: 0 if nothing of dead processes is left, as far as is known. */
 static int clean_status(void)
 {
     if (dead > 0)
-        fprintf(stderr, "llm-shm: what is dead here is another user's, and stays: run llm-shm --clean as that user, or as root\n");
+        fprintf(stderr, "llm-shm: what is dead here is another user's, and stays: run llm-shm --clean as "
+                        "that user, or as root\n");
     return dead > 0 || hidden > 0;
 }
 

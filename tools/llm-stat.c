@@ -14,13 +14,15 @@
 static const char usage[] =
     "usage: llm-stat [--once | --json | --prometheus ADDRESS | --clean] [--interval SECONDS] [DIRECTORY]\n"
     "\n"
-    "Shows what contexts with a counters file count, in a view that is drawn again every second; q leaves it.\n"
+    "Shows what contexts with a counters file count, in a view that is drawn again every second; q leaves "
+    "it.\n"
     "\n"
     "  DIRECTORY             where they have their files (" LLM_STATS_DIRECTORY ", or $LLM_STATS_DIRECTORY)\n"
     "  --once                prints all counters that are not zero, and ends\n"
     "  --json                prints everything as JSON, and ends\n"
     "  --prometheus ADDRESS  serves everything to Prometheus, at HOST:PORT, [HOST]:PORT or :PORT\n"
-    "  --clean               removes the counters files that dead processes of this user have left; of all users for root\n"
+    "  --clean               removes the counters files that dead processes of this user have left; of all "
+    "users for root\n"
     "  --interval SECONDS    between two views, 0.1 to 3600 (1)\n"
     "  --help                this text\n"
     "\n"
@@ -63,7 +65,8 @@ static int parse(int argc, char **argv, struct arguments *arguments)
     static const struct {
         const char *name;
         enum mode mode;
-    } modes[] = {{"--once", MODE_ONCE}, {"--json", MODE_JSON}, {"--prometheus", MODE_SERVE}, {"--clean", MODE_CLEAN}};
+    } modes[] = {
+        {"--once", MODE_ONCE}, {"--json", MODE_JSON}, {"--prometheus", MODE_SERVE}, {"--clean", MODE_CLEAN}};
     bool chosen = false, given = false;
 
     for (int i = 1; i < argc; i++) {
@@ -109,7 +112,8 @@ static int print_now(const struct arguments *arguments)
     else if (watch.count > 0)
         stat_print_text(stdout, &watch);
     else
-        printf("no counters files in %s: contexts have them with stats_directory, or LLM_STATS_DIRECTORY\n", arguments->directory);
+        printf("no counters files in %s: contexts have them with stats_directory, or LLM_STATS_DIRECTORY\n",
+               arguments->directory);
     for (int i = 0; i < watch.count; i++)
         status |= watch.sources[i].fault != STAT_OK;
     stat_watch_fini(&watch);
@@ -125,8 +129,11 @@ static int clean(const char *directory)
     const int removed = stat_watch_clean(directory);
 
     if (removed < 0 && errno == EPERM) {
-        fprintf(stderr, "llm-stat: %s: nothing is removed, as other users can rename files there; it must be owned by root or this user, and sticky "
-                "if everybody may write: 'chown root %s; chmod 1777 %s'\n", directory, directory, directory);
+        fprintf(stderr,
+                "llm-stat: %s: nothing is removed, as other users can rename files there; it must be owned "
+                "by root or this user, and sticky "
+                "if everybody may write: 'chown root %s; chmod 1777 %s'\n",
+                directory, directory, directory);
         return 1;
     }
     if (removed < 0)

@@ -13,7 +13,10 @@
 
 enum { READ_TRIES = 8, FILE_BYTES_MAX = 16 << 20 };
 
-/* ---------------------------------------------------------------------------------------------------------- check */
+/*
+ * ----------------------------------------------------------------------------------------------------------
+ * check
+ */
 
 /* Terminates a text, and replaces characters that a terminal would interpret. */
 static void parse_text(char *text, size_t size)
@@ -26,21 +29,23 @@ static void parse_text(char *text, size_t size)
 
 static bool parse_header(const struct llm_stats_file *header, size_t size)
 {
-    const uint64_t bytes = sizeof(struct llm_stats_table) + header->objects_max * (uint64_t)sizeof(struct llm_stats_object) +
+    const uint64_t bytes = sizeof(struct llm_stats_table) +
+                           header->objects_max * (uint64_t)sizeof(struct llm_stats_object) +
                            header->rows_max * (uint64_t)(sizeof(struct llm_stats_row) + sizeof(uint64_t)) +
                            header->histograms_max * (uint64_t)sizeof(struct llm_stats_histogram);
 
     if (header->table_bytes != bytes || bytes > size)
         return false;
     for (int i = 0; i < 2; i++)
-        if (header->table_at[i] < sizeof *header || header->table_at[i] % 8 != 0 || header->table_at[i] > size - bytes)
+        if (header->table_at[i] < sizeof *header || header->table_at[i] % 8 != 0 ||
+            header->table_at[i] > size - bytes)
             return false;
     return true;
 }
 
 /* Checks indices and texts of the arrays, which are in their places. */
-static bool parse_arrays(struct llm_stats_object *objects, struct llm_stats_row *rows, struct llm_stats_histogram *histograms,
-                         const struct llm_stats_table *table)
+static bool parse_arrays(struct llm_stats_object *objects, struct llm_stats_row *rows,
+                         struct llm_stats_histogram *histograms, const struct llm_stats_table *table)
 {
     for (uint32_t i = 0; i < table->objects; i++) {
         if (objects[i].parent > i)
@@ -60,7 +65,10 @@ static bool parse_arrays(struct llm_stats_object *objects, struct llm_stats_row 
     return true;
 }
 
-/* ----------------------------------------------------------------------------------------------------------- fetch */
+/*
+ * -----------------------------------------------------------------------------------------------------------
+ * fetch
+ */
 
 /* Source of bytes: a file, or memory. */
 struct origin {
@@ -119,7 +127,8 @@ static enum stat_fault fetch_arrays(const struct origin *origin, uint64_t at, st
     struct llm_stats_histogram *histograms;
     uint64_t *values;
 
-    snapshot->size = table->objects * sizeof *objects + table->rows * (sizeof *rows + sizeof *values) + table->histograms * sizeof *histograms;
+    snapshot->size = table->objects * sizeof *objects + table->rows * (sizeof *rows + sizeof *values) +
+                     table->histograms * sizeof *histograms;
     if (snapshot->size > origin->table_max)
         return STAT_LARGE;
     snapshot->bytes = malloc(snapshot->size == 0 ? 1 : snapshot->size);
@@ -129,7 +138,8 @@ static enum stat_fault fetch_arrays(const struct origin *origin, uint64_t at, st
     rows = (struct llm_stats_row *)(objects + table->objects);
     values = (uint64_t *)(void *)(rows + table->rows);
     histograms = (struct llm_stats_histogram *)(void *)(values + table->rows);
-    if (!fetch(origin, at, objects, table->objects * sizeof *objects) || !fetch(origin, rows_at, rows, table->rows * sizeof *rows) ||
+    if (!fetch(origin, at, objects, table->objects * sizeof *objects) ||
+        !fetch(origin, rows_at, rows, table->rows * sizeof *rows) ||
         !fetch(origin, values_at, values, table->rows * sizeof *values) ||
         !fetch(origin, histograms_at, histograms, table->histograms * sizeof *histograms))
         return STAT_SHORT;
@@ -148,7 +158,8 @@ static enum stat_fault fetch_table(const struct origin *origin, struct stat_snap
 
     if (!fetch(origin, at, table, sizeof *table))
         return STAT_SHORT;
-    if (table->objects > header->objects_max || table->rows > header->rows_max || table->histograms > header->histograms_max)
+    if (table->objects > header->objects_max || table->rows > header->rows_max ||
+        table->histograms > header->histograms_max)
         return STAT_DAMAGED;
     return fetch_arrays(origin, at + sizeof *table, snapshot);
 }
@@ -179,7 +190,10 @@ enum stat_fault stat_parse(const uint8_t *bytes, size_t size, struct stat_snapsh
     return fetch_all(&origin, snapshot);
 }
 
-/* ----------------------------------------------------------------------------------------------------------- read */
+/*
+ * -----------------------------------------------------------------------------------------------------------
+ * read
+ */
 
 static bool read_is_locked(int fd)
 {
@@ -235,22 +249,30 @@ void stat_explain(enum stat_fault fault, const struct stat_snapshot *snapshot, c
         [STAT_FOREIGN] = "not a counters file",
         [STAT_DAMAGED] = "damaged: it contradicts itself",
         [STAT_EMPTY] = "nothing was written to it yet",
-        [STAT_LARGE] = "too large: a counters file has at most 16 MiB; at most 8 MiB of a table are read, and 128 MiB of all tables",
+        [STAT_LARGE] = "too large: a counters file has at most 16 MiB; at most 8 MiB of a table are read, "
+                       "and 128 MiB of all tables",
         [STAT_BUSY] = "written faster than it can be read: raise its stats_ns",
     };
 
     if (fault == STAT_UNREADABLE)
         (void)snprintf(text, size, "%s", strerror(errno));
     else if (fault == STAT_VERSION)
-        (void)snprintf(text, size, "a counters file of version %u, this program reads version %u: take the llm-stat of the "
-                       "libllm that wrote it", snapshot->header.version, LLM_STATS_VERSION);
+        (void)snprintf(
+            text, size,
+            "a counters file of version %u, this program reads version %u: take the llm-stat of the "
+            "libllm that wrote it",
+            snapshot->header.version, LLM_STATS_VERSION);
     else
         (void)snprintf(text, size, "%s", texts[fault]);
 }
 
-/* -------------------------------------------------------------------------------------------------------- compare */
+/*
+ * --------------------------------------------------------------------------------------------------------
+ * compare
+ */
 
-static bool is_same_object(const struct stat_snapshot *before, uint32_t x, const struct stat_snapshot *now, uint32_t y)
+static bool is_same_object(const struct stat_snapshot *before, uint32_t x, const struct stat_snapshot *now,
+                           uint32_t y)
 {
     const struct llm_stats_object *a = &before->objects[x], *b = &now->objects[y];
 
@@ -260,7 +282,8 @@ static bool is_same_object(const struct stat_snapshot *before, uint32_t x, const
     return a->kind == b->kind && a->id == b->id && strcmp(a->label, b->label) == 0;
 }
 
-static bool is_same_row(const struct stat_snapshot *before, uint32_t x, const struct stat_snapshot *now, uint32_t y)
+static bool is_same_row(const struct stat_snapshot *before, uint32_t x, const struct stat_snapshot *now,
+                        uint32_t y)
 {
     return strcmp(before->rows[x].name, now->rows[y].name) == 0 &&
            is_same_object(before, before->rows[x].object, now, now->rows[y].object);
@@ -277,8 +300,8 @@ uint64_t stat_before(const struct stat_snapshot *before, const struct stat_snaps
     return now->values[row];
 }
 
-const struct llm_stats_histogram *stat_histogram_before(const struct stat_snapshot *before, const struct stat_snapshot *now,
-                                                        uint32_t histogram)
+const struct llm_stats_histogram *stat_histogram_before(const struct stat_snapshot *before,
+                                                        const struct stat_snapshot *now, uint32_t histogram)
 {
     const struct llm_stats_histogram *wanted = &now->histograms[histogram];
 
@@ -289,14 +312,16 @@ const struct llm_stats_histogram *stat_histogram_before(const struct stat_snapsh
     return NULL;
 }
 
-static uint64_t samples(const struct llm_stats_histogram *histogram, const struct llm_stats_histogram *before, uint32_t bucket)
+static uint64_t samples(const struct llm_stats_histogram *histogram, const struct llm_stats_histogram *before,
+                        uint32_t bucket)
 {
     const uint64_t then = before == NULL ? 0 : before->buckets[bucket];
 
     return histogram->buckets[bucket] > then ? histogram->buckets[bucket] - then : 0;
 }
 
-uint64_t stat_percentile(const struct llm_stats_histogram *histogram, const struct llm_stats_histogram *before, double share)
+uint64_t stat_percentile(const struct llm_stats_histogram *histogram,
+                         const struct llm_stats_histogram *before, double share)
 {
     uint64_t count = 0, seen = 0, rank;
     uint32_t bucket;

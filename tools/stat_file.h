@@ -21,7 +21,10 @@ enum stat_fault {
     STAT_BUSY,       /* written faster than it can be read */
 };
 
-/* A checked table: counts are within the arrays, indices within the counts, texts are printable and terminated. */
+/*
+ * A checked table: counts are within the arrays, indices within the counts, texts are printable and
+ * terminated.
+ */
 struct stat_snapshot {
     struct llm_stats_file header;
     struct llm_stats_table table;
@@ -37,8 +40,8 @@ struct stat_snapshot {
 enum { STAT_TABLE_MAX = 8 << 20 };
 
 /*
- * Reads a file: the header, and the used part of the latest table, of at most table_max bytes (STAT_TABLE_MAX).
- * Any result may be passed to stat_free(); with STAT_VERSION the version is in the header.
+ * Reads a file: the header, and the used part of the latest table, of at most table_max bytes
+ * (STAT_TABLE_MAX). Any result may be passed to stat_free(); with STAT_VERSION the version is in the header.
  */
 enum stat_fault stat_read(int fd, size_t table_max, struct stat_snapshot *snapshot);
 
@@ -57,14 +60,15 @@ void stat_explain(enum stat_fault fault, const struct stat_snapshot *snapshot, c
 uint64_t stat_before(const struct stat_snapshot *before, const struct stat_snapshot *now, uint32_t row);
 
 /* Returns the same histogram of an earlier snapshot, or NULL. */
-const struct llm_stats_histogram *stat_histogram_before(const struct stat_snapshot *before, const struct stat_snapshot *now,
-                                                        uint32_t histogram);
+const struct llm_stats_histogram *stat_histogram_before(const struct stat_snapshot *before,
+                                                        const struct stat_snapshot *now, uint32_t histogram);
 
 /*
- * Returns the smallest value that at least this share (0 to 1) of the samples since `before` (NULL: of all) does
- * not exceed, rounded up to the end of its bucket; 0 without samples.
+ * Returns the smallest value that at least this share (0 to 1) of the samples since `before` (NULL: of all)
+ * does not exceed, rounded up to the end of its bucket; 0 without samples.
  */
-uint64_t stat_percentile(const struct llm_stats_histogram *histogram, const struct llm_stats_histogram *before, double share);
+uint64_t stat_percentile(const struct llm_stats_histogram *histogram,
+                         const struct llm_stats_histogram *before, double share);
 
 /* Returns the value of a counter of an object, by name; 0 if there is none. */
 uint64_t stat_value(const struct stat_snapshot *snapshot, uint32_t object, const char *name);

@@ -13,7 +13,10 @@ static const struct {
 
 enum { PERCENTILES = sizeof percentiles / sizeof percentiles[0] };
 
-/* ----------------------------------------------------------------------------------------------------------- text */
+/*
+ * -----------------------------------------------------------------------------------------------------------
+ * text
+ */
 
 static void print_since(FILE *to, double seconds)
 {
@@ -59,7 +62,8 @@ static void text_histogram(FILE *to, const struct llm_stats_histogram *histogram
         return;
     fprintf(to, "      %-24s count %" PRIu64, histogram->name, histogram->count);
     for (int i = 0; i < PERCENTILES; i++)
-        fprintf(to, " %s %" PRIu64, percentiles[i].name, stat_percentile(histogram, NULL, percentiles[i].share));
+        fprintf(to, " %s %" PRIu64, percentiles[i].name,
+                stat_percentile(histogram, NULL, percentiles[i].share));
     fprintf(to, " max %" PRIu64 "\n", histogram->max);
 }
 
@@ -95,7 +99,10 @@ void stat_print_text(FILE *to, const struct stat_watch *watch)
     }
 }
 
-/* ----------------------------------------------------------------------------------------------------------- JSON */
+/*
+ * -----------------------------------------------------------------------------------------------------------
+ * JSON
+ */
 
 static void json_text(FILE *to, const char *text)
 {
@@ -109,7 +116,8 @@ static void json_text(FILE *to, const char *text)
     fputc('"', to);
 }
 
-static void json_rows(FILE *to, const struct stat_snapshot *snapshot, uint32_t object, uint32_t type, const char *title)
+static void json_rows(FILE *to, const struct stat_snapshot *snapshot, uint32_t object, uint32_t type,
+                      const char *title)
 {
     const char *separator = "";
 
@@ -137,10 +145,11 @@ static void json_histograms(FILE *to, const struct stat_snapshot *snapshot, uint
             continue;
         fputs(separator, to);
         json_text(to, histogram->name);
-        fprintf(to, ": {\"count\": %" PRIu64 ", \"sum\": %" PRIu64 ", \"max\": %" PRIu64, histogram->count, histogram->sum,
-                histogram->max);
+        fprintf(to, ": {\"count\": %" PRIu64 ", \"sum\": %" PRIu64 ", \"max\": %" PRIu64, histogram->count,
+                histogram->sum, histogram->max);
         for (int j = 0; j < PERCENTILES; j++)
-            fprintf(to, ", \"%s\": %" PRIu64, percentiles[j].name, stat_percentile(histogram, NULL, percentiles[j].share));
+            fprintf(to, ", \"%s\": %" PRIu64, percentiles[j].name,
+                    stat_percentile(histogram, NULL, percentiles[j].share));
         fputc('}', to);
         separator = ", ";
     }
@@ -153,8 +162,9 @@ static void json_objects(FILE *to, const struct stat_snapshot *snapshot)
     for (uint32_t i = 0; i < snapshot->table.objects; i++) {
         const struct llm_stats_object *object = &snapshot->objects[i];
 
-        fprintf(to, "%s\n    {\"kind\": \"%s\", \"parent\": %" PRIu32 ", \"id\": \"%016" PRIx64 "\", \"label\": ", i > 0 ? "," : "",
-                stat_kind_name(object->kind), object->parent, object->id);
+        fprintf(to,
+                "%s\n    {\"kind\": \"%s\", \"parent\": %" PRIu32 ", \"id\": \"%016" PRIx64 "\", \"label\": ",
+                i > 0 ? "," : "", stat_kind_name(object->kind), object->parent, object->id);
         json_text(to, object->label);
         json_rows(to, snapshot, i, LLM_STATS_COUNTER, "counters");
         json_rows(to, snapshot, i, LLM_STATS_GAUGE, "gauges");
@@ -180,10 +190,12 @@ static void json_source(FILE *to, const struct stat_source *source)
         json_text(to, header->program);
         fputs(", \"name\": ", to);
         json_text(to, header->name);
-        fprintf(to, ", \"pid\": %" PRIu32 ", \"alive\": %s, \"started_at\": %" PRIu64 ", \"written_at\": %" PRIu64
-                ", \"clock_at\": %" PRIu64 ", \"interval_ns\": %" PRIu64 ", \"dropped\": %" PRIu64, header->pid,
-                source->now.alive ? "true" : "false", header->started_at, source->now.table.written_at,
-                source->now.table.clock_at, header->interval_ns, source->now.table.dropped);
+        fprintf(to,
+                ", \"pid\": %" PRIu32 ", \"alive\": %s, \"started_at\": %" PRIu64 ", \"written_at\": %" PRIu64
+                ", \"clock_at\": %" PRIu64 ", \"interval_ns\": %" PRIu64 ", \"dropped\": %" PRIu64,
+                header->pid, source->now.alive ? "true" : "false", header->started_at,
+                source->now.table.written_at, source->now.table.clock_at, header->interval_ns,
+                source->now.table.dropped);
         json_objects(to, &source->now);
     }
     fputc('}', to);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counters in the text format 0.0.4 of Prometheus: all samples of a family together, after its HELP and TYPE. */
+/*
+ * Counters in the text format 0.0.4 of Prometheus: all samples of a family together, after its HELP and TYPE.
+ */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,19 +28,22 @@ static const struct {
 #define TX_HELP(name, text) {LLM_STATS_TRANSMITTER, #name, text},
     LLI_TX_COUNTERS(TX_HELP)
 #define RX_HELP(name, text) {LLM_STATS_RECEIVER, #name, text},
-    LLI_RX_COUNTERS(RX_HELP)
+        LLI_RX_COUNTERS(RX_HELP)
 #define ENDPOINT_HELP(name, text) {LLM_STATS_TRANSPORT, #name, text},
-    LLI_ENDPOINT_COUNTERS(ENDPOINT_HELP)
+            LLI_ENDPOINT_COUNTERS(ENDPOINT_HELP)
 #define ACCEPTOR_HELP(name, text) {LLM_STATS_LISTENER, #name, text},
-    LLI_ACCEPTOR_COUNTERS(ACCEPTOR_HELP)
-};
+                LLI_ACCEPTOR_COUNTERS(ACCEPTOR_HELP)};
 
-/* -------------------------------------------------------------------------------------------------------- families */
+/*
+ * --------------------------------------------------------------------------------------------------------
+ * families
+ */
 
 static void family_add(struct family *families, int *count, struct family family)
 {
     for (int i = 0; i < *count; i++)
-        if (families[i].kind == family.kind && families[i].type == family.type && strcmp(families[i].name, family.name) == 0)
+        if (families[i].kind == family.kind && families[i].type == family.type &&
+            strcmp(families[i].name, family.name) == 0)
             return;
     if (*count < FAMILIES_MAX)
         families[(*count)++] = family;
@@ -47,7 +52,8 @@ static void family_add(struct family *families, int *count, struct family family
 /* Accepts only names that the format allows: the file may be anybody's. */
 static bool family_is_named(const char *name)
 {
-    return name[0] != '\0' && strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == strlen(name);
+    return name[0] != '\0' &&
+           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == strlen(name);
 }
 
 static void families_of(const struct stat_snapshot *snapshot, struct family *families, int *count)
@@ -56,14 +62,16 @@ static void families_of(const struct stat_snapshot *snapshot, struct family *fam
         const struct llm_stats_row *row = &snapshot->rows[i];
 
         if (family_is_named(row->name) && row->type <= LLM_STATS_GAUGE)
-            family_add(families, count, (struct family){snapshot->objects[row->object].kind, row->type, row->name});
+            family_add(families, count,
+                       (struct family){snapshot->objects[row->object].kind, row->type, row->name});
     }
     for (uint32_t i = 0; i < snapshot->table.histograms; i++) {
         const struct llm_stats_histogram *histogram = &snapshot->histograms[i];
 
         if (family_is_named(histogram->name))
             family_add(families, count,
-                       (struct family){snapshot->objects[histogram->object].kind, FAMILY_HISTOGRAM, histogram->name});
+                       (struct family){snapshot->objects[histogram->object].kind, FAMILY_HISTOGRAM,
+                                       histogram->name});
     }
 }
 
@@ -84,7 +92,9 @@ static void family_name(const struct family *family, char *text, size_t size)
 
 static void family_head(FILE *to, const struct family *family, const char *name)
 {
-    const char *type = family->type == FAMILY_HISTOGRAM ? "histogram" : family->type == LLM_STATS_GAUGE ? "gauge" : "counter";
+    const char *type = family->type == FAMILY_HISTOGRAM  ? "histogram"
+                       : family->type == LLM_STATS_GAUGE ? "gauge"
+                                                         : "counter";
     const char *text = NULL;
 
     for (size_t i = 0; i < sizeof helps / sizeof helps[0] && text == NULL; i++)
@@ -93,11 +103,15 @@ static void family_head(FILE *to, const struct family *family, const char *name)
     if (text != NULL)
         fprintf(to, "# HELP %s %s\n", name, text);
     else
-        fprintf(to, "# HELP %s %s of a %s, see docs/statistics.md\n", name, family->name, stat_kind_name(family->kind));
+        fprintf(to, "# HELP %s %s of a %s, see docs/statistics.md\n", name, family->name,
+                stat_kind_name(family->kind));
     fprintf(to, "# TYPE %s %s\n", name, type);
 }
 
-/* --------------------------------------------------------------------------------------------------------- samples */
+/*
+ * ---------------------------------------------------------------------------------------------------------
+ * samples
+ */
 
 static void label(FILE *to, const char *name, const char *value)
 {
@@ -144,7 +158,8 @@ static void labels_object(FILE *to, const struct stat_source *source, uint32_t i
     case LLM_STATS_RECEIVER:
         fputc(',', to);
         label(to, "channel", object->label);
-        fprintf(to, ",%s=\"%016" PRIx64 "\"", object->kind == LLM_STATS_RECEIVER ? "receiver" : "session", object->id);
+        fprintf(to, ",%s=\"%016" PRIx64 "\"", object->kind == LLM_STATS_RECEIVER ? "receiver" : "session",
+                object->id);
         break;
     case LLM_STATS_LISTENER:
         fputc(',', to);
@@ -156,8 +171,8 @@ static void labels_object(FILE *to, const struct stat_source *source, uint32_t i
 
         fputc(',', to);
         label(to, "channel", parent->label);
-        fprintf(to, ",session=\"%016" PRIx64 "\",receiver=\"%016" PRIx64 "\"", member ? parent->id : object->id,
-                member ? object->id : parent->id);
+        fprintf(to, ",session=\"%016" PRIx64 "\",receiver=\"%016" PRIx64 "\"",
+                member ? parent->id : object->id, member ? object->id : parent->id);
         break;
     }
     case LLM_STATS_TOPIC: {
@@ -201,7 +216,8 @@ static void sample_histogram(FILE *to, const char *name, const struct stat_sourc
     fprintf(to, "} %" PRIu64 "\n", below);
 }
 
-static void family_samples(FILE *to, const struct family *family, const char *name, const struct stat_source *source)
+static void family_samples(FILE *to, const struct family *family, const char *name,
+                           const struct stat_source *source)
 {
     const struct stat_snapshot *now = &source->now;
 
@@ -215,7 +231,8 @@ static void family_samples(FILE *to, const struct family *family, const char *na
     for (uint32_t i = 0; i < now->table.rows; i++) {
         const struct llm_stats_row *row = &now->rows[i];
 
-        if (row->type != family->type || now->objects[row->object].kind != family->kind || strcmp(row->name, family->name) != 0)
+        if (row->type != family->type || now->objects[row->object].kind != family->kind ||
+            strcmp(row->name, family->name) != 0)
             continue;
         fputs(name, to);
         labels_object(to, source, row->object);
@@ -223,7 +240,10 @@ static void family_samples(FILE *to, const struct family *family, const char *na
     }
 }
 
-/* ------------------------------------------------------------------------------------------------------------ page */
+/*
+ * ------------------------------------------------------------------------------------------------------------
+ * page
+ */
 
 static bool is_shown(const struct stat_source *source)
 {
@@ -242,12 +262,15 @@ static void page_of_files(FILE *to, const struct stat_watch *watch)
         labels_source(to, &watch->sources[i]);
         fprintf(to, "} %d\n", watch->sources[i].now.alive);
     }
-    fputs("# HELP llm_files_unreadable Counters files that could not be read.\n# TYPE llm_files_unreadable gauge\n", to);
+    fputs("# HELP llm_files_unreadable Counters files that could not be read.\n# TYPE llm_files_unreadable "
+          "gauge\n",
+          to);
     for (int i = 0; i < watch->count; i++)
         bad += watch->sources[i].fault != STAT_OK;
     fprintf(to, "llm_files_unreadable %d\n", bad);
     fputs("# HELP llm_written_timestamp_seconds When the counters were written.\n"
-          "# TYPE llm_written_timestamp_seconds gauge\n", to);
+          "# TYPE llm_written_timestamp_seconds gauge\n",
+          to);
     for (int i = 0; i < watch->count; i++) {
         if (!is_shown(&watch->sources[i]))
             continue;

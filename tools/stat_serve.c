@@ -24,8 +24,9 @@ struct client {
     long until_ms;
     char request[REQUEST_MAX];
     size_t got;
-    char *answer;  /* NULL while the request is read */
-    bool answered; /* further input is discarded: closing earlier would reset the connection and lose the answer */
+    char *answer; /* NULL while the request is read */
+    /* Further input is discarded: closing earlier would reset the connection and lose the answer. */
+    bool answered;
     size_t size;
     size_t sent;
 };
@@ -38,7 +39,10 @@ static long now_ms(void)
     return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* ---------------------------------------------------------------------------------------------------------- listen */
+/*
+ * ----------------------------------------------------------------------------------------------------------
+ * listen
+ */
 
 static int serve_refused(const char *address, const char *why)
 {
@@ -52,9 +56,11 @@ static int serve_parse(const char *address, char host[256], const char **port)
     const char *colon = strrchr(address, ':');
     size_t length;
 
-    if (colon == NULL || colon[1] == '\0' || (size_t)(colon - address) >= 256 || strspn(colon + 1, "0123456789") != strlen(colon + 1) ||
-        strlen(colon + 1) > 5 || atoi(colon + 1) > 65535)
-        return serve_refused(address, "must be HOST:PORT, as 127.0.0.1:9464, [::1]:9464 or, for every address, :9464");
+    if (colon == NULL || colon[1] == '\0' || (size_t)(colon - address) >= 256 ||
+        strspn(colon + 1, "0123456789") != strlen(colon + 1) || strlen(colon + 1) > 5 ||
+        atoi(colon + 1) > 65535)
+        return serve_refused(address,
+                             "must be HOST:PORT, as 127.0.0.1:9464, [::1]:9464 or, for every address, :9464");
     length = (size_t)(colon - address);
     if (length >= 2 && address[0] == '[' && address[length - 1] == ']') {
         address++;
@@ -99,12 +105,16 @@ static int serve_listen(const char *address)
     error = errno;
     freeaddrinfo(found);
     if (fd < 0 && error == EADDRINUSE)
-        return serve_refused(address, "another process listens there already; end it ('ss -ltnp' names it), or take another "
-                             "port");
+        return serve_refused(
+            address, "another process listens there already; end it ('ss -ltnp' names it), or take another "
+                     "port");
     return fd < 0 ? serve_refused(address, strerror(error)) : fd;
 }
 
-/* ---------------------------------------------------------------------------------------------------------- answer */
+/*
+ * ----------------------------------------------------------------------------------------------------------
+ * answer
+ */
 
 static void client_end(struct client *client)
 {
@@ -114,13 +124,15 @@ static void client_end(struct client *client)
     client->fd = -1;
 }
 
-static void client_answer(struct client *client, const char *status, const char *type, const char *body, size_t size)
+static void client_answer(struct client *client, const char *status, const char *type, const char *body,
+                          size_t size)
 {
     FILE *to = open_memstream(&client->answer, &client->size);
 
     if (to == NULL)
         return;
-    fprintf(to, "HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n", status, type, size);
+    fprintf(to, "HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n", status,
+            type, size);
     (void)fwrite(body, 1, strncmp(client->request, "HEAD ", 5) == 0 ? 0 : size, to);
     (void)fclose(to);
 }
@@ -138,7 +150,8 @@ static void client_page(struct client *client, const char *directory)
     FILE *to;
 
     if (stat_watch_look(&watch) != 0 || (to = open_memstream(&page, &size)) == NULL) {
-        client_refuse(client, "500 Internal Server Error", "the directory of the counters files cannot be read\n");
+        client_refuse(client, "500 Internal Server Error",
+                      "the directory of the counters files cannot be read\n");
         stat_watch_fini(&watch);
         return;
     }
@@ -188,7 +201,8 @@ static void client_read(struct client *client, const char *directory)
 
 static void client_write(struct client *client)
 {
-    const ssize_t sent = send(client->fd, client->answer + client->sent, client->size - client->sent, MSG_NOSIGNAL);
+    const ssize_t sent =
+        send(client->fd, client->answer + client->sent, client->size - client->sent, MSG_NOSIGNAL);
 
     if (sent < 0 && (errno == EAGAIN || errno == EINTR))
         return;
@@ -207,7 +221,10 @@ static void client_drain(struct client *client)
         client_end(client);
 }
 
-/* ------------------------------------------------------------------------------------------------------------ loop */
+/*
+ * ------------------------------------------------------------------------------------------------------------
+ * loop
+ */
 
 /* Returns a place for a new client: an unused one, or that of the oldest client. */
 static struct client *serve_place(struct client *clients)

@@ -25,7 +25,10 @@ static size_t frame_size;
 static FILE *frame_to;
 static int height = 24, width = 80, drawn;
 
-/* ------------------------------------------------------------------------------------------------- open and close */
+/*
+ * ------------------------------------------------------------------------------------------------- open and
+ * close
+ */
 
 /* Restores the terminal. Async-signal-safe. */
 static void give_back(void)
@@ -41,7 +44,7 @@ static void take(void)
 {
     struct termios raw = before;
 
-    raw.c_lflag &= (tcflag_t)~(ICANON | ECHO);
+    raw.c_lflag &= (tcflag_t) ~(ICANON | ECHO);
     raw.c_cc[VMIN] = 0;
     raw.c_cc[VTIME] = 0;
     is_open = 1;
@@ -82,7 +85,8 @@ static void handle(int number, void (*handler)(int))
 
 int terminal_open(void)
 {
-    static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+    static const int ends[] = {SIGINT,  SIGTERM, SIGHUP, SIGQUIT, SIGPIPE,
+                               SIGABRT, SIGSEGV, SIGBUS, SIGFPE,  SIGILL};
     const char *kind = getenv("TERM");
 
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || kind == NULL || strcmp(kind, "dumb") == 0 ||
@@ -104,7 +108,10 @@ void terminal_close(void)
     give_back();
 }
 
-/* ----------------------------------------------------------------------------------------------------------- draw */
+/*
+ * -----------------------------------------------------------------------------------------------------------
+ * draw
+ */
 
 static void measure(void)
 {
@@ -140,7 +147,10 @@ void terminal_line(char how, const char *format, ...)
     va_start(arguments, format);
     (void)vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    fprintf(frame_to, "%s%s%.*s\033[0m\033[K", drawn > 0 ? "\r\n" : "", how == '!' ? "\033[1m" : how == '#' ? "\033[1;31m" : "",
+    fprintf(frame_to, "%s%s%.*s\033[0m\033[K", drawn > 0 ? "\r\n" : "",
+            how == '!'   ? "\033[1m"
+            : how == '#' ? "\033[1;31m"
+                         : "",
             width, text);
     drawn++;
 }
@@ -166,16 +176,28 @@ void terminal_end(void)
     frame = NULL;
 }
 
-/* ----------------------------------------------------------------------------------------------------------- keys */
+/*
+ * -----------------------------------------------------------------------------------------------------------
+ * keys
+ */
 
 static enum terminal_key key_of(const char *bytes)
 {
     static const struct {
         const char *bytes;
         enum terminal_key key;
-    } keys[] = {{"q", KEY_QUIT},        {"Q", KEY_QUIT},       {"\033[A", KEY_UP},       {"\033OA", KEY_UP},
-                {"k", KEY_UP},          {"\033[B", KEY_DOWN},  {"\033OB", KEY_DOWN},     {"j", KEY_DOWN},
-                {"\033[5~", KEY_PAGE_UP}, {"\033[6~", KEY_PAGE_DOWN}, {" ", KEY_PAGE_DOWN}, {"b", KEY_PAGE_UP}};
+    } keys[] = {{"q", KEY_QUIT},
+                {"Q", KEY_QUIT},
+                {"\033[A", KEY_UP},
+                {"\033OA", KEY_UP},
+                {"k", KEY_UP},
+                {"\033[B", KEY_DOWN},
+                {"\033OB", KEY_DOWN},
+                {"j", KEY_DOWN},
+                {"\033[5~", KEY_PAGE_UP},
+                {"\033[6~", KEY_PAGE_DOWN},
+                {" ", KEY_PAGE_DOWN},
+                {"b", KEY_PAGE_UP}};
 
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         if (strcmp(bytes, keys[i].bytes) == 0)

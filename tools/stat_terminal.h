@@ -13,8 +13,8 @@ void terminal_close(void);
 int terminal_height(void);
 
 /*
- * Draw the window: lines from the top, each truncated to its width; lines that do not fit are left out. how: ' '
- * plain, '!' bold, '#' bold red.
+ * Draw the window: lines from the top, each truncated to its width; lines that do not fit are left out. how:
+ * ' ' plain, '!' bold, '#' bold red.
  */
 void terminal_begin(void);
 void terminal_line(char how, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -24,7 +24,10 @@ enum { VIEW_ROWS = 8 }; /* members or sessions shown of each object, those that 
 #define TITLE "!"
 #define BAD "#"
 
-/* -------------------------------------------------------------------------------------------------------- numbers */
+/*
+ * --------------------------------------------------------------------------------------------------------
+ * numbers
+ */
 
 /* Formats a number as "1234", "56.7k", "8.9M": six characters at most. Valid for eight calls. */
 static const char *short_number(double value)
@@ -39,8 +42,9 @@ static const char *short_number(double value)
         value /= 1000;
         unit++;
     }
-    (void)snprintf(text, sizeof texts[0], value >= 99.95 || value == (double)(long)value ? "%.0f%.*s" : "%.1f%.*s", value,
-                   unit > 0, &units[unit]);
+    (void)snprintf(text, sizeof texts[0],
+                   value >= 99.95 || value == (double)(long)value ? "%.0f%.*s" : "%.1f%.*s", value, unit > 0,
+                   &units[unit]);
     return text;
 }
 
@@ -88,7 +92,10 @@ static const char *short_value(const struct stat_source *source, uint32_t object
     return short_number((double)stat_value(&source->now, object, name));
 }
 
-/* --------------------------------------------------------------------------------------------------------- objects */
+/*
+ * ---------------------------------------------------------------------------------------------------------
+ * objects
+ */
 
 /* Prints the histograms of an object, of samples since the previous view. */
 static void view_histograms(FILE *to, const struct stat_source *source, uint32_t object)
@@ -119,7 +126,8 @@ static void view_histograms(FILE *to, const struct stat_source *source, uint32_t
 }
 
 /* Prints the listed counters where they are not zero: faults since the start. */
-static void view_troubles(FILE *to, const struct stat_source *source, uint32_t object, const char *const *names)
+static void view_troubles(FILE *to, const struct stat_source *source, uint32_t object,
+                          const char *const *names)
 {
     bool any = false;
 
@@ -129,7 +137,8 @@ static void view_troubles(FILE *to, const struct stat_source *source, uint32_t o
 
         if (value == 0)
             continue;
-        fprintf(to, "%s%s %s", any ? ", " : NORMAL "      since start: ", *names, short_number((double)value));
+        fprintf(to, "%s%s %s", any ? ", " : NORMAL "      since start: ", *names,
+                short_number((double)value));
         if (now > 0)
             fprintf(to, " (+%s/s)", short_number(now));
         any = true;
@@ -184,7 +193,8 @@ static void view_members(FILE *to, const struct stat_source *source, uint32_t tr
     const int count = view_worst(&source->now, transmitter, worst);
 
     if (count > 0)
-        fprintf(to, NORMAL "        %-16s %9s %9s %8s %8s %8s\n", "receiver", "lag pkt", "rtt", "NAK/s", "lost/s", "heard s");
+        fprintf(to, NORMAL "        %-16s %9s %9s %8s %8s %8s\n", "receiver", "lag pkt", "rtt", "NAK/s",
+                "lost/s", "heard s");
     for (int i = 0; i < count && i < VIEW_ROWS; i++) {
         const uint32_t member = worst[i];
         const uint64_t lag = stat_value(&source->now, member, "lag_packets");
@@ -194,10 +204,12 @@ static void view_members(FILE *to, const struct stat_source *source, uint32_t tr
         /* A lag of more than half of the window: the member will lose packets soon. */
         const bool slow = lost > 0 || (lag > 64 && 2 * lag > window);
 
-        fprintf(to, "%s        %016" PRIx64 " %9s %9s %8s %8s %8.1f%s%s%s\n", slow || limit != 0 ? BAD : NORMAL, source->now.objects[member].id,
-                short_number((double)lag), short_time(stat_value(&source->now, member, "member_rtt_ns")),
-                short_rate(source, member, "member_naks"), short_number(lost), heard(source, member, "member_heard_at"),
-                slow ? "  SLOW" : "", limit != 0 ? "  limited by " : "", limit != 0 ? llm_limit_name((enum llm_limit)limit) : "");
+        fprintf(to, "%s        %016" PRIx64 " %9s %9s %8s %8s %8.1f%s%s%s\n",
+                slow || limit != 0 ? BAD : NORMAL, source->now.objects[member].id, short_number((double)lag),
+                short_time(stat_value(&source->now, member, "member_rtt_ns")),
+                short_rate(source, member, "member_naks"), short_number(lost),
+                heard(source, member, "member_heard_at"), slow ? "  SLOW" : "",
+                limit != 0 ? "  limited by " : "", limit != 0 ? llm_limit_name((enum llm_limit)limit) : "");
     }
     view_more(to, count);
 }
@@ -208,16 +220,16 @@ static void view_sessions(FILE *to, const struct stat_source *source, uint32_t r
     const int count = view_worst(&source->now, receiver, worst);
 
     if (count > 0)
-        fprintf(to, NORMAL "        %-16s %9s %9s %9s %8s %8s %8s %8s\n", "session", "lag pkt", "missing", "repair", "msg/s",
-                "NAK/s", "lost/s", "heard s");
+        fprintf(to, NORMAL "        %-16s %9s %9s %9s %8s %8s %8s %8s\n", "session", "lag pkt", "missing",
+                "repair", "msg/s", "NAK/s", "lost/s", "heard s");
     for (int i = 0; i < count && i < VIEW_ROWS; i++) {
         const uint32_t session = worst[i];
         const double lost = rate(source, session, "session_packets_lost");
         const bool silent = stat_value(&source->now, session, "session_silent") != 0;
 
-        fprintf(to, "%s        %016" PRIx64 " %9s %9s %9s %8s %8s %8s %8.1f%s%s\n", lost > 0 || silent ? BAD : NORMAL,
-                source->now.objects[session].id, short_value(source, session, "lag_packets"),
-                short_value(source, session, "packets_missing"),
+        fprintf(to, "%s        %016" PRIx64 " %9s %9s %9s %8s %8s %8s %8.1f%s%s\n",
+                lost > 0 || silent ? BAD : NORMAL, source->now.objects[session].id,
+                short_value(source, session, "lag_packets"), short_value(source, session, "packets_missing"),
                 short_time(stat_value(&source->now, session, "session_repair_rtt_ns")),
                 short_rate(source, session, "session_messages"), short_rate(source, session, "session_naks"),
                 short_number(lost), heard(source, session, "session_heard_at"), lost > 0 ? "  LOSING" : "",
@@ -238,7 +250,8 @@ static void view_topics(FILE *to, const struct stat_source *source, uint32_t own
         int at = count < VIEW_ROWS ? count : VIEW_ROWS;
         double now;
 
-        if (objects[i].kind != LLM_STATS_TOPIC || (objects[i].parent != owner && objects[objects[i].parent].parent != owner))
+        if (objects[i].kind != LLM_STATS_TOPIC ||
+            (objects[i].parent != owner && objects[objects[i].parent].parent != owner))
             continue;
         now = rate(source, i, "topic_messages");
         count++;
@@ -254,8 +267,9 @@ static void view_topics(FILE *to, const struct stat_source *source, uint32_t own
     if (count > 0)
         fprintf(to, NORMAL "        %-24s %9s %9s %9s\n", "topic", "msg/s", "Mbit/s", "messages");
     for (int i = 0; i < count && i < VIEW_ROWS; i++)
-        fprintf(to, NORMAL "        %-24.24s %9s %9s %9s\n", objects[busiest[i]].label, short_number(rates[i]),
-                short_number(rate(source, busiest[i], "topic_bytes") * 8 / 1e6), short_value(source, busiest[i], "topic_messages"));
+        fprintf(to, NORMAL "        %-24.24s %9s %9s %9s\n", objects[busiest[i]].label,
+                short_number(rates[i]), short_number(rate(source, busiest[i], "topic_bytes") * 8 / 1e6),
+                short_value(source, busiest[i], "topic_messages"));
     view_more(to, count);
 }
 
@@ -269,21 +283,26 @@ static void view_limit(FILE *to, const struct stat_source *source, uint32_t obje
         return;
     fprintf(to, BAD "      limited by %s", llm_limit_name((enum llm_limit)limit));
     if (limit == LLM_LIMIT_APPLICATION)
-        fprintf(to, ": away for %.0f %% of the time, at most %s", away, short_time(stat_value(&source->now, object, "away_ns_max")));
+        fprintf(to, ": away for %.0f %% of the time, at most %s", away,
+                short_time(stat_value(&source->now, object, "away_ns_max")));
     fputc('\n', to);
 }
 
 static void view_transmitter(FILE *to, const struct stat_source *source, uint32_t object)
 {
-    static const char *const troubles[] = {"packets_repaired", "nak_packets_gone", "send_blocked", "receivers_lost",
-                                           "receivers_refused", "answers_dropped", "control_malformed", NULL};
+    static const char *const troubles[] = {
+        "packets_repaired",  "nak_packets_gone", "send_blocked",      "receivers_lost",
+        "receivers_refused", "answers_dropped",  "control_malformed", NULL};
 
     fprintf(to, TITLE "  transmitter %s\n", source->now.objects[object].label);
-    fprintf(to, NORMAL "      %s msg/s, %s pkt/s, %s Mbit/s, %s NAK/s, %s repairs/s, %s receivers, rtt %s, unsent %s\n",
+    fprintf(to,
+            NORMAL
+            "      %s msg/s, %s pkt/s, %s Mbit/s, %s NAK/s, %s repairs/s, %s receivers, rtt %s, unsent %s\n",
             short_rate(source, object, "messages_sent"), short_rate(source, object, "packets_sent"),
-            short_number(rate(source, object, "bytes_sent") * 8 / 1e6), short_rate(source, object, "naks_received"),
-            short_rate(source, object, "packets_repaired"), short_value(source, object, "receivers"),
-            short_time(stat_value(&source->now, object, "rtt_ns")), short_value(source, object, "unsent_packets"));
+            short_number(rate(source, object, "bytes_sent") * 8 / 1e6),
+            short_rate(source, object, "naks_received"), short_rate(source, object, "packets_repaired"),
+            short_value(source, object, "receivers"), short_time(stat_value(&source->now, object, "rtt_ns")),
+            short_value(source, object, "unsent_packets"));
     view_limit(to, source, object);
     view_troubles(to, source, object, troubles);
     view_histograms(to, source, object);
@@ -293,16 +312,22 @@ static void view_transmitter(FILE *to, const struct stat_source *source, uint32_
 
 static void view_receiver(FILE *to, const struct stat_source *source, uint32_t object)
 {
-    static const char *const troubles[] = {"messages_lost", "gaps", "packets_missed", "packets_lost", "window_overflow",
-                                           "reorder_full", "sessions_dropped", "data_malformed", "control_malformed", NULL};
+    static const char *const troubles[] = {"messages_lost",     "gaps",
+                                           "packets_missed",    "packets_lost",
+                                           "window_overflow",   "reorder_full",
+                                           "sessions_dropped",  "data_malformed",
+                                           "control_malformed", NULL};
 
     fprintf(to, TITLE "  receiver %s\n", source->now.objects[object].label);
-    fprintf(to, "%s      %s msg/s, %s pkt/s, %s Mbit/s, %s lost/s, %s NAK/s, %s recovered/s, %s sessions, held %s\n",
-            rate(source, object, "messages_lost") > 0 ? BAD : NORMAL, short_rate(source, object, "messages_delivered"),
-            short_rate(source, object, "packets_received"), short_number(rate(source, object, "bytes_received") * 8 / 1e6),
-            short_rate(source, object, "messages_lost"), short_rate(source, object, "naks_sent"),
-            short_rate(source, object, "packets_recovered"), short_value(source, object, "sessions"),
-            short_value(source, object, "reorder_packets"));
+    fprintf(
+        to,
+        "%s      %s msg/s, %s pkt/s, %s Mbit/s, %s lost/s, %s NAK/s, %s recovered/s, %s sessions, held %s\n",
+        rate(source, object, "messages_lost") > 0 ? BAD : NORMAL,
+        short_rate(source, object, "messages_delivered"), short_rate(source, object, "packets_received"),
+        short_number(rate(source, object, "bytes_received") * 8 / 1e6),
+        short_rate(source, object, "messages_lost"), short_rate(source, object, "naks_sent"),
+        short_rate(source, object, "packets_recovered"), short_value(source, object, "sessions"),
+        short_value(source, object, "reorder_packets"));
     view_limit(to, source, object);
     view_troubles(to, source, object, troubles);
     view_histograms(to, source, object);
@@ -325,7 +350,10 @@ static void view_other(FILE *to, const struct stat_source *source, uint32_t obje
     view_histograms(to, source, object);
 }
 
-/* ----------------------------------------------------------------------------------------------------------- draw */
+/*
+ * -----------------------------------------------------------------------------------------------------------
+ * draw
+ */
 
 static void view_source(FILE *to, const struct stat_source *source)
 {
@@ -373,12 +401,14 @@ static void view_draw(const struct stat_watch *watch, double interval, int *top)
     for (int i = 0; i < watch->count; i++)
         view_source(to, &watch->sources[i]);
     if (watch->count == 0)
-        fputs(NORMAL "no counters files: contexts have them with stats_directory, or LLM_STATS_DIRECTORY\n", to);
+        fputs(NORMAL "no counters files: contexts have them with stats_directory, or LLM_STATS_DIRECTORY\n",
+              to);
     (void)fclose(to);
     for (line = text; *line != '\0'; line++)
         lines += *line == '\n';
     terminal_begin();
-    terminal_line(TITLE[0], "llm-stat %s: %d alive, %d dead, %d unreadable; every %.1f s; q quits, arrows scroll",
+    terminal_line(TITLE[0],
+                  "llm-stat %s: %d alive, %d dead, %d unreadable; every %.1f s; q quits, arrows scroll",
                   watch->directory, alive, watch->count - alive - bad, bad, interval);
     if (*top > lines - (terminal_height() - 1))
         *top = lines - (terminal_height() - 1);

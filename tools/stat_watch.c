@@ -65,7 +65,8 @@ static void watch_read(struct stat_source *source, int directory, size_t room)
     /* Another process than before may have the name now. */
     if (source->fault != STAT_OK || source->now.header.started_at != now.header.started_at)
         stat_free(&source->before);
-    if (source->fault == STAT_OK && source->now.bytes != NULL && source->now.header.started_at == now.header.started_at &&
+    if (source->fault == STAT_OK && source->now.bytes != NULL &&
+        source->now.header.started_at == now.header.started_at &&
         source->now.header.sequence != now.header.sequence) {
         stat_free(&source->before);
         source->before = source->now;

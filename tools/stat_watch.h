@@ -6,9 +6,9 @@
 #include "stat_file.h"
 
 struct stat_source {
-    char name[256];              /* of the file in the directory */
-    enum stat_fault fault;       /* of the latest read; then now has no table */
-    int error;                   /* errno of STAT_UNREADABLE */
+    char name[256];        /* of the file in the directory */
+    enum stat_fault fault; /* of the latest read; then now has no table */
+    int error;             /* errno of STAT_UNREADABLE */
     struct stat_snapshot now;
     struct stat_snapshot before; /* an earlier table, or none */
     bool seen;
@@ -21,8 +21,8 @@ struct stat_watch {
 };
 
 /*
- * Reads all files again. 0, or -1 with errno set: the directory cannot be read. A directory that does not exist
- * is empty.
+ * Reads all files again. 0, or -1 with errno set: the directory cannot be read. A directory that does not
+ * exist is empty.
  */
 int stat_watch_look(struct stat_watch *watch);
 
@@ -34,7 +34,10 @@ void stat_watch_fini(struct stat_watch *watch);
  */
 int stat_watch_clean(const char *directory);
 
-/* Returns the seconds between the two tables of a source; 0 if there are not two, or the context wrote no new one. */
+/*
+ * Returns the seconds between the two tables of a source; 0 if there are not two, or the context wrote no new
+ * one.
+ */
 double stat_watch_seconds(const struct stat_source *source);
 
 /* Returns the age of the latest table, in seconds. */

@@ -5,10 +5,10 @@
  *   #define LLI_X_OPTIONS(X) X(type, scope, name, default, min, max, text) ...
  *   struct lli_x_options { LLI_X_OPTIONS(LLI_OPTION_FIELD) };
  *
- * The columns are those of LLM_OPTIONS in llm/options.h; type is u32, u64 or str. LLI_OPTION_ROW makes the rows of
- * a struct lli_option_table of them, which lli_transport.options points to. Such options are given in the channel
- * only. src/config parses and checks them by the same code as the options of struct llm_options; the transport
- * reads them in open() and join() by lli_option_values_read().
+ * The columns are those of LLM_OPTIONS in llm/options.h; type is u32, u64 or str. LLI_OPTION_ROW makes the
+ * rows of a struct lli_option_table of them, which lli_transport.options points to. Such options are given in
+ * the channel only. src/config parses and checks them by the same code as the options of struct llm_options;
+ * the transport reads them in open() and join() by lli_option_values_read().
  */
 #ifndef LLI_OPTION_TABLE_H
 #define LLI_OPTION_TABLE_H
@@ -61,8 +61,13 @@ struct lli_option_table {
 #define LLI_OPTION_MIN_word(tag) 0
 
 /* Initializer of a struct lli_option whose value is a member of a structure. */
-#define LLI_OPTION_ROW(structure, type, scope, name, value, min, max, text)                                                \
-    {#name, LLI_OPTION_##scope, LLI_OPTION_##type, offsetof(structure, name), LLI_OPTION_MIN_##type(min), max,             \
+#define LLI_OPTION_ROW(structure, type, scope, name, value, min, max, text) \
+    {#name,                                                                 \
+     LLI_OPTION_##scope,                                                    \
+     LLI_OPTION_##type,                                                     \
+     offsetof(structure, name),                                             \
+     LLI_OPTION_MIN_##type(min),                                            \
+     max,                                                                   \
      LLI_OPTION_DEFAULT_##type(value)},
 
 enum { LLI_OPTION_TABLES_MAX = 4, LLI_OPTION_VALUES_BYTES = 128 };
@@ -76,7 +81,8 @@ struct lli_option_values {
 };
 
 /* Copies the values of a table to a structure of table->size bytes. The table has to be in values. */
-static inline void lli_option_values_read(const struct lli_option_values *values, const struct lli_option_table *table, void *structure)
+static inline void lli_option_values_read(const struct lli_option_values *values,
+                                          const struct lli_option_table *table, void *structure)
 {
     size_t i = 0;
 

@@ -26,7 +26,10 @@
 #include "option_table.h"
 #include "system/log.h"
 
-/* Unicast address of an instance: opaque except to its transport. Carried in packets, so it contains no pointers. */
+/*
+ * Unicast address of an instance: opaque except to its transport. Carried in packets, so it contains no
+ * pointers.
+ */
 struct lli_address {
     uint8_t size; /* bytes in use; 0: no address */
     uint8_t bytes[31];
@@ -37,16 +40,21 @@ struct lli_address {
  * instance that owns the address joins it to receive, all others join it to send.
  */
 struct lli_group {
-    const char *host; /* "239.192.1.1", "ff15::1" (without brackets), or a name; interpreted by the transport */
+    /* "239.192.1.1", "ff15::1" (without brackets), or a name; interpreted by the transport */
+    const char *host;
     uint16_t port;
-    const struct llm_options *options; /* channel options: ttl, loop, source, rcvbuf_bytes, ...; valid during the call */
-    const struct lli_option_values *values; /* options of the transports that the scheme names; valid during the call */
+    /* Channel options: ttl, loop, source, rcvbuf_bytes, ...; valid during the call. */
+    const struct llm_options *options;
+    /* Options of the transports that the scheme names; valid during the call. */
+    const struct lli_option_values *values;
     bool shared; /* any number of instances may join to send, whatever the options say */
 };
 
 enum lli_join_mode { LLI_JOIN_SEND = 1, LLI_JOIN_RECEIVE = 2 };
 
-/* Destination or origin of a packet. Returned by join() or peer(); valid until leave(), forget() or close(). */
+/*
+ * Destination or origin of a packet. Returned by join() or peer(); valid until leave(), forget() or close().
+ */
 typedef uint32_t lli_handle;
 
 /* Value of lli_in.from for a packet sent to this instance's unicast address. */
@@ -62,12 +70,13 @@ enum lli_cap_flags {
 struct lli_caps {
     uint32_t payload_max; /* largest packet that can be sent, in bytes */
     uint32_t post_max;    /* packets that can be posted between two flushes */
-    uint32_t train_max;   /* consecutively posted packets of full size that are sent as one; 1: trains are not supported */
-    uint32_t headroom;    /* bytes before each packet that the transport may overwrite when it sends */
-    uint32_t align;       /* preferred alignment of packets; a power of two */
-    uint32_t slot_max;    /* bytes of slot(); 0: not supported */
-    uint32_t flags;       /* combination of enum lli_cap_flags */
-    int numa_node;        /* of the device; -1 if unknown */
+    /* Consecutively posted packets of full size that are sent as one; 1: trains are not supported. */
+    uint32_t train_max;
+    uint32_t headroom; /* bytes before each packet that the transport may overwrite when it sends */
+    uint32_t align;    /* preferred alignment of packets; a power of two */
+    uint32_t slot_max; /* bytes of slot(); 0: not supported */
+    uint32_t flags;    /* combination of enum lli_cap_flags */
+    int numa_node;     /* of the device; -1 if unknown */
 };
 
 /* Packet to send. Its memory must not change until the packet is reaped. */
@@ -81,8 +90,9 @@ struct lli_out {
 struct lli_in {
     const uint8_t *data;
     uint32_t size;
-    lli_handle from;   /* the group it was sent to, or LLI_HANDLE_UNICAST */
-    uint64_t buffer;   /* for the transport's own use in release(), below 2^63: bit 63 is reserved for decorators */
+    lli_handle from; /* the group it was sent to, or LLI_HANDLE_UNICAST */
+    /* For the transport's own use in release(), below 2^63: bit 63 is reserved for decorators. */
+    uint64_t buffer;
     uint64_t stamp_ns; /* arrival time on CLOCK_REALTIME; 0 if unknown */
 };
 
@@ -95,7 +105,8 @@ struct lli_counter {
 /* Packet memory supplied by a transport for sending to a group. */
 struct lli_region {
     uint8_t *base;
-    _Atomic uint64_t *edge; /* end of the packets written to the ring, see history.h; updated by the transmitter */
+    /* End of the packets written to the ring, see history.h; updated by the transmitter. */
+    _Atomic uint64_t *edge;
 };
 
 struct lli_transport;
@@ -107,14 +118,19 @@ struct lli_registry {
 };
 
 struct lli_transport_config {
-    const char *scheme;                /* as written in the channel; a decorator derives its inner transport from it */
-    const char *host;                  /* of the first channel that needs the instance; selects the address family */
+    /* As written in the channel; a decorator derives its inner transport from it. */
+    const char *scheme;
+    /* Of the first channel that needs the instance; selects the address family. */
+    const char *host;
     const struct llm_options *options; /* of the first channel that needs the instance; valid during open() */
-    const struct lli_option_values *values; /* options of the transports that the scheme names; valid during open() */
+    /* Options of the transports that the scheme names; valid during open() */
+    const struct lli_option_values *values;
     const struct lli_registry *registry;
-    const struct lli_log *log;         /* valid while the instance is open */
-    const struct lli_address *address; /* of the network part of a hybrid transport, else NULL; the other part derives its own from it */
-    uint32_t size_at; /* offset of the 16-bit little-endian size in every packet; used to split merged packets; 0: none */
+    const struct lli_log *log; /* valid while the instance is open */
+    /* Of the network part of a hybrid transport, else NULL; the other part derives its own from it. */
+    const struct lli_address *address;
+    /* Offset of the 16-bit little-endian size in every packet; used to split merged packets; 0: none. */
+    uint32_t size_at;
 };
 
 struct lli_transport {
@@ -146,20 +162,23 @@ struct lli_transport {
      * posted from any memory.
      */
     int (*region_map)(void *instance, lli_handle to, size_t size, struct lli_region *region);
-    /* Announces the release of packet memory: drops queued packets in it, and waits for those that the device is reading. */
+    /*
+     * Announces the release of packet memory: drops queued packets in it, and waits for those that the device
+     * is reading.
+     */
     void (*region_end)(void *instance, void *base, size_t size);
     /*
-     * Joins a group to send to it or to receive from it. A group may be joined in both modes and more than once
-     * in each; every join needs its own leave(). Repeated receive joins of a group on an instance return the
-     * same handle. Handles of the two modes are numbered independently.
+     * Joins a group to send to it or to receive from it. A group may be joined in both modes and more than
+     * once in each; every join needs its own leave(). Repeated receive joins of a group on an instance return
+     * the same handle. Handles of the two modes are numbered independently.
      */
     int (*join)(void *instance, const struct lli_group *group, enum lli_join_mode mode, lli_handle *handle);
     void (*leave)(void *instance, lli_handle handle, enum lli_join_mode mode);
     /* Returns the address at which peers reach this instance by unicast. */
     int (*address)(void *instance, struct lli_address *address);
     /*
-     * Returns a handle for the address of another instance. Never blocks and never logs, because addresses come
-     * from the network. Returns
+     * Returns a handle for the address of another instance. Never blocks and never logs, because addresses
+     * come from the network. Returns
      *   0            the handle; later calls return the same handle for the address, until forget().
      *   LLM_EAGAIN   not available yet: the address is being resolved, resolution failed and is retried, or its entry
      *                is being freed. Not a refusal: the caller retries about every millisecond and decides when to give
@@ -167,14 +186,14 @@ struct lli_transport {
      *                it has returned the handle.
      *   LLM_ELIMIT   the address table is full: an address must be forgotten first.
      *   LLM_EINVAL   not a valid address; permanent.
-     * An address that was answered with 0 or LLM_EAGAIN occupies a table entry until forget(). The table has at
-     * least receivers_max + sessions_max entries.
+     * An address that was answered with 0 or LLM_EAGAIN occupies a table entry until forget(). The table has
+     * at least receivers_max + sessions_max entries.
      */
     int (*peer)(void *instance, const struct lli_address *address, lli_handle *handle);
     /*
      * Releases the table entry of an address, if it has one, whatever peer() returned. Its handle may be
-     * reused, so packets still queued for it may be lost or sent to another peer: flush first. NULL: addresses
-     * remain until close().
+     * reused, so packets still queued for it may be lost or sent to another peer: flush first. NULL:
+     * addresses remain until close().
      */
     void (*forget)(void *instance, const struct lli_address *address);
     /*
@@ -183,29 +202,29 @@ struct lli_transport {
      */
     void (*report)(void *instance);
     /*
-     * Returns the next address to which sending failed since the previous call, and the errno of the failure in
-     * number. False: there are no more. An address is returned once however often sending to it failed. NULL:
-     * failures are unknown.
+     * Returns the next address to which sending failed since the previous call, and the errno of the failure
+     * in number. False: there are no more. An address is returned once however often sending to it failed.
+     * NULL: failures are unknown.
      */
     bool (*unreached)(void *instance, struct lli_address *address, int *number);
     /* Formats an address as text, such as "10.0.0.1:5001". NULL: there is no text form; print the bytes. */
     void (*describe)(const struct lli_address *address, char *text, size_t size);
 
     /*
-     * Returns true if a received packet, not yet released, came from the host of the address, on any port; also
-     * if the origin is unknown or irrelevant. Called for packets other than data that announce an address. May
-     * be NULL.
+     * Returns true if a received packet, not yet released, came from the host of the address, on any port;
+     * also if the origin is unknown or irrelevant. Called for packets other than data that announce an
+     * address. May be NULL.
      */
     bool (*came_from)(void *instance, const struct lli_in *packet, const struct lli_address *address);
 
     /* --------------------------------------------------------------------- data */
 
     /*
-     * Zero-copy sending: slot() returns the memory of the next packet to a group joined to send, for the caller
-     * to write in place; post_slot() posts size bytes of it and always succeeds. Posting anything else in
-     * between moves the slot. The bytes remain readable until the next post. slot_at() returns the location of
-     * the variable that points to the slot, for prefetching; the location is valid until leave(). All three may
-     * be NULL.
+     * Zero-copy sending: slot() returns the memory of the next packet to a group joined to send, for the
+     * caller to write in place; post_slot() posts size bytes of it and always succeeds. Posting anything else
+     * in between moves the slot. The bytes remain readable until the next post. slot_at() returns the
+     * location of the variable that points to the slot, for prefetching; the location is valid until leave().
+     * All three may be NULL.
      */
     uint8_t *(*slot)(void *instance, lli_handle to);
     void (*post_slot)(void *instance, lli_handle to, uint32_t size);
@@ -215,11 +234,18 @@ struct lli_transport {
      * payload_max may be taken and lost.
      */
     int (*post)(void *instance, const struct lli_out *packets, int count);
-    /* Starts sending all queued packets. Returns 0, or LLM_EAGAIN if some remain queued: flush again later. */
+    /*
+     * Starts sending all queued packets. Returns 0, or LLM_EAGAIN if some remain queued: flush again later.
+     */
     int (*flush)(void *instance);
-    /* Returns the number of packets completed since open(), in order of posting. Their memory may be reused. */
+    /*
+     * Returns the number of packets completed since open(), in order of posting. Their memory may be reused.
+     */
     uint64_t (*reap)(void *instance);
-    /* Receives up to max packets. Fewer than max: the queue is empty; with LLI_CAP_PARTIAL, only 0 means empty. */
+    /*
+     * Receives up to max packets. Fewer than max: the queue is empty; with LLI_CAP_PARTIAL, only 0 means
+     * empty.
+     */
     int (*receive)(void *instance, struct lli_in *packets, int max);
     /* Returns received packets to the transport, in any order. */
     void (*release)(void *instance, const struct lli_in *packets, int count);
@@ -231,21 +257,21 @@ struct lli_transport {
     int (*arm)(void *instance);
 
     /*
-     * Returns true if packets may be queued that the last empty receive() did not check for. Called rarely: it
-     * may take a system call. NULL: an empty receive() means that none are queued.
+     * Returns true if packets may be queued that the last empty receive() did not check for. Called rarely:
+     * it may take a system call. NULL: an empty receive() means that none are queued.
      */
     bool (*waiting)(const void *instance);
 
     /*
-     * Returns an estimate of the packets that reached the host but were dropped for lack of buffer space since
-     * the previous call: exact where known, otherwise an upper bound. May take system calls. NULL: drops are
-     * unknown.
+     * Returns an estimate of the packets that reached the host but were dropped for lack of buffer space
+     * since the previous call: exact where known, otherwise an upper bound. May take system calls. NULL:
+     * drops are unknown.
      */
     uint64_t (*drops)(void *instance);
 
     /*
-     * Returns the index-th transport below a decorator, and its instance, for statistics; NULL after the last.
-     * NULL unless the transport is a decorator.
+     * Returns the index-th transport below a decorator, and its instance, for statistics; NULL after the
+     * last. NULL unless the transport is a decorator.
      */
     const struct lli_transport *(*inner)(const void *instance, int index, const void **inner_instance);
 };

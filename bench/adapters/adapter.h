@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Adapters are what is measured: libllm, the transports that carry its packets bare, and other libraries. The pace, the stamps, the
- * counts and the link to the runner are in engine/ends.c, the same for all.
+ * Adapters are what is measured: libllm, the transports that carry its packets bare, and other libraries. The
+ * pace, the stamps, the counts and the link to the runner are in engine/ends.c, the same for all.
  */
 #ifndef BENCH_ADAPTER_H
 #define BENCH_ADAPTER_H
@@ -18,28 +18,32 @@ extern "C" {
 /* Places of the two directions of an end. Texts are "" if the runner did not say them. */
 struct adapter_link {
     bool near;
-    bool throughput;           /* else reflector; of other libraries, whose ends do one work */
-    bool reads_all;            /* of each message that comes, not only what the measurement needs */
-    bool small;                /* the way back carries next to nothing */
-    uint64_t rate;             /* of the messages, reflector only */
-    size_t size;               /* of every message; 0: it changes */
-    const char *variant;       /* which of its transports the library uses */
-    const char *interface;     /* by name */
-    const char *address;       /* of this end, IPv4 */
-    const char *peer_address;  /* of the other */
-    const char *directory;     /* for files of the library; empty, this end's alone */
-    const char *common;        /* the same of both ends, which share memory then; "": there is a network between them */
-    const char *send_group;    /* multicast groups of the two directions, IPv4; in memory, names */
+    bool throughput;          /* else reflector; of other libraries, whose ends do one work */
+    bool reads_all;           /* of each message that comes, not only what the measurement needs */
+    bool small;               /* the way back carries next to nothing */
+    uint64_t rate;            /* of the messages, reflector only */
+    size_t size;              /* of every message; 0: it changes */
+    const char *variant;      /* which of its transports the library uses */
+    const char *interface;    /* by name */
+    const char *address;      /* of this end, IPv4 */
+    const char *peer_address; /* of the other */
+    const char *directory;    /* for files of the library; empty, this end's alone */
+    /* The same of both ends, which share memory then; "": there is a network between them. */
+    const char *common;
+    const char *send_group; /* multicast groups of the two directions, IPv4; in memory, names */
     const char *receive_group;
     unsigned send_port;
     unsigned receive_port;
-    const char *send;          /* channels of libllm */
+    const char *send; /* channels of libllm */
     const char *receive;
-    const char *raw_send;      /* and those of what is measured bare */
+    const char *raw_send; /* and those of what is measured bare */
     const char *raw_receive;
 };
 
-/* Behaviour while there is nothing to do. A library whose threads share the core with it wants the core for them. */
+/*
+ * Behaviour while there is nothing to do. A library whose threads share the core with it wants the core for
+ * them.
+ */
 enum adapter_idle {
     ADAPTER_SPIN,  /* polls again; what adapters do that say nothing else */
     ADAPTER_YIELD, /* lets other threads run first */
@@ -58,7 +62,10 @@ struct adapter {
     /* Takes a message and sends it at once unless more follows at once. 1, or 0 if it cannot be taken now. */
     int (*send)(const void *data, size_t size, bool more);
 
-    /* Sends what is due and gives what has come to adapter_deliver(), then adapter_delivered(). How many messages came. */
+    /*
+     * Sends what is due and gives what has come to adapter_deliver(), then adapter_delivered(). How many
+     * messages came.
+     */
     int (*poll)(void);
 
     /* Sleeps until something may have come, a message can be taken again, or the time has come; see adapter_sleep().
@@ -68,7 +75,10 @@ struct adapter {
     /* Accepts what open() left half open. */
     void (*close)(void);
 
-    /* The rest may be NULL. A measurement of messages of so many bytes begins; packed: those that are due at once share datagrams. */
+    /*
+     * The rest may be NULL. A measurement of messages of so many bytes begins; packed: those that are due at
+     * once share datagrams.
+     */
     void (*begin)(size_t size, bool packed);
 
     /* Sends so many messages with others: message number n begins at pattern + n modulo 256. Returns how many were taken. The other side
@@ -85,7 +95,10 @@ struct adapter {
     void (*counters)(void);
 };
 
-/* For poll(), or a thread of the library (one only): a message has come; it may be sent back before this returns. */
+/*
+ * For poll(), or a thread of the library (one only): a message has come; it may be sent back before this
+ * returns.
+ */
 void adapter_deliver(const void *data, size_t size);
 
 /* Of libraries that number messages in the order sent. */
@@ -111,7 +124,7 @@ extern const struct adapter adapter_bare;
 extern const struct adapter adapter_requests; /* over a connection of libllm, */
 extern const struct adapter adapter_unicast;  /* and bare, between two hosts */
 
-extern const struct adapter adapter_peer;     /* another library, with a program of its own (peer.c) */
+extern const struct adapter adapter_peer; /* another library, with a program of its own (peer.c) */
 
 #ifdef __cplusplus
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Aeron: driver and client in this process and its one thread (invoker mode), as its media driver's threads would share the one
- * core with the program. Exclusive publications over UDP multicast; or over shared memory (aeron:ipc), where the ends have one
- * driver in common, which is the near end's.
+ * Aeron: driver and client in this process and its one thread (invoker mode), as its media driver's threads
+ * would share the one core with the program. Exclusive publications over UDP multicast; or over shared memory
+ * (aeron:ipc), where the ends have one driver in common, which is the near end's.
  *
- * In memory the driver carries no message: it only moves the windows on, now and then. So it works as seldom as the client does,
- * and when a window is full: at every poll it adds 0.2 us to a hop. A driver of its own that sleeps for a millisecond between two
- * looks has the same hop, but a fifth of the rate, for windows are full until it wakes.
+ * In memory the driver carries no message: it only moves the windows on, now and then. So it works as seldom
+ * as the client does, and when a window is full: at every poll it adds 0.2 us to a hop. A driver of its own
+ * that sleeps for a millisecond between two looks has the same hop, but a fifth of the rate, for windows are
+ * full until it wakes.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -18,14 +19,17 @@
 #include "adapter.h"
 
 #define AERON_TERM_BYTES 16777216 /* more leaves the caches sooner: 64 MiB had 0.8 of the rate at 45 B */
-#define AERON_MEMORY_TERM "256k" /* 1 MiB had 0.8 of the rate at 1,000 B, 16 MiB 0.3; a hop is the same over all */
-#define AERON_MEMORY_TERM_READ "4m" /* where messages are read: 256 KiB had 0.8 of it at 1,000 B, 16 to 20 M messages/s in three turns */
-#define AERON_MTU 1472            /* fills an Ethernet's; the default of 1408 is for tunnels */
+#define AERON_MEMORY_TERM \
+    "256k" /* 1 MiB had 0.8 of the rate at 1,000 B, 16 MiB 0.3; a hop is the same over all */
+#define AERON_MEMORY_TERM_READ \
+    "4m" /* where messages are read: 256 KiB had 0.8 of it at 1,000 B, 16 to 20 M messages/s in three turns */
+#define AERON_MTU 1472 /* fills an Ethernet's; the default of 1408 is for tunnels */
 #define AERON_SOCKET_BYTES 16777216
 #define AERON_WINDOW_BYTES 2097152
 #define AERON_VECTORS 64
-#define AERON_FRAGMENTS 256       /* delivered in one poll */
-#define AERON_CLIENT_POLLS 64     /* between two turns of the client's own work, which is to keep alive and to notice images */
+#define AERON_FRAGMENTS 256 /* delivered in one poll */
+#define AERON_CLIENT_POLLS \
+    64 /* between two turns of the client's own work, which is to keep alive and to notice images */
 #define AERON_PATIENCE_NS 10000000000ull
 
 struct media {
@@ -93,7 +97,8 @@ static int media_open_driver(const struct adapter_link *link)
 
 static int media_open_client(const struct adapter_link *link)
 {
-    if (aeron_context_init(&media.context) < 0 || aeron_context_set_dir(media.context, media_directory(link)) < 0 ||
+    if (aeron_context_init(&media.context) < 0 ||
+        aeron_context_set_dir(media.context, media_directory(link)) < 0 ||
         aeron_context_set_use_conductor_agent_invoker(media.context, true) < 0 ||
         aeron_context_set_pre_touch_mapped_memory(media.context, true) < 0 ||
         aeron_init(&media.client, media.context) < 0 || aeron_start(media.client) < 0)
@@ -105,11 +110,14 @@ static void media_channel(const struct adapter_link *link, bool sends, char *tex
 {
     if (media.memory) {
         snprintf(text, size, "aeron:ipc%s%s", sends ? "?term-length=" : "",
-                 !sends ? "" : link->reads_all && link->throughput ? AERON_MEMORY_TERM_READ : AERON_MEMORY_TERM);
+                 !sends                                ? ""
+                 : link->reads_all && link->throughput ? AERON_MEMORY_TERM_READ
+                                                       : AERON_MEMORY_TERM);
         return;
     }
-    snprintf(text, size, "aeron:udp?endpoint=%s:%u|interface=%s%s", sends ? link->send_group : link->receive_group,
-             sends ? link->send_port : link->receive_port, link->address, sends ? "|fc=min" : "");
+    snprintf(text, size, "aeron:udp?endpoint=%s:%u|interface=%s%s",
+             sends ? link->send_group : link->receive_group, sends ? link->send_port : link->receive_port,
+             link->address, sends ? "|fc=min" : "");
 }
 
 static int media_add_publication(const char *channel, int32_t stream)
@@ -166,7 +174,9 @@ static int media_open(const struct adapter_link *link)
     media_channel(link, false, channel, sizeof channel);
     if (media_add_subscription(channel, (int32_t)link->receive_port) != 0)
         return -1;
-    return aeron_fragment_assembler_create(&media.assembler, media_message, NULL) < 0 ? media_fail("no assembler") : 0;
+    return aeron_fragment_assembler_create(&media.assembler, media_message, NULL) < 0
+               ? media_fail("no assembler")
+               : 0;
 }
 
 /* Offered messages leave when the driver works. */
@@ -174,7 +184,8 @@ static int media_send(const void *data, size_t size, bool more)
 {
     int64_t position = aeron_exclusive_publication_offer(media.publication, data, size, NULL, NULL);
 
-    if (position == AERON_PUBLICATION_ADMIN_ACTION) /* a term is full; the next offer goes into the next one */
+    /* A term is full; the next offer goes into the next one. */
+    if (position == AERON_PUBLICATION_ADMIN_ACTION)
         position = aeron_exclusive_publication_offer(media.publication, data, size, NULL, NULL);
     if (position < 0 || (!more && !media.memory))
         media_work();
@@ -192,7 +203,8 @@ static int media_poll(void)
         if (media.memory)
             media_work();
     }
-    count = aeron_subscription_poll(media.subscription, aeron_fragment_assembler_handler, media.assembler, AERON_FRAGMENTS);
+    count = aeron_subscription_poll(media.subscription, aeron_fragment_assembler_handler, media.assembler,
+                                    AERON_FRAGMENTS);
     if (count > 0)
         adapter_delivered();
     return count > 0 ? count : 0;

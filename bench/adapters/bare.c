@@ -8,7 +8,8 @@
 #include "../raw/raw.h"
 #include "adapter.h"
 
-enum { BARE_BURST = 64, BARE_EACH = 32, BARE_PACKED_MAX = 65536 }; /* datagrams in memory taken in one poll; no call takes more bytes */
+/* Datagrams in memory taken in one poll; no call takes more bytes. */
+enum { BARE_BURST = 64, BARE_EACH = 32, BARE_PACKED_MAX = 65536 };
 
 static struct bare {
     struct raw_end *send;
@@ -27,7 +28,8 @@ static bool bare_flush(void)
 {
     if (bare.filled > 0 && bare.each)
         (void)bare.send->scheme->send_each(bare.send, bare.packed, bare.filled, bare.size);
-    if (bare.filled > 0 && (bare.each || raw_send_packed(bare.send, bare.packed, bare.filled, bare.size) != 1))
+    if (bare.filled > 0 &&
+        (bare.each || raw_send_packed(bare.send, bare.packed, bare.filled, bare.size) != 1))
         bare.filled = 0;
     return bare.filled == 0;
 }

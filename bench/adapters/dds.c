@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CycloneDDS: a reliable writer that keeps all, data by multicast also to a single reader, messages taken in a listener. */
+/*
+ * CycloneDDS: a reliable writer that keeps all, data by multicast also to a single reader, messages taken in
+ * a listener.
+ */
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -46,7 +49,10 @@ static void space_take(dds_entity_t reader, void *arg)
     }
 }
 
-/* More multicast than the default, which sends to a single reader by unicast; the rest of the defaults did best. */
+/*
+ * More multicast than the default, which sends to a single reader by unicast; the rest of the defaults did
+ * best.
+ */
 static void space_config(const struct adapter_link *link, char *text, size_t size)
 {
     snprintf(text, size,
@@ -61,7 +67,8 @@ static dds_entity_t space_topic(const char *name)
     return dds_create_topic(space.participant, &peer_message_desc, name, NULL, NULL);
 }
 
-static int space_open_ends(const struct adapter_link *link, const dds_qos_t *qos, const dds_listener_t *listener)
+static int space_open_ends(const struct adapter_link *link, const dds_qos_t *qos,
+                           const dds_listener_t *listener)
 {
     dds_entity_t out = space_topic(link->near ? "forward" : "back");
     dds_entity_t in = space_topic(link->near ? "back" : "forward");
@@ -106,7 +113,10 @@ static int space_send(const void *data, size_t size, bool more)
         uint8_t *kept;
     } bytes = {.given = data}; /* the writer only reads */
     peer_message message = {
-        .data = {._maximum = (uint32_t)size, ._length = (uint32_t)size, ._buffer = bytes.kept, ._release = false},
+        .data = {._maximum = (uint32_t)size,
+                 ._length = (uint32_t)size,
+                 ._buffer = bytes.kept,
+                 ._release = false},
     };
     int taken = dds_write(space.writer, &message) == DDS_RETCODE_OK;
 

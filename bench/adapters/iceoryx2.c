@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iceoryx2: publish and subscribe, polled without its events. What it takes in Rust is in iceoryx2/ends.rs. */
+/*
+ * iceoryx2: publish and subscribe, polled without its events. What it takes in Rust is in iceoryx2/ends.rs.
+ */
 #include "adapter.h"
 
 #define ICEORYX2_QUEUE 128 /* messages; with 512 and more a hop takes half as long again */

@@ -87,9 +87,11 @@ static int own_open(const struct adapter_link *link)
     handlers.messages = own_messages;
     handlers.event = own_event;
     if (error == LLM_OK)
-        error = llm_transmitter_open(own.context, link->send, link->small && !link->near ? &small : &defaults, NULL, &own.transmitter);
+        error = llm_transmitter_open(own.context, link->send, link->small && !link->near ? &small : &defaults,
+                                     NULL, &own.transmitter);
     if (error == LLM_OK)
-        error = llm_receiver_open(own.context, link->receive, link->small && link->near ? &small : &defaults, &handlers, &own.receiver);
+        error = llm_receiver_open(own.context, link->receive, link->small && link->near ? &small : &defaults,
+                                  &handlers, &own.receiver);
     if (error != LLM_OK)
         return adapter_fail("open", llm_error_text(error));
     own_topics(1);
@@ -151,7 +153,8 @@ static uint64_t own_counter(const char *name)
     uint64_t sum = 0;
 
     for (int i = 0; i < count && i < OWN_STATS_MAX; i++)
-        if (strncmp(stats[i].object, "transmitter", strlen("transmitter")) == 0 && strcmp(stats[i].name, name) == 0)
+        if (strncmp(stats[i].object, "transmitter", strlen("transmitter")) == 0 &&
+            strcmp(stats[i].name, name) == 0)
             sum += stats[i].value;
     return sum;
 }

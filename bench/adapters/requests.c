@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests over a connection, each of which is a message that comes back as its reply; and bare UDP between the same two hosts, 100
- * ports further. The channel is the far end's, which listens. So many are outstanding at most.
+ * Requests over a connection, each of which is a message that comes back as its reply; and bare UDP between
+ * the same two hosts, 100 ports further. The channel is the far end's, which listens. So many are outstanding
+ * at most.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -19,7 +20,7 @@
 
 #define ASKED_PATIENCE_NS 1000000000ull /* with a reply */
 #define ASKED_CONNECT_NS 30000000000ull
-#define ASKED_LOST_NS 20000000ull       /* bare: what has not come back by then is lost */
+#define ASKED_LOST_NS 20000000ull /* bare: what has not come back by then is lost */
 
 enum { ASKED_OUTSTANDING_MAX = 256, ASKED_SIZE_MAX = 65536 };
 
@@ -34,7 +35,10 @@ static struct asked {
     uint64_t outstanding;
 } asked;
 
-/* ------------------------------------------------------------------------------------------------------------- libllm */
+/*
+ * -------------------------------------------------------------------------------------------------------------
+ * libllm
+ */
 
 static void on_reply(void *arg, enum llm_reason reason, const void *data, size_t size)
 {
@@ -115,7 +119,8 @@ static int asked_send(const void *data, size_t size, bool more)
 {
     (void)more;
     if (!asked.near) {
-        const bool taken = asked.connection != NULL && llm_connection_reply(asked.connection, asked.id, data, size) == LLM_OK;
+        const bool taken = asked.connection != NULL &&
+                           llm_connection_reply(asked.connection, asked.id, data, size) == LLM_OK;
 
         asked.connection = taken ? NULL : asked.connection;
         return taken;
@@ -153,7 +158,10 @@ const struct adapter adapter_requests = {
     .close = asked_close,
 };
 
-/* --------------------------------------------------------------------------------------------------------------- bare */
+/*
+ * ---------------------------------------------------------------------------------------------------------------
+ * bare
+ */
 
 static struct unicast {
     int fd;
@@ -169,7 +177,8 @@ static int unicast_open(const struct adapter_link *link)
     raw_group_of(link->raw_receive, &group);
     unicast.fd = socket(group.address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     unicast.known = link->near;
-    if (unicast.fd < 0 || (link->near ? connect : bind)(unicast.fd, (struct sockaddr *)&group.address, group.address_size) != 0)
+    if (unicast.fd < 0 ||
+        (link->near ? connect : bind)(unicast.fd, (struct sockaddr *)&group.address, group.address_size) != 0)
         return adapter_fail("the socket", strerror(errno));
     return 0;
 }
@@ -185,14 +194,17 @@ static int unicast_send(const void *data, size_t size, bool more)
     return 1;
 }
 
-/* The far end's socket hears nobody else from the first datagram on. What it sends back is not outstanding. */
+/*
+ * The far end's socket hears nobody else from the first datagram on. What it sends back is not outstanding.
+ */
 static int unicast_poll(void)
 {
     static uint8_t data[ASKED_SIZE_MAX];
     struct sockaddr_storage from;
     socklen_t size = sizeof from;
-    const ssize_t got = unicast.known ? recv(unicast.fd, data, sizeof data, 0)
-                                      : recvfrom(unicast.fd, data, sizeof data, 0, (struct sockaddr *)&from, &size);
+    const ssize_t got = unicast.known
+                            ? recv(unicast.fd, data, sizeof data, 0)
+                            : recvfrom(unicast.fd, data, sizeof data, 0, (struct sockaddr *)&from, &size);
 
     if (got < 0)
         return 0;

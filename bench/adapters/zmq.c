@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ZeroMQ. Variants: zmq-tcp and zmq-ipc (publish and subscribe; at full rate push and pull), zmq-epgm and zmq-norm (publish and
- * subscribe over reliable multicast, where libzmq was built with it).
+ * ZeroMQ. Variants: zmq-tcp and zmq-ipc (publish and subscribe; at full rate push and pull), zmq-epgm and
+ * zmq-norm (publish and subscribe over reliable multicast, where libzmq was built with it).
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -78,7 +78,8 @@ static int queue_open(const struct adapter_link *link)
     queue.send = zmq_socket(queue.context, pushes ? ZMQ_PUSH : ZMQ_PUB);
     queue.receive = zmq_socket(queue.context, pushes ? ZMQ_PULL : ZMQ_SUB);
     if (!queue.send || !queue.receive || queue_tune(queue.send, !pushes, multicast) != 0 ||
-        queue_tune(queue.receive, false, multicast) != 0 || (!pushes && zmq_setsockopt(queue.receive, ZMQ_SUBSCRIBE, "", 0) != 0))
+        queue_tune(queue.receive, false, multicast) != 0 ||
+        (!pushes && zmq_setsockopt(queue.receive, ZMQ_SUBSCRIBE, "", 0) != 0))
         return adapter_fail("cannot set up the sockets", zmq_strerror(zmq_errno()));
     queue_endpoint(link, true, endpoint, sizeof endpoint);
     if (zmq_bind(queue.send, endpoint) != 0)

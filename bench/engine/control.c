@@ -9,7 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ------------------------------------------------------------------------------------------------------------ requests */
+/*
+ * ------------------------------------------------------------------------------------------------------------
+ * requests
+ */
 
 void control_of_arguments(struct control *control, int argc, char **argv)
 {
@@ -87,7 +90,8 @@ static bool control_split(struct control *control)
 
 int control_take(struct control *control, uint64_t wait_ns)
 {
-    const struct timespec time = {.tv_sec = (time_t)(wait_ns / 1000000000), .tv_nsec = (long)(wait_ns % 1000000000)};
+    const struct timespec time = {.tv_sec = (time_t)(wait_ns / 1000000000),
+                                  .tv_nsec = (long)(wait_ns % 1000000000)};
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
 
     while (!control_split(control)) {
@@ -97,7 +101,8 @@ int control_take(struct control *control, uint64_t wait_ns)
             return -1;
         if (ppoll(&input, 1, wait_ns == CONTROL_FOREVER ? NULL : &time, NULL) <= 0)
             return 0;
-        got = read(STDIN_FILENO, control_input.bytes + control_input.size, sizeof control_input.bytes - control_input.size);
+        got = read(STDIN_FILENO, control_input.bytes + control_input.size,
+                   sizeof control_input.bytes - control_input.size);
         control_input.over = got <= 0;
         control_input.size += got > 0 ? (size_t)got : 0;
     }
@@ -117,7 +122,10 @@ _Noreturn void control_fail(const char *what, const char *why)
     exit(EXIT_FAILURE);
 }
 
-/* ------------------------------------------------------------------------------------------------------------- answers */
+/*
+ * -------------------------------------------------------------------------------------------------------------
+ * answers
+ */
 
 static bool json_first = true; /* nothing is in the innermost object or array yet */
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The link to the runner (bench/runner/session.py): requests are lines of words on standard input, `VERB KEY=VALUE...`, answers are
- * lines of JSON on standard output. The command line is a request too, whose verb is the role of the process. Words hold no blanks.
+ * The link to the runner (bench/runner/session.py): requests are lines of words on standard input, `VERB
+ * KEY=VALUE...`, answers are lines of JSON on standard output. The command line is a request too, whose verb
+ * is the role of the process. Words hold no blanks.
  */
 #ifndef BENCH_CONTROL_H
 #define BENCH_CONTROL_H
@@ -26,12 +27,16 @@ void control_of_arguments(struct control *control, int argc, char **argv);
 /* The value of a key, or the one given. */
 const char *control_text(const struct control *control, const char *key, const char *otherwise);
 uint64_t control_number(const struct control *control, const char *key, uint64_t otherwise);
-uint64_t control_ns(const struct control *control, const char *key, uint64_t otherwise); /* of seconds with decimals */
-bool control_flag(const struct control *control, const char *key);                       /* 1: it is set */
+/* Of seconds with decimals. */
+uint64_t control_ns(const struct control *control, const char *key, uint64_t otherwise);
+bool control_flag(const struct control *control, const char *key); /* 1: it is set */
 /* Numbers with commas between. Returns how many there are. */
 int control_list(const struct control *control, const char *key, uint64_t *numbers, int most);
 
-/* Takes the next request, for which it sleeps so long at most: 1; 0: none came; -1: there will be none any more. */
+/*
+ * Takes the next request, for which it sleeps so long at most: 1; 0: none came; -1: there will be none any
+ * more.
+ */
 #define CONTROL_FOREVER UINT64_MAX
 int control_take(struct control *control, uint64_t wait_ns);
 
@@ -41,7 +46,10 @@ bool control_is_waiting(void);
 /* Ends the process, having said on standard error what is wrong. */
 _Noreturn void control_fail(const char *what, const char *why);
 
-/* An answer: an object on a line of its own. Keys are NULL inside arrays; a number that is not finite is null. */
+/*
+ * An answer: an object on a line of its own. Keys are NULL inside arrays; a number that is not finite is
+ * null.
+ */
 void json_open(void);
 void json_close(void);
 void json_begin(const char *key, char bracket);

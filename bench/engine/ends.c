@@ -13,8 +13,9 @@
  *   blast place= segmented=0|1    answers at once, and again when it is over
  * to both: counters.
  *
- * bare: 0, the first adapter, or 1, the second. Messages of adapters that do not number them begin with struct ends_head, all of hops
- * with struct ends_stamped; of those that do, byte i of message n is n + i modulo 256 in a pump, so that nothing has to be written.
+ * bare: 0, the first adapter, or 1, the second. Messages of adapters that do not number them begin with
+ * struct ends_head, all of hops with struct ends_stamped; of those that do, byte i of message n is n + i
+ * modulo 256 in a pump, so that nothing has to be written.
  */
 #define _GNU_SOURCE
 #include "roles.h"
@@ -35,20 +36,22 @@
 #include "../raw/raw.h"
 #include "machine.h"
 
-#define ENDS_LEAD_NS 100000ull       /* from a request to the first message */
-#define ENDS_GRACE_NS 50000000ull    /* a stream that is later than this has not reached its rate, and is ended */
+#define ENDS_LEAD_NS 100000ull /* from a request to the first message */
+#define ENDS_GRACE_NS \
+    50000000ull /* a stream that is later than this has not reached its rate, and is ended */
 #define ENDS_SILENCE_NS 1000000000ull /* nothing has come for so long: what is missing is lost */
-#define ENDS_HELLO_NS 20000000ull    /* between two greetings */
-#define ENDS_REST_NS 100000ull       /* between two polls while nothing is measured: leaves the core to the probe */
-#define ENDS_LOOK_NS 5000000ull      /* the longest sleep of a measurement */
-#define ENDS_SAMPLE_NS 1000000ull    /* between two notes of how many came */
+#define ENDS_HELLO_NS 20000000ull     /* between two greetings */
+#define ENDS_REST_NS 100000ull /* between two polls while nothing is measured: leaves the core to the probe */
+#define ENDS_LOOK_NS 5000000ull   /* the longest sleep of a measurement */
+#define ENDS_SAMPLE_NS 1000000ull /* between two notes of how many came */
 
 enum {
     ENDS_BURST = 256,       /* overdue messages sent between two polls */
     ENDS_LOOK_POLLS = 1024, /* empty polls between two looks for a request */
     ENDS_SAMPLES = 8192,    /* of the first seconds, in one of which warming up ends */
     ENDS_PATTERN = 256,
-    ENDS_STAMPED_MIN = 16, /* of a message that has its time; submitted_at is left out of shorter ones than the whole */
+    /* Of a message that has its time; submitted_at is left out of shorter ones than the whole. */
+    ENDS_STAMPED_MIN = 16,
     ENDS_SIZE_MAX = 16777216,
 };
 
@@ -127,12 +130,16 @@ void adapter_prefer_idle(enum adapter_idle idle)
     ends.idle = idle;
 }
 
-/* ---------------------------------------------------------------------------------------------------------------- idle */
+/*
+ * ----------------------------------------------------------------------------------------------------------------
+ * idle
+ */
 
 void adapter_sleep(struct pollfd *fds, unsigned count, uint64_t until)
 {
     const uint64_t now = llm_clock(), left = until > now ? until - now : 0;
-    const struct timespec timeout = {.tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000)};
+    const struct timespec timeout = {.tv_sec = (time_t)(left / 1000000000),
+                                     .tv_nsec = (long)(left % 1000000000)};
 
     (void)ppoll(fds, count, &timeout, NULL);
 }
@@ -160,7 +167,10 @@ static bool ends_send(const void *data, size_t size, bool more)
     return !ends.refused;
 }
 
-/* ------------------------------------------------------------------------------------------------------------ delivery */
+/*
+ * ------------------------------------------------------------------------------------------------------------
+ * delivery
+ */
 
 static uint64_t ends_get(_Atomic uint64_t *counter)
 {
@@ -210,7 +220,10 @@ static void ends_take_return(const struct ends_stamped *stamped)
         histogram_add(&ends.submitted, now - stamped->submitted_at);
 }
 
-/* As a program would that has a use for its messages: in shared memory a line that nobody reads does not cross from core to core. */
+/*
+ * As a program would that has a use for its messages: in shared memory a line that nobody reads does not
+ * cross from core to core.
+ */
 static void ends_read_all(const uint8_t *data, size_t size)
 {
     uint64_t sum = 0, word;
@@ -289,7 +302,8 @@ static void ends_begin(const struct control *control, enum ends_state state)
     if (ends.size > ENDS_SIZE_MAX || (state != ENDS_SINK && ends.size < ENDS_STAMPED_MIN))
         control_fail("size", "is out of bounds");
     ends.all = control_flag(control, "all");
-    ends.expected = ends.came = ends.lost = ends.disordered = ends.reflected = ends.unreflected = ends.returned = 0;
+    ends.expected = ends.came = ends.lost = ends.disordered = ends.reflected = ends.unreflected =
+        ends.returned = 0;
     ends.last_at = ends.sample_at = ends.sample_count = 0;
     ends.waited_ns = machine_waited_ns();
     if (ends.adapter->begin != NULL)
@@ -299,7 +313,10 @@ static void ends_begin(const struct control *control, enum ends_state state)
     ends.state = state;
 }
 
-/* ----------------------------------------------------------------------------------------------------------------- hop */
+/*
+ * -----------------------------------------------------------------------------------------------------------------
+ * hop
+ */
 
 static uint64_t ends_due(const struct ends_schedule *schedule, uint64_t i)
 {
@@ -309,9 +326,12 @@ static uint64_t ends_due(const struct ends_schedule *schedule, uint64_t i)
 static struct ends_schedule ends_plan(const struct control *control)
 {
     const double rate = (double)control_number(control, "rate", 0);
-    const double warmup = (double)control_ns(control, "warmup", 50000000) / 1e9, duration = (double)control_ns(control, "duration", 1) / 1e9;
-    const double wanted = (double)control_number(control, "samples", 1000), samples = wanted > 0 ? wanted : 1e9;
-    struct ends_schedule schedule = {.start = llm_clock() + ENDS_LEAD_NS, .interval_ns = rate > 0 ? 1e9 / rate : 0,
+    const double warmup = (double)control_ns(control, "warmup", 50000000) / 1e9,
+                 duration = (double)control_ns(control, "duration", 1) / 1e9;
+    const double wanted = (double)control_number(control, "samples", 1000),
+                 samples = wanted > 0 ? wanted : 1e9;
+    struct ends_schedule schedule = {.start = llm_clock() + ENDS_LEAD_NS,
+                                     .interval_ns = rate > 0 ? 1e9 / rate : 0,
                                      .stamp_every = rate > samples ? (uint64_t)(rate / samples) : 1};
 
     schedule.warmup = (uint64_t)(rate * warmup) + 1;
@@ -327,8 +347,8 @@ static bool ends_send_stamped(struct ends_stamped stamped, bool more)
 }
 
 /*
- * Sends what is due, polls, and so on. When several are due, all but the last are only packed, so that a backlog leaves at
- * once. Returns how many were sent: all, unless the rate is more than can be reached.
+ * Sends what is due, polls, and so on. When several are due, all but the last are only packed, so that a
+ * backlog leaves at once. Returns how many were sent: all, unless the rate is more than can be reached.
  */
 static uint64_t ends_pace(const struct ends_schedule *schedule)
 {
@@ -341,8 +361,10 @@ static uint64_t ends_pace(const struct ends_schedule *schedule)
         for (int burst = 1; due_at <= now && i < schedule->total && burst <= ENDS_BURST; burst++) {
             const uint64_t next_due_at = ends_due(schedule, i + 1);
             const bool more = next_due_at <= now && i + 1 < schedule->total && burst < ENDS_BURST;
-            const struct ends_stamped stamped = {.head = {(uint32_t)i, i < schedule->warmup ? ENDS_WARMUP : ENDS_DATA},
-                                                 .due_at = to_stamp == 0 ? due_at : 0, .submitted_at = now};
+            const struct ends_stamped stamped = {
+                .head = {(uint32_t)i, i < schedule->warmup ? ENDS_WARMUP : ENDS_DATA},
+                .due_at = to_stamp == 0 ? due_at : 0,
+                .submitted_at = now};
 
             if (!ends_send_stamped(stamped, more))
                 break;
@@ -392,7 +414,8 @@ static uint64_t ends_ping_pong(struct ends_schedule *schedule, uint64_t warmup_n
     while ((now = llm_clock()) < schedule->end) {
         if (ends_get(&ends.returned) == sent) {
             const bool warms = now < schedule->start + warmup_ns;
-            const struct ends_stamped stamped = {.head = {(uint32_t)sent, warms ? ENDS_WARMUP : ENDS_DATA}, now, now};
+            const struct ends_stamped stamped = {
+                .head = {(uint32_t)sent, warms ? ENDS_WARMUP : ENDS_DATA}, now, now};
 
             schedule->warmup = warms ? sent + 1 : schedule->warmup;
             sent += ends_send_stamped(stamped, false);
@@ -411,7 +434,8 @@ static uint64_t ends_counter(const char *name)
 static void ends_hop(const struct control *control)
 {
     const char *mode = control_text(control, "mode", "paced");
-    const uint64_t warmup_ns = control_ns(control, "warmup", 50000000), grace_ns = control_ns(control, "grace", 0);
+    const uint64_t warmup_ns = control_ns(control, "warmup", 50000000),
+                   grace_ns = control_ns(control, "grace", 0);
     struct ends_schedule schedule;
     uint64_t sent, messages, packets, ended_at;
 
@@ -423,7 +447,8 @@ static void ends_hop(const struct control *control)
     packets = ends_counter("packets_data");
     schedule = ends_plan(control);
     sent = *mode == 'f' ? ends_flood(&schedule, warmup_ns, control_number(control, "samples", 1000))
-           : *mode == 'p' && mode[1] == 'i' ? ends_ping_pong(&schedule, warmup_ns) : ends_pace(&schedule);
+           : *mode == 'p' && mode[1] == 'i' ? ends_ping_pong(&schedule, warmup_ns)
+                                            : ends_pace(&schedule);
     ended_at = llm_clock();
     while (llm_clock() < ended_at + grace_ns)
         (void)ends.adapter->poll();
@@ -487,7 +512,10 @@ static void ends_greet_back(void)
     (void)ends_send(ends.message, size, false);
 }
 
-/* ---------------------------------------------------------------------------------------------------------------- pump */
+/*
+ * ----------------------------------------------------------------------------------------------------------------
+ * pump
+ */
 
 /* Returns how many of the count were taken; all but the last go with others. */
 static uint64_t ends_batch(uint64_t sent, uint64_t count)
@@ -520,19 +548,26 @@ struct ends_mark {
 
 static struct ends_mark ends_marked(uint64_t sent)
 {
-    return (struct ends_mark){sent, llm_clock(), machine_kernel_ns(), ends_counter("packets_sent"), ends_counter("bytes_sent"),
+    return (struct ends_mark){sent,
+                              llm_clock(),
+                              machine_kernel_ns(),
+                              ends_counter("packets_sent"),
+                              ends_counter("bytes_sent"),
                               ends_counter("packets_repaired")};
 }
 
 static uint64_t ends_stream(const struct control *control, struct ends_mark *mark)
 {
-    const uint64_t batch = control_number(control, "batch", ends.adapter->batch), messages = control_number(control, "messages", 0);
-    const uint64_t warmup_ns = control_ns(control, "warmup", 200000000), duration_ns = control_ns(control, "duration", 1000000000);
+    const uint64_t batch = control_number(control, "batch", ends.adapter->batch),
+                   messages = control_number(control, "messages", 0);
+    const uint64_t warmup_ns = control_ns(control, "warmup", 200000000),
+                   duration_ns = control_ns(control, "duration", 1000000000);
     const double rate = strtod(control_text(control, "rate", "0"), NULL);
     const uint64_t start = llm_clock();
     uint64_t sent = 0, now;
 
-    while (now = llm_clock(), mark->at == 0 || (messages > 0 ? sent - mark->sent < messages : now - mark->at < duration_ns)) {
+    while (now = llm_clock(),
+           mark->at == 0 || (messages > 0 ? sent - mark->sent < messages : now - mark->at < duration_ns)) {
         const double due = rate > 0 ? rate * (double)(now - start) / 1e9 - (double)sent : (double)batch;
         uint64_t count = due >= (double)batch ? batch : due > 0 ? (uint64_t)due : 0;
 
@@ -570,7 +605,10 @@ static void ends_pump(const struct control *control)
     json_close();
 }
 
-/* ----------------------------------------------------------------------------------------------------------------- far */
+/*
+ * -----------------------------------------------------------------------------------------------------------------
+ * far
+ */
 
 /* Polls without rest until there is a request. */
 static int ends_measure(struct control *request)
@@ -599,7 +637,8 @@ static void ends_settle(uint64_t sent)
     uint64_t heard_at = llm_clock(), before = 0;
 
     for (;;) {
-        const uint64_t came = sinks ? ends_get(&ends.came) + ends_get(&ends.disordered) : ends_get(&ends.expected);
+        const uint64_t came =
+            sinks ? ends_get(&ends.came) + ends_get(&ends.disordered) : ends_get(&ends.expected);
 
         if (came >= sent || llm_clock() - heard_at > ENDS_SILENCE_NS)
             break;
@@ -653,7 +692,10 @@ static int ends_far(const struct control *control, enum ends_state state, struct
     return ends_measure(next);
 }
 
-/* ------------------------------------------------------------------------------------------------------------ requests */
+/*
+ * ------------------------------------------------------------------------------------------------------------
+ * requests
+ */
 
 static void ends_describe(void)
 {
@@ -713,7 +755,8 @@ static void ends_serve(void)
 
 static void ends_set_link(const struct control *control)
 {
-    static const char *const multicast[] = {"239.192.7.1", "239.192.7.3"}; /* Aeron wants odd ones and takes the even ones too */
+    /* Aeron wants odd ones and takes the even ones too */
+    static const char *const multicast[] = {"239.192.7.1", "239.192.7.3"};
     static const char *const names[] = {"there", "back"};
     const char *common = control_text(control, "common", "");
     const char *const *groups = *common != '\0' ? names : multicast;
@@ -764,7 +807,8 @@ int ends_run(const struct control *control, const struct adapter *first, const s
     }
     if (failed == 0) {
         ends.adapter = first;
-        (void)mlockall(MCL_CURRENT | MCL_ONFAULT); /* a page that is not there would be measured with a message; not everybody may */
+        /* A page that is not there would be measured with a message; not everybody may. */
+        (void)mlockall(MCL_CURRENT | MCL_ONFAULT);
         ends_describe();
         ends_serve();
     }

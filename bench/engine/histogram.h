@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Latencies in nanoseconds, counted in buckets as HdrHistogram's of three digits are: exact below 2,048, and to a thousandth above.
- * The runner merges histograms and finds their percentiles; tests/bench/histogram.py holds the buckets against PyPI's hdrhistogram.
+ * Latencies in nanoseconds, counted in buckets as HdrHistogram's of three digits are: exact below 2,048, and
+ * to a thousandth above. The runner merges histograms and finds their percentiles; tests/bench/histogram.py
+ * holds the buckets against PyPI's hdrhistogram.
  */
 #ifndef BENCH_HISTOGRAM_H
 #define BENCH_HISTOGRAM_H
@@ -10,20 +11,24 @@
 #include <stdint.h>
 
 enum {
-    HISTOGRAM_HALF = 1024,   /* buckets of each doubling */
-    HISTOGRAM_DOUBLINGS = 26, /* beyond the first 2,048: up to 68 s and beyond, where all are counted as the longest */
+    HISTOGRAM_HALF = 1024, /* buckets of each doubling */
+    /* Beyond the first 2,048: up to 68 s and beyond, where all are counted as the longest. */
+    HISTOGRAM_DOUBLINGS = 26,
     HISTOGRAM_COUNTS = (HISTOGRAM_DOUBLINGS + 1) * HISTOGRAM_HALF,
 };
 
 struct histogram {
     uint32_t *counts;
-    uint64_t max;       /* exact */
-    uint32_t *trace;    /* in their order, as far as there is room; NULL: nobody wants to know */
+    uint64_t max;    /* exact */
+    uint32_t *trace; /* in their order, as far as there is room; NULL: nobody wants to know */
     size_t trace_count;
     size_t trace_max;
 };
 
-/* Allocates and touches the memory, for so many values in their order as well. Ends the process without memory. */
+/*
+ * Allocates and touches the memory, for so many values in their order as well. Ends the process without
+ * memory.
+ */
 void histogram_init(struct histogram *histogram, size_t trace_max);
 void histogram_fini(struct histogram *histogram);
 void histogram_reset(struct histogram *histogram);
@@ -36,7 +41,8 @@ static inline size_t histogram_index(uint64_t ns)
     if (ns < 2 * HISTOGRAM_HALF)
         return (size_t)ns;
     shift = 53 - (unsigned)__builtin_clzll(ns); /* by so much it is divided to fit into 1,024 to 2,047 */
-    return shift >= HISTOGRAM_DOUBLINGS ? HISTOGRAM_COUNTS - 1 : shift * HISTOGRAM_HALF + (size_t)(ns >> shift);
+    return shift >= HISTOGRAM_DOUBLINGS ? HISTOGRAM_COUNTS - 1
+                                        : shift * HISTOGRAM_HALF + (size_t)(ns >> shift);
 }
 
 /* The highest value that is counted there. */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Receivers that join late: one after the other joins from the past, each in a context of its own, checks that its stream is
- * whole, and leaves. The first request has them begin, and they answer when they are done; at the end of requests they answer with what
- * they found. channel= size= duration=, in which they begin to, joiners= topics= keep= stay=, messages for which one stays once it is
- * live; other=CHANNEL, of every second one, now=1, they begin with what is sent now, idle=1, they have the time that nobody else wants.
+ * Receivers that join late: one after the other joins from the past, each in a context of its own, checks
+ * that its stream is whole, and leaves. The first request has them begin, and they answer when they are done;
+ * at the end of requests they answer with what they found. channel= size= duration=, in which they begin to,
+ * joiners= topics= keep= stay=, messages for which one stays once it is live; other=CHANNEL, of every second
+ * one, now=1, they begin with what is sent now, idle=1, they have the time that nobody else wants.
  */
 #define _GNU_SOURCE
 #include <sched.h>
@@ -27,8 +28,8 @@ struct joiner {
     uint64_t stale;    /* topics whose last message had not come when it was live */
     bool other;        /* it joins by the other channel */
     bool refused;
-    bool wrong;        /* what topics keep came twice, out of order, or not as it was sent */
-    uint64_t *next;    /* by topic, the least number that may come: behind the latest; 0: none came */
+    bool wrong;     /* what topics keep came twice, out of order, or not as it was sent */
+    uint64_t *next; /* by topic, the least number that may come: behind the latest; 0: none came */
 };
 
 static struct joiners {
@@ -36,15 +37,18 @@ static struct joiners {
     uint64_t duration_ns, count, topics, keep, stay;
     bool now;
     struct joiner *all;
-    uint64_t left;       /* those before this one have left, and others too */
+    uint64_t left; /* those before this one have left, and others too */
     uint64_t opened;
     uint64_t open;
-    uint64_t open_max;   /* at a time */
-    uint64_t begun_at;   /* 0: they may not come yet */
-    uint64_t last_at;    /* when the last one was live */
+    uint64_t open_max; /* at a time */
+    uint64_t begun_at; /* 0: they may not come yet */
+    uint64_t last_at;  /* when the last one was live */
 } joiners;
 
-/* ------------------------------------------------------------------------------------------------------------ messages */
+/*
+ * ------------------------------------------------------------------------------------------------------------
+ * messages
+ */
 
 /* True if all that it gets of the past is what topics keep. */
 static bool joiner_is_kept(const struct joiner *joiner)
@@ -59,7 +63,8 @@ static void joiner_take_kept(struct joiner *joiner, const struct llm_message *me
 
     memcpy(&stamp, message->data, sizeof stamp);
     joiner->past++;
-    joiner->wrong |= stamp.sequence != message->number || stamp.sequence % joiners.topics != message->topic_id;
+    joiner->wrong |=
+        stamp.sequence != message->number || stamp.sequence % joiners.topics != message->topic_id;
     joiner->wrong |= message->number < joiner->next[message->topic_id];
 }
 
@@ -109,7 +114,10 @@ static void on_event(void *arg, const struct llm_event *event)
     joiner->wrong |= event->kind == LLM_EVENT_CACHE_LOST;
 }
 
-/* -------------------------------------------------------------------------------------------------------- come and go */
+/*
+ * --------------------------------------------------------------------------------------------------------
+ * come and go
+ */
 
 static void joiner_open(struct joiner *joiner, bool other)
 {
@@ -122,7 +130,8 @@ static void joiner_open(struct joiner *joiner, bool other)
     joiner->next = steady_memory(joiners.topics, sizeof *joiner->next);
     joiner->opened_at = llm_clock();
     steady_ok(llm_context_open(&options, &joiner->context), "llm_context_open");
-    (void)steady_receiver(joiner->context, other ? joiners.other : joiners.channel, on_message, on_event, joiner);
+    (void)steady_receiver(joiner->context, other ? joiners.other : joiners.channel, on_message, on_event,
+                          joiner);
     joiners.open_max = ++joiners.open > joiners.open_max ? joiners.open : joiners.open_max;
 }
 
@@ -143,7 +152,8 @@ static void joiners_poll(void)
         if (joiner->context == NULL)
             continue;
         steady_poll(joiner->context);
-        if (!joiner->refused && !joiner->track.ended && (joiner->live_at == 0 || joiner->track.next < joiner->leave_at))
+        if (!joiner->refused && !joiner->track.ended &&
+            (joiner->live_at == 0 || joiner->track.next < joiner->leave_at))
             continue;
         joiners.last_at = joiner->live_at > joiners.last_at ? joiner->live_at : joiners.last_at;
         joiner_close(joiner);
@@ -161,7 +171,10 @@ static void joiners_open_due(void)
     }
 }
 
-/* ------------------------------------------------------------------------------------------------------------- report */
+/*
+ * -------------------------------------------------------------------------------------------------------------
+ * report
+ */
 
 /* Each of them is the runner's to sum up. */
 static void joiner_json(const struct joiner *joiner)

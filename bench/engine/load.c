@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Load on other groups while something is measured: a process that sends to them, or receives from them, and sleeps whenever
- * it has nothing to do. On the transmitting side all groups together get a steady rate, in turns. channel=SCHEME://NET:PORT?OPTIONS, of
- * which a group is NET.0.1, NET.0.2 and so on. Requests:
+ * Load on other groups while something is measured: a process that sends to them, or receives from them, and
+ * sleeps whenever it has nothing to do. On the transmitting side all groups together get a steady rate, in
+ * turns. channel=SCHEME://NET:PORT?OPTIONS, of which a group is NET.0.1, NET.0.2 and so on. Requests:
  *   load groups=N rate=N   ends the load before, loads so many groups, the first ones, and answers with what came of the load before
  *                          when they are joined; messages a second in all, of a transmitter
  */
@@ -23,11 +23,12 @@
 #include "steady.h"
 
 #define LOAD_GROUPS_MAX 4000
-#define LOAD_SUBNET 250          /* groups NET.0.1 to NET.0.250, then NET.1.1 and so on */
-#define LOAD_CONTEXT_GROUPS 250  /* a context of the udp transport has room for 256 */
+#define LOAD_SUBNET 250         /* groups NET.0.1 to NET.0.250, then NET.1.1 and so on */
+#define LOAD_CONTEXT_GROUPS 250 /* a context of the udp transport has room for 256 */
 #define LOAD_CONTEXTS_MAX (LOAD_GROUPS_MAX / LOAD_CONTEXT_GROUPS)
-#define LOAD_DESCRIPTORS 64      /* beside one for each group */
-#define LOAD_TICK_NS 10000000ull /* what is due in this time is sent at once: to wake more often would cost the cores more */
+#define LOAD_DESCRIPTORS 64 /* beside one for each group */
+#define LOAD_TICK_NS \
+    10000000ull /* what is due in this time is sent at once: to wake more often would cost the cores more */
 #define LOAD_NAP_NS 10000000000ull
 
 /* The process that loads. */
@@ -50,11 +51,14 @@ static void load_channel(const char *channel, uint64_t i, char *text, size_t siz
 {
     const char *port = strrchr(channel, ':');
 
-    (void)snprintf(text, size, "%.*s.%" PRIu64 ".%" PRIu64 "%s", (int)(port - channel), channel, i / LOAD_SUBNET,
-                   i % LOAD_SUBNET + 1, port);
+    (void)snprintf(text, size, "%.*s.%" PRIu64 ".%" PRIu64 "%s", (int)(port - channel), channel,
+                   i / LOAD_SUBNET, i % LOAD_SUBNET + 1, port);
 }
 
-/* ------------------------------------------------------------------------------------------------------- open and close */
+/*
+ * -------------------------------------------------------------------------------------------------------
+ * open and close
+ */
 
 static void load_message(void *arg, const struct llm_message *message)
 {
@@ -81,8 +85,9 @@ static void load_allow_descriptors(uint64_t groups)
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted)
         return;
     (void)snprintf(text, sizeof text,
-                   "%" PRIu64 " groups need %" PRIu64 " open files, and %" PRIu64 " are allowed; raise that with ulimit -Hn", groups,
-                   (uint64_t)wanted, (uint64_t)limit.rlim_max);
+                   "%" PRIu64 " groups need %" PRIu64 " open files, and %" PRIu64
+                   " are allowed; raise that with ulimit -Hn",
+                   groups, (uint64_t)wanted, (uint64_t)limit.rlim_max);
     if (limit.rlim_max < wanted)
         control_fail("load", text);
     limit.rlim_cur = wanted;
@@ -135,7 +140,10 @@ static void load_begin(struct load_end *end, uint64_t groups)
     end->groups = groups;
 }
 
-/* --------------------------------------------------------------------------------------------------------- the process */
+/*
+ * ---------------------------------------------------------------------------------------------------------
+ * the process
+ */
 
 static uint64_t load_cpu_ns(void)
 {
@@ -181,7 +189,8 @@ static struct timespec load_sleep_time(const struct load_end *end, uint64_t now)
         if (at < until)
             until = at > now ? at : now;
     }
-    return (struct timespec){.tv_sec = (time_t)((until - now) / 1000000000), .tv_nsec = (long)((until - now) % 1000000000)};
+    return (struct timespec){.tv_sec = (time_t)((until - now) / 1000000000),
+                             .tv_nsec = (long)((until - now) % 1000000000)};
 }
 
 static void load_take(struct load_end *end, const struct control *control)

@@ -118,7 +118,10 @@ static uint32_t machine_wait_turn(struct machine_line *line, uint32_t turn)
     uint64_t start = 0;
 
     while (atomic_load_explicit(&line->turn, memory_order_acquire) != turn) {
-        /* A peer that has gone must not hang the other; the clock is read too seldom to be seen in the figure. */
+        /*
+         * A peer that has gone must not hang the other; the clock is read too seldom to be seen in the
+         * figure.
+         */
         if (++spins % 65536 != 0)
             continue;
         if (start == 0)
@@ -176,7 +179,8 @@ static double machine_probe_lines(struct machine_line *lines)
 
 int machine_probe(const struct control *control)
 {
-    struct machine_line *lines = mmap(NULL, 2 * sizeof *lines, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    struct machine_line *lines = mmap(NULL, 2 * sizeof *lines, PROT_READ | PROT_WRITE,
+                                      MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     const pid_t pid = lines != MAP_FAILED ? fork() : -1;
 
     if (pid < 0)

@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The program of the benchmarks: llm-bench ROLE KEY=VALUE... bench/run starts it, and tells it what to do on its standard input. */
+/*
+ * The program of the benchmarks: llm-bench ROLE KEY=VALUE... bench/run starts it, and tells it what to do on
+ * its standard input.
+ */
 #include <stdio.h>
 #include <string.h>
 
 #include "machine.h"
 #include "roles.h"
 
-/* An end that measures libllm, and what carries it bare if there are channels for that; adapter=raw: the latter alone. */
+/*
+ * An end that measures libllm, and what carries it bare if there are channels for that; adapter=raw: the
+ * latter alone.
+ */
 static int ends_role(const struct control *control)
 {
     const bool beside = *control_text(control, "raw_receive", "") != '\0';
@@ -22,14 +28,8 @@ static const struct {
     const char *name;
     role_run *run;
 } roles[] = {
-    {"near", ends_role},
-    {"far", ends_role},
-    {"probe", machine_probe},
-    {"joiners", joiners_run},
-    {"load", load_run},
-    {"mute", mute_run},
-    {"receivers", receivers_run},
-    {"transmitter", transmitter_run},
+    {"near", ends_role}, {"far", ends_role}, {"probe", machine_probe},     {"joiners", joiners_run},
+    {"load", load_run},  {"mute", mute_run}, {"receivers", receivers_run}, {"transmitter", transmitter_run},
 };
 
 int main(int argc, char **argv)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Costs of a message in one thread: pairs of ends, each with other features on, take turns, many times, as only figures of one moment
- * compare. pairs pairs cpu=. Requests:
+ * Costs of a message in one thread: pairs of ends, each with other features on, take turns, many times, as
+ * only figures of one moment compare. pairs pairs cpu=. Requests:
  *   pair name= channel= size= topics= send_only=1 near= far= file= watch= arrival= directory= label_run= attributes=bitmap|properties
  *       filter=label|bitmap|selector mask= match= wanted=
  *       Opens one: with levels of the latency monitor at its ends, counters files, watch, of that interval; with attributes, or only with
@@ -32,9 +32,11 @@ enum {
     PAIRS_BURST_BYTES = 1 << 18, /* ... and their bytes */
     PAIRS_BATCH = 1024,          /* messages between two polls, where nobody receives */
     PAIRS_SETTLE = 4,            /* polls before each turn */
-    PAIRS_IMPATIENT = 1 << 16,   /* polls after which somebody has to look after a message that does not come, ... */
-    PAIRS_POLLS_MAX = 1 << 28,   /* ... and after which it is given up */
-    PAIRS_NAPS = 20000,          /* of 1 ms and of the watch's interval, in which reports and tables are made */
+    /* Polls after which somebody has to look after a message that does not come, ... */
+    PAIRS_IMPATIENT = 1 << 16,
+    PAIRS_POLLS_MAX = 1 << 28, /* ... and after which it is given up */
+    /* Of 1 ms and of the watch's interval, in which reports and tables are made. */
+    PAIRS_NAPS = 20000,
     PAIRS_ROUNDS_MAX = 1000,
 };
 
@@ -43,7 +45,10 @@ static int pairs_count;
 static uint64_t pairs_watch;
 static uint8_t *pairs_data;
 
-/* --------------------------------------------------------------------------------------------------------------- pairs */
+/*
+ * ---------------------------------------------------------------------------------------------------------------
+ * pairs
+ */
 
 static void on_message(void *arg, const struct llm_message *message)
 {
@@ -72,7 +77,8 @@ static void pairs_poll(struct pair *pair)
 }
 
 /* Without huge pages: where there are some, they might be enough for a part of the pairs. */
-static struct llm_context *pairs_context(const struct control *control, const struct pair *pair, enum llm_latency_level level)
+static struct llm_context *pairs_context(const struct control *control, const struct pair *pair,
+                                         enum llm_latency_level level)
 {
     struct llm_context_options options;
     struct llm_context *context;
@@ -90,9 +96,10 @@ static struct llm_context *pairs_context(const struct control *control, const st
 
 static void pairs_set_attributes(const struct control *control, struct pair *pair)
 {
-    static const struct llm_property properties[] = {{.code = 1, .type = LLM_PROPERTY_INT32, .value.int32 = 99},
-                                                     {.code = 2, .type = LLM_PROPERTY_DOUBLE, .value.float64 = 2.5},
-                                                     {.code = 3, .type = LLM_PROPERTY_BYTES, .value.bytes = {"FR", 2}}};
+    static const struct llm_property properties[] = {
+        {.code = 1, .type = LLM_PROPERTY_INT32, .value.int32 = 99},
+        {.code = 2, .type = LLM_PROPERTY_DOUBLE, .value.float64 = 2.5},
+        {.code = 3, .type = LLM_PROPERTY_BYTES, .value.bytes = {"FR", 2}}};
     static const uint8_t bitmap[LLM_BITMAP_BITS_MAX / 8] = {1};
     const char *attributes = control_text(control, "attributes", "");
 
@@ -113,7 +120,8 @@ static void pairs_set_filter(const struct control *control, struct pair *pair)
 {
     static const struct llm_property_name names[] = {{"quantity", 1}, {"price", 2}, {"symbol", 3}};
     static const uint8_t mask[LLM_BITMAP_BITS_MAX / 8] = {[LLM_BITMAP_BITS_MAX / 8 - 1] = 1};
-    const struct llm_label_match label = {(uint32_t)control_number(control, "mask", 0), (uint32_t)control_number(control, "match", 0)};
+    const struct llm_label_match label = {(uint32_t)control_number(control, "mask", 0),
+                                          (uint32_t)control_number(control, "match", 0)};
     const char *kind = control_text(control, "filter", "");
     struct llm_filter filter;
 
@@ -174,9 +182,12 @@ static void pairs_open(const struct control *control)
         control_fail("pairs", "are too many");
     pairs_watch = control_ns(control, "watch", pairs_watch);
     *pair = (struct pair){.near_level = (enum llm_latency_level)control_number(control, "near", 0),
-                          .far_level = (enum llm_latency_level)control_number(control, "far", 0), .file = control_flag(control, "file"),
-                          .watch = control_text(control, "watch", NULL) != NULL, .arrival = control_flag(control, "arrival"),
-                          .topic_count = control_number(control, "topics", 1), .size = control_number(control, "size", 45)};
+                          .far_level = (enum llm_latency_level)control_number(control, "far", 0),
+                          .file = control_flag(control, "file"),
+                          .watch = control_text(control, "watch", NULL) != NULL,
+                          .arrival = control_flag(control, "arrival"),
+                          .topic_count = control_number(control, "topics", 1),
+                          .size = control_number(control, "size", 45)};
     (void)snprintf(pair->name, sizeof pair->name, "%s", control_text(control, "name", ""));
     pairs_data = realloc(pairs_data, pair->size);
     if (pairs_data == NULL)
@@ -201,7 +212,10 @@ static void pairs_close(struct pair *pair)
     free(pair->topics);
 }
 
-/* ------------------------------------------------------------------------------------------------------------ patterns */
+/*
+ * ------------------------------------------------------------------------------------------------------------
+ * patterns
+ */
 
 /* A lost packet comes again only if the transmitter is polled. */
 static __attribute__((noinline)) void pairs_impatient(struct pair *pair, uint64_t polls)
@@ -209,11 +223,14 @@ static __attribute__((noinline)) void pairs_impatient(struct pair *pair, uint64_
     steady_poll(pair->near);
     if (polls < PAIRS_POLLS_MAX)
         return;
-    fprintf(stderr, "pairs: %s: of %" PRIu64 " messages %" PRIu64 " came\n", pair->name, pair->sent, pair->received);
+    fprintf(stderr, "pairs: %s: of %" PRIu64 " messages %" PRIu64 " came\n", pair->name, pair->sent,
+            pair->received);
     exit(EXIT_FAILURE);
 }
 
-/* Until all have come; of a burst that could not leave at once the rest leaves with the transmitter's polls. */
+/*
+ * Until all have come; of a burst that could not leave at once the rest leaves with the transmitter's polls.
+ */
 static void pairs_await(struct pair *pair, bool burst)
 {
     for (uint64_t polls = 1; pair->received + pair->lost < pair->sent; polls++) {
@@ -339,13 +356,20 @@ static uint64_t pairs_take(struct pair *pair, uint64_t count)
 static const struct {
     const char *name;
     pairs_turn *turn;
-} pairs_patterns[] = {{"lone", pairs_lone}, {"eight", pairs_eight}, {"stream", pairs_stream}, {"send", pairs_send_only},
+} pairs_patterns[] = {{"lone", pairs_lone},
+                      {"eight", pairs_eight},
+                      {"stream", pairs_stream},
+                      {"send", pairs_send_only},
                       {"take", pairs_take}};
 
-/* --------------------------------------------------------------------------------------------------------------- turns */
+/*
+ * ---------------------------------------------------------------------------------------------------------------
+ * turns
+ */
 
 /* Callgrind counts from its entry to its return, and knows it and the next by their names. */
-static __attribute__((noinline)) uint64_t pairs_count_turn(pairs_turn *turn, struct pair *pair, uint64_t count)
+static __attribute__((noinline)) uint64_t pairs_count_turn(pairs_turn *turn, struct pair *pair,
+                                                           uint64_t count)
 {
     const uint64_t ns = turn(pair, count);
 
@@ -358,10 +382,14 @@ static __attribute__((noinline)) void pairs_end_turn(void)
     __asm__ volatile("" ::: "memory");
 }
 
-/* Returns nanoseconds a message. Work that time has made due meanwhile, a table of counters or a report, is no message's. */
+/*
+ * Returns nanoseconds a message. Work that time has made due meanwhile, a table of counters or a report, is
+ * no message's.
+ */
 static double pairs_take_turn(struct pair *pair, pairs_turn *turn, const struct control *request)
 {
-    const uint64_t count = control_number(request, "messages", PAIRS_BATCH), until = llm_clock() + control_ns(request, "duration", 0);
+    const uint64_t count = control_number(request, "messages", PAIRS_BATCH),
+                   until = llm_clock() + control_ns(request, "duration", 0);
     uint64_t ns = 0, messages = 0;
 
     for (int i = 0; i < PAIRS_SETTLE; i++)
@@ -374,8 +402,12 @@ static double pairs_take_turn(struct pair *pair, pairs_turn *turn, const struct 
     return (double)ns / (double)messages;
 }
 
-/* Each pair has its turn; who begins changes, and so does the direction, so that each comes behind each of two others. */
-static void pairs_round(pairs_turn *turn, const struct control *request, uint64_t round, double (*ns)[PAIRS_ROUNDS_MAX])
+/*
+ * Each pair has its turn; who begins changes, and so does the direction, so that each comes behind each of
+ * two others.
+ */
+static void pairs_round(pairs_turn *turn, const struct control *request, uint64_t round,
+                        double (*ns)[PAIRS_ROUNDS_MAX])
 {
     const int first = (int)(round % (uint64_t)pairs_count);
 
@@ -423,7 +455,10 @@ static void pairs_measure(const struct control *request)
     json_close();
 }
 
-/* ------------------------------------------------------------------------------------------------------ other requests */
+/*
+ * ------------------------------------------------------------------------------------------------------
+ * other requests
+ */
 
 static void pairs_keep(const struct control *request)
 {
@@ -437,12 +472,16 @@ static void pairs_keep(const struct control *request)
     keep.messages = control_number(request, "messages", 1);
     keep.bytes_max = pair->size;
     for (uint64_t i = 0; i < pair->topic_count; i++)
-        steady_ok(llm_topic_cache(pair->topics[i], &keep), "llm_topic_cache (more memory for it: cache_bytes)");
+        steady_ok(llm_topic_cache(pair->topics[i], &keep),
+                  "llm_topic_cache (more memory for it: cache_bytes)");
     (void)pairs_send_only(pair, pair->topic_count * keep.messages);
     json_done("memory_kib", (machine_resident_mib() - before) * 1024);
 }
 
-/* All together, as a report of the watch takes more than its interval. What is not done in the end pairs_check() tells. */
+/*
+ * All together, as a report of the watch takes more than its interval. What is not done in the end
+ * pairs_check() tells.
+ */
 static void pairs_wait(void)
 {
     const uint64_t naps = PAIRS_NAPS + 4 * pairs_watch / 1000000;

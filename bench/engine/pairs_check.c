@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks that the features that were measured did their work. Histograms are public in the counters file only, which is a feature
- * of its own: they are looked up where the library has them. What is in the files tests/e2e/stat.sh checks.
+ * Checks that the features that were measured did their work. Histograms are public in the counters file
+ * only, which is a feature of its own: they are looked up where the library has them. What is in the files
+ * tests/e2e/stat.sh checks.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -26,8 +27,10 @@ static bool check_off(const struct pair *pair)
     const bool watches = pair->watch || pair->file;
     const struct lli_rx *session = pair->receiver->latest;
 
-    return check(pair, (pair->near_level == LLM_LATENCY_OFF) == (near->latency == NULL) &&
-                 (pair->far_level == LLM_LATENCY_OFF) == (far->latency == NULL), "the latency monitor is not where it should be") &&
+    return check(pair,
+                 (pair->near_level == LLM_LATENCY_OFF) == (near->latency == NULL) &&
+                     (pair->far_level == LLM_LATENCY_OFF) == (far->latency == NULL),
+                 "the latency monitor is not where it should be") &&
            check(pair, pair->file == (near->stats != NULL) && pair->file == (far->stats != NULL),
                  "counters files are not where they should be") &&
            check(pair, watches == (near->watch.interval != 0 && far->watch.interval != 0),
@@ -46,15 +49,18 @@ static bool check_latency(const struct pair *pair)
     if (pair->near_level >= LLM_LATENCY_QUEUES)
         counted &= tx->flush_packets.count > 0 && tx->queue_packets.count > 0;
     if (pair->far_level >= LLM_LATENCY_QUEUES)
-        counted &= pair->receiver->endpoint->latency->burst_packets.count > 0 && rx->buffered_packets.count > 0;
+        counted &=
+            pair->receiver->endpoint->latency->burst_packets.count > 0 && rx->buffered_packets.count > 0;
     if (pair->near_level >= LLM_LATENCY_WIRE)
         counted &= tx->submit_wire_ns.count > 0;
     if (pair->far_level >= LLM_LATENCY_WIRE)
         counted &= rx->wire_deliver_ns.count > 0;
     if (pair->near_level >= LLM_LATENCY_STAGES)
-        counted &= tx->submit_flush_ns.count > 0 && tx->flush_wire_ns.count > 0 && pair->near->latency->poll_ns.count > 0;
+        counted &= tx->submit_flush_ns.count > 0 && tx->flush_wire_ns.count > 0 &&
+                   pair->near->latency->poll_ns.count > 0;
     if (pair->far_level >= LLM_LATENCY_STAGES)
-        counted &= rx->fetch_deliver_ns.count > 0 && rx->handler_ns.count > 0 && pair->far->latency->poll_ns.count > 0;
+        counted &= rx->fetch_deliver_ns.count > 0 && rx->handler_ns.count > 0 &&
+                   pair->far->latency->poll_ns.count > 0;
     return check(pair, counted, "a histogram of the latency monitor has no samples");
 }
 
@@ -74,10 +80,13 @@ static bool check_messages(const struct pair *pair)
     const uint64_t numbers = pair->sent * pair->first + pair->sent * (pair->sent - 1) / 2;
     char text[160];
 
-    (void)snprintf(text, sizeof text, "of %" PRIu64 " messages %" PRIu64 " came, %" PRIu64 " were lost, %" PRIu64 " changed%s",
+    (void)snprintf(text, sizeof text,
+                   "of %" PRIu64 " messages %" PRIu64 " came, %" PRIu64 " were lost, %" PRIu64 " changed%s",
                    pair->sent, pair->received, pair->lost, pair->changed,
                    pair->numbers == numbers ? "" : ", and not each came once");
-    return check(pair, pair->received == pair->sent && pair->lost + pair->changed == 0 && pair->numbers == numbers, text);
+    return check(pair,
+                 pair->received == pair->sent && pair->lost + pair->changed == 0 && pair->numbers == numbers,
+                 text);
 }
 
 /* How often each end has written its counters file, at least. */
@@ -108,5 +117,6 @@ bool pairs_check(const struct pair *pair)
         return true;
     json_number("writes", (double)(pair->near->stats->writes + pair->far->stats->writes));
     json_number("ns", (double)(pair->near->stats->write_ns + pair->far->stats->write_ns));
-    return check(pair, check_files(pair) > pair->tables, "no counters file was written after the last message");
+    return check(pair, check_files(pair) > pair->tables,
+                 "no counters file was written after the last message");
 }

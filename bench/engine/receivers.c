@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Receivers of a stream, each in a context of its own, that measure it. channels=CHANNEL,... wait=spin|block; they measure the hop of
- * messages of the phases measured=N,... of rounds= rounds, of which trace= in their order. any=1: messages come in whatever order, most=
- * of them at most, of size=. bulk=, most messages of the bulk, whose rate in windows of time is measured. acknowledge=1: the application
- * does. busy=, seconds that it takes for each message; pace=, seconds in which it can take one, from one SIGUSR1 to the next, slow=1: from
- * the beginning. later=1: they come with the first request. They answer, with the counters=NAME,... of the first, when the session has
- * ended for all, by SIGTERM or, if they came later, with the next request.
+ * Receivers of a stream, each in a context of its own, that measure it. channels=CHANNEL,... wait=spin|block;
+ * they measure the hop of messages of the phases measured=N,... of rounds= rounds, of which trace= in their
+ * order. any=1: messages come in whatever order, most= of them at most, of size=. bulk=, most messages of the
+ * bulk, whose rate in windows of time is measured. acknowledge=1: the application does. busy=, seconds that
+ * it takes for each message; pace=, seconds in which it can take one, from one SIGUSR1 to the next, slow=1:
+ * from the beginning. later=1: they come with the first request. They answer, with the counters=NAME,... of
+ * the first, when the session has ended for all, by SIGTERM or, if they came later, with the next request.
  *
- * The mute: a socket that joined the group of place= and is read until SIGUSR1, and then no more: for it the network, which is this
- * machine's kernel, has the same work as for a receiver that is stopped.
+ * The mute: a socket that joined the group of place= and is read until SIGUSR1, and then no more: for it the
+ * network, which is this machine's kernel, has the same work as for a receiver that is stopped.
  */
 #define _GNU_SOURCE
 #include <poll.h>
@@ -70,7 +71,10 @@ static void receivers_end(int number)
     receivers_over = 1;
 }
 
-/* ------------------------------------------------------------------------------------------------------------ messages */
+/*
+ * ------------------------------------------------------------------------------------------------------------
+ * messages
+ */
 
 static struct steady_stamp receiver_take_any(struct receiver *receiver, const struct llm_message *message)
 {
@@ -86,7 +90,8 @@ static struct steady_stamp receiver_take_any(struct receiver *receiver, const st
     receiver->track.duplicated += receiver->came[message->number];
     receiver->came[message->number] = true;
     receiver->disordered += message->number < receiver->track.next;
-    receiver->track.next = message->number < receiver->track.next ? receiver->track.next : message->number + 1;
+    receiver->track.next =
+        message->number < receiver->track.next ? receiver->track.next : message->number + 1;
     return stamp;
 }
 
@@ -106,17 +111,20 @@ static void on_message(void *arg, const struct llm_message *message)
 {
     const uint64_t now = llm_clock();
     struct receiver *receiver = arg;
-    const struct steady_stamp stamp = receiver->came != NULL ? receiver_take_any(receiver, message)
-                                                             : steady_track_message(&receiver->track, message);
+    const struct steady_stamp stamp = receiver->came != NULL
+                                          ? receiver_take_any(receiver, message)
+                                          : steady_track_message(&receiver->track, message);
     struct histogram *hops = stamp.round < receivers.rounds && stamp.phase < RECEIVERS_PHASES
-                                 ? &receiver->hops[stamp.round * RECEIVERS_PHASES + stamp.phase] : NULL;
+                                 ? &receiver->hops[stamp.round * RECEIVERS_PHASES + stamp.phase]
+                                 : NULL;
 
     if (hops != NULL && hops->counts != NULL && stamp.due_at != 0)
         histogram_add(hops, now - stamp.due_at);
     if (stamp.round == STEADY_BULK)
         windows_add(&receivers.bulk, message->received_at != 0 ? message->received_at : now, message->size);
     if (receivers.acknowledges)
-        steady_ok(llm_receiver_acknowledge(receiver->receiver, message->session, message->number), "llm_receiver_acknowledge");
+        steady_ok(llm_receiver_acknowledge(receiver->receiver, message->session, message->number),
+                  "llm_receiver_acknowledge");
     if (receivers.busy_ns + receivers.pace_ns > 0)
         receiver_spend(receiver, now);
 }
@@ -129,14 +137,18 @@ static void on_event(void *arg, const struct llm_event *event)
     steady_track_event(&receiver->track, event);
 }
 
-/* ------------------------------------------------------------------------------------------------------- open and close */
+/*
+ * -------------------------------------------------------------------------------------------------------
+ * open and close
+ */
 
 static void receiver_open(struct receiver *receiver, const struct control *control, const char *channel)
 {
     receiver->hops = steady_memory(receivers.rounds * RECEIVERS_PHASES, sizeof *receiver->hops);
     for (uint64_t round = 0; round < receivers.rounds; round++)
         for (int i = 0; i < receivers.phase_count; i++)
-            histogram_init(&receiver->hops[round * RECEIVERS_PHASES + receivers.phases[i] % RECEIVERS_PHASES], receivers.trace);
+            histogram_init(&receiver->hops[round * RECEIVERS_PHASES + receivers.phases[i] % RECEIVERS_PHASES],
+                           receivers.trace);
     receiver->came = receivers.most > 0 ? steady_memory(receivers.most, sizeof *receiver->came) : NULL;
     receiver->context = steady_context(control);
     receivers.opened_at = llm_clock();
@@ -163,7 +175,8 @@ static void receiver_json(const struct receiver *receiver)
     for (uint64_t round = 0; round < receivers.rounds; round++) {
         json_begin(NULL, '[');
         for (int i = 0; i < receivers.phase_count; i++)
-            json_histogram(NULL, &receiver->hops[round * RECEIVERS_PHASES + receivers.phases[i] % RECEIVERS_PHASES]);
+            json_histogram(
+                NULL, &receiver->hops[round * RECEIVERS_PHASES + receivers.phases[i] % RECEIVERS_PHASES]);
         json_end(']');
     }
     json_end(']');
@@ -185,7 +198,9 @@ static void receivers_report(const struct control *control)
     json_close();
 }
 
-/* Polls all of them in turn, or sleeps as the context of one does. True once the session has ended for each. */
+/*
+ * Polls all of them in turn, or sleeps as the context of one does. True once the session has ended for each.
+ */
 static bool receivers_poll(void)
 {
     uint64_t ended = 0;
@@ -232,7 +247,10 @@ int receivers_run(const struct control *control)
     return 0;
 }
 
-/* ---------------------------------------------------------------------------------------------------------------- mute */
+/*
+ * ----------------------------------------------------------------------------------------------------------------
+ * mute
+ */
 
 int mute_run(const struct control *control)
 {

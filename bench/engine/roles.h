@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Roles of a process of llm-bench: engine/main.c names them. Each serves until its work is done, and returns the exit status. */
+/*
+ * Roles of a process of llm-bench: engine/main.c names them. Each serves until its work is done, and returns
+ * the exit status.
+ */
 #ifndef BENCH_ROLES_H
 #define BENCH_ROLES_H
 

@@ -31,7 +31,8 @@ struct llm_context *steady_context(const struct control *control)
 
     machine_start(control);
     llm_context_options_init(&options);
-    options.wait = strcmp(control_text(control, "wait", "spin"), "block") == 0 ? LLM_WAIT_BLOCK : LLM_WAIT_SPIN;
+    options.wait =
+        strcmp(control_text(control, "wait", "spin"), "block") == 0 ? LLM_WAIT_BLOCK : LLM_WAIT_SPIN;
     options.watch_ns = control_ns(control, "watch", options.watch_ns);
     options.log_level = LLM_LEVEL_ERROR;
     steady_ok(llm_context_open(&options, &context), "llm_context_open");

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shared by the roles in which a transmitter keeps a rate and each message has in it when it was due, so that receivers in
- * other processes of one machine know its latency. Whatever fails ends the program, with the reason on stderr.
+ * Shared by the roles in which a transmitter keeps a rate and each message has in it when it was due, so that
+ * receivers in other processes of one machine know its latency. Whatever fails ends the program, with the
+ * reason on stderr.
  */
 #ifndef BENCH_STEADY_H
 #define BENCH_STEADY_H
@@ -38,7 +39,9 @@ struct llm_context *steady_context(const struct control *control);
 
 void steady_poll(struct llm_context *context);
 
-/* Writes counters of all that is open in a context, counters=NAME,..., as an object; 0 of what nothing has. */
+/*
+ * Writes counters of all that is open in a context, counters=NAME,..., as an object; 0 of what nothing has.
+ */
 void steady_json_counters(const struct llm_context *context, const struct control *control);
 
 /* Tells the runner at once of events about receivers and bottlenecks; of others nothing. */
@@ -46,15 +49,15 @@ void steady_tell(const struct llm_event *event);
 
 /* A receiver's stream, by its numbers. */
 struct steady_track {
-    uint64_t first;      /* number of the first message */
-    uint64_t next;       /* that should come next */
+    uint64_t first; /* number of the first message */
+    uint64_t next;  /* that should come next */
     uint64_t received;
     uint64_t lost;       /* as events told */
     uint64_t unsaid;     /* missing, and no event told so */
     uint64_t duplicated; /* or out of order */
     uint64_t changed;    /* not what was sent */
     bool begun;
-    bool ended;          /* the session was, whatever the reason */
+    bool ended; /* the session was, whatever the reason */
 };
 
 /* To be called with each message and each event. Returns the message's stamp. */

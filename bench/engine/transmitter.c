@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A transmitter that the runner directs. channel= size= topics=, that messages take turns on, level=unreliable|no_history|assured, by=,
- * of receivers that acknowledge, keep=, messages that each topic keeps, bulk_size=: there is one topic more, of the bulk. Requests:
+ * A transmitter that the runner directs. channel= size= topics=, that messages take turns on,
+ * level=unreliable|no_history|assured, by=, of receivers that acknowledge, keep=, messages that each topic
+ * keeps, bulk_size=: there is one topic more, of the bulk. Requests:
  *   await receivers=N     answers when there are so many, with the identity of the first
  *   limit transmitter= repairs= bulk=   bytes a second of these, 0: no limit
  *   send rate= duration= round= phase= burst= bulk= open= drain= acknowledged=
@@ -38,7 +39,7 @@ struct offer {
     uint64_t burst;
     uint64_t due_at;
     uint64_t sent;
-    bool waits;           /* refused messages stay due; else what was refused is not offered again */
+    bool waits; /* refused messages stay due; else what was refused is not offered again */
     struct steady_stamp stamp;
 };
 
@@ -46,8 +47,8 @@ static struct sender {
     struct llm_context *context;
     struct llm_transmitter *transmitter;
     struct offer stream;
-    struct offer bulk;     /* topics NULL: there is none */
-    uint64_t sequence;     /* of the next message */
+    struct offer bulk; /* topics NULL: there is none */
+    uint64_t sequence; /* of the next message */
     uint64_t refused;
     bool assured;
     bool measured;         /* times until messages are acknowledged are wanted */
@@ -73,7 +74,10 @@ static void on_event(void *arg, const struct llm_event *event)
     sender.acknowledged = event->last + 1;
 }
 
-/* ------------------------------------------------------------------------------------------------------------- sending */
+/*
+ * -------------------------------------------------------------------------------------------------------------
+ * sending
+ */
 
 /* Returns whether it was taken. */
 static bool offer_send_one(struct offer *offer, unsigned flags)
@@ -178,7 +182,8 @@ static void offer_begin(struct offer *offer, uint64_t now, uint64_t rate, uint64
 
 static void sender_send(const struct control *request)
 {
-    const uint64_t rate = control_number(request, "rate", 0), begun_at = llm_clock(), before = sender.stream.sent;
+    const uint64_t rate = control_number(request, "rate", 0), begun_at = llm_clock(),
+                   before = sender.stream.sent;
     double took_ns;
 
     sender.stream.stamp.round = (uint32_t)control_number(request, "round", 0);
@@ -187,7 +192,8 @@ static void sender_send(const struct control *request)
     sender.waiting_max = 0;
     histogram_reset(&sender.spent);
     histogram_reset(&sender.told);
-    offer_begin(&sender.stream, begun_at, rate, control_number(request, "burst", rate > 0 ? 1 : SENDER_BATCH_FLAT_OUT));
+    offer_begin(&sender.stream, begun_at, rate,
+                control_number(request, "burst", rate > 0 ? 1 : SENDER_BATCH_FLAT_OUT));
     offer_begin(&sender.bulk, begun_at, control_number(request, "bulk", 1), 1);
     sender_run(begun_at + control_ns(request, "duration", 0), control_flag(request, "open"));
     took_ns = (double)(llm_clock() - begun_at);
@@ -202,7 +208,10 @@ static void sender_send(const struct control *request)
     json_close();
 }
 
-/* ------------------------------------------------------------------------------------------------------ other requests */
+/*
+ * ------------------------------------------------------------------------------------------------------
+ * other requests
+ */
 
 static void sender_await(const struct control *request)
 {
@@ -239,7 +248,8 @@ static void sender_stats(const struct control *request)
     machine_json("machine");
     json_number("sent", (double)sender.sequence);
     json_number("refused", (double)sender.refused);
-    json_number("bytes", (double)(sender.stream.sent * sender.stream.size + sender.bulk.sent * sender.bulk.size));
+    json_number("bytes",
+                (double)(sender.stream.sent * sender.stream.size + sender.bulk.sent * sender.bulk.size));
     json_number("packet_bytes", (double)llm_transmitter_claim_max(sender.transmitter));
     steady_json_counters(sender.context, request);
     json_close();
@@ -248,16 +258,23 @@ static void sender_stats(const struct control *request)
 static const struct {
     const char *verb;
     void (*serve)(const struct control *request);
-} sender_requests[] = {{"await", sender_await}, {"limit", sender_limit}, {"send", sender_send}, {"stats", sender_stats}};
+} sender_requests[] = {
+    {"await", sender_await}, {"limit", sender_limit}, {"send", sender_send}, {"stats", sender_stats}};
 
-/* ---------------------------------------------------------------------------------------------------------------- open */
+/*
+ * ----------------------------------------------------------------------------------------------------------------
+ * open
+ */
 
 static void offer_open(struct offer *offer, const char *name, unsigned flags, uint64_t topics, uint64_t size)
 {
     char text[32];
 
-    *offer = (struct offer){.topics = steady_memory(topics, sizeof(struct llm_topic *)), .topic_count = topics, .size = size,
-                            .data = steady_memory(1, size), .waits = offer == &sender.stream};
+    *offer = (struct offer){.topics = steady_memory(topics, sizeof(struct llm_topic *)),
+                            .topic_count = topics,
+                            .size = size,
+                            .data = steady_memory(1, size),
+                            .waits = offer == &sender.stream};
     for (uint64_t i = 0; i < topics; i++) {
         (void)snprintf(text, sizeof text, i == 0 ? "%s" : "%s.%" PRIu64, name, i);
         steady_ok(llm_topic_open(sender.transmitter, text, flags, &offer->topics[i]), "llm_topic_open");
@@ -273,12 +290,14 @@ static void offer_close(struct offer *offer)
 static void sender_open_topics(const struct control *control)
 {
     const char *level = control_text(control, "level", "");
-    const unsigned flags = strcmp(level, "unreliable") == 0 ? LLM_TOPIC_UNRELIABLE
-                           : strcmp(level, "no_history") == 0 ? LLM_TOPIC_NO_HISTORY : 0;
+    const unsigned flags = strcmp(level, "unreliable") == 0   ? LLM_TOPIC_UNRELIABLE
+                           : strcmp(level, "no_history") == 0 ? LLM_TOPIC_NO_HISTORY
+                                                              : 0;
     struct llm_assurance assurance;
     struct llm_cache keep;
 
-    offer_open(&sender.stream, "bench", flags, control_number(control, "topics", 1), control_number(control, "size", 45));
+    offer_open(&sender.stream, "bench", flags, control_number(control, "topics", 1),
+               control_number(control, "size", 45));
     if (control_text(control, "bulk_size", NULL) != NULL)
         offer_open(&sender.bulk, "bulk", 0, 1, control_number(control, "bulk_size", 0));
     sender.bulk.stamp.round = STEADY_BULK;

@@ -9,13 +9,15 @@
 static const struct {
     const char *name;
     uint64_t ns;
-} windows_all[] = {{"bytes_per_s_1ms_max", 1000000}, {"bytes_per_s_10ms_max", 10000000}, {"bytes_per_s_1s_max", 1000000000}};
+} windows_all[] = {
+    {"bytes_per_s_1ms_max", 1000000}, {"bytes_per_s_10ms_max", 10000000}, {"bytes_per_s_1s_max", 1000000000}};
 
 #define WINDOWS_BIN_NS 10000000ull
 
 void windows_init(struct windows *windows, size_t capacity)
 {
-    *windows = (struct windows){.entries = steady_memory(capacity, sizeof *windows->entries), .capacity = capacity};
+    *windows =
+        (struct windows){.entries = steady_memory(capacity, sizeof *windows->entries), .capacity = capacity};
 }
 
 void windows_fini(struct windows *windows)
@@ -73,8 +75,9 @@ void windows_json(const char *key, struct windows *windows)
     json_number("bytes_per_s", ns > 0 ? (double)bytes * 1e9 / (double)ns : (double)NAN);
     for (size_t i = 0; i < sizeof windows_all / sizeof windows_all[0]; i++)
         json_number(windows_all[i].name,
-                           ns >= windows_all[i].ns ? (double)windows_most(windows, windows_all[i].ns) * 1e9 / (double)windows_all[i].ns
-                                                   : (double)NAN);
+                    ns >= windows_all[i].ns
+                        ? (double)windows_most(windows, windows_all[i].ns) * 1e9 / (double)windows_all[i].ns
+                        : (double)NAN);
     windows_json_bins(windows);
     json_end('}');
 }

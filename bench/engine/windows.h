@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many bytes came in windows of time: the mean rate, and the most that any window of 1 ms, 10 ms and 1 s had. */
+/*
+ * How many bytes came in windows of time: the mean rate, and the most that any window of 1 ms, 10 ms and 1 s
+ * had.
+ */
 #ifndef BENCH_WINDOWS_H
 #define BENCH_WINDOWS_H
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packets of a transmitter as they arrive at an interface, whatever the library makes of them: bytes of new data and of repairs in windows
- * of time, by the kernel's time stamps. It reads seldom, as it shares the machine with who is measured. New data is what
- * goes to a group and is further than all before. Ends with SIGTERM. witness role interface=NAME
+ * Packets of a transmitter as they arrive at an interface, whatever the library makes of them: bytes of new
+ * data and of repairs in windows of time, by the kernel's time stamps. It reads seldom, as it shares the
+ * machine with who is measured. New data is what goes to a group and is further than all before. Ends with
+ * SIGTERM. witness role interface=NAME
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -21,13 +22,19 @@
 #include "windows.h"
 #include "core/wire/wire.h"
 
-enum { WITNESS_FRAME_MAX = 65536, WITNESS_BUFFER = 64 << 20, WITNESS_NAP_US = 5000, WITNESS_PACKETS_MAX = 1 << 23, WITNESS_UDP = 17 };
+enum {
+    WITNESS_FRAME_MAX = 65536,
+    WITNESS_BUFFER = 64 << 20,
+    WITNESS_NAP_US = 5000,
+    WITNESS_PACKETS_MAX = 1 << 23,
+    WITNESS_UDP = 17
+};
 
 struct witness {
     int fd;
     struct windows fresh;
     struct windows repairs;
-    uint32_t next;     /* low half of the packet number behind all so far */
+    uint32_t next; /* low half of the packet number behind all so far */
     bool begun;
 };
 
@@ -41,12 +48,14 @@ static void witness_end(int number)
 
 static void witness_open(struct witness *witness, const char *interface)
 {
-    struct sockaddr_ll address = {.sll_family = AF_PACKET, .sll_protocol = htobe16(ETH_P_IP),
+    struct sockaddr_ll address = {.sll_family = AF_PACKET,
+                                  .sll_protocol = htobe16(ETH_P_IP),
                                   .sll_ifindex = (int)if_nametoindex(interface)};
     const int buffer = WITNESS_BUFFER, on = 1;
 
     witness->fd = socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC, htobe16(ETH_P_IP));
-    if (address.sll_ifindex == 0 || witness->fd < 0 || bind(witness->fd, (struct sockaddr *)&address, sizeof address) != 0 ||
+    if (address.sll_ifindex == 0 || witness->fd < 0 ||
+        bind(witness->fd, (struct sockaddr *)&address, sizeof address) != 0 ||
         setsockopt(witness->fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on) != 0)
         control_fail(interface, strerror(errno));
     if (setsockopt(witness->fd, SOL_SOCKET, SO_RCVBUFFORCE, &buffer, sizeof buffer) != 0)
@@ -57,14 +66,16 @@ static uint64_t witness_stamp(struct msghdr *message)
 {
     struct timespec time = {.tv_sec = 0};
 
-    for (struct cmsghdr *control = CMSG_FIRSTHDR(message); control != NULL; control = CMSG_NXTHDR(message, control))
+    for (struct cmsghdr *control = CMSG_FIRSTHDR(message); control != NULL;
+         control = CMSG_NXTHDR(message, control))
         if (control->cmsg_level == SOL_SOCKET && control->cmsg_type == SCM_TIMESTAMPNS)
             memcpy(&time, CMSG_DATA(control), sizeof time);
     return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
 /* One data packet. A group's is new if it is further than all before. */
-static void witness_take(struct witness *witness, const struct lli_wire_header *header, bool group, uint64_t at)
+static void witness_take(struct witness *witness, const struct lli_wire_header *header, bool group,
+                         uint64_t at)
 {
     const bool fresh = group && (!witness->begun || (int32_t)(header->seq - witness->next) >= 0);
 
@@ -109,7 +120,8 @@ static void witness_drain(struct witness *witness)
     struct iovec piece = {.iov_base = frame, .iov_len = sizeof frame};
 
     for (;;) {
-        struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+        struct msghdr message = {
+            .msg_iov = &piece, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
         const ssize_t size = recvmsg(witness->fd, &message, MSG_DONTWAIT);
 
         if (size < 0)

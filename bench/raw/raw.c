@@ -23,9 +23,7 @@
 #define RAW_READ_MAX 65536
 
 static const struct raw_scheme *const raw_schemes[] = {
-    &raw_udp,
-    &raw_shm,
-    &raw_bypass,
+    &raw_udp,  &raw_shm, &raw_bypass,
 #ifdef LLI_WITH_ROCE
     &raw_roce,
 #endif
@@ -34,9 +32,13 @@ static const struct raw_scheme *const raw_schemes[] = {
 #endif
 };
 
-/* -------------------------------------------------------------------------------------------------------------- groups */
+/*
+ * --------------------------------------------------------------------------------------------------------------
+ * groups
+ */
 
-static void raw_find_address(const char *host, const char *port, const char *interface, struct raw_group *group)
+static void raw_find_address(const char *host, const char *port, const char *interface,
+                             struct raw_group *group)
 {
     static const struct lli_log log = {.level = LLM_LEVEL_ERROR};
     const struct addrinfo hints = {.ai_socktype = SOCK_DGRAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
@@ -47,7 +49,8 @@ static void raw_find_address(const char *host, const char *port, const char *int
     memcpy(&group->address, found->ai_addr, found->ai_addrlen);
     group->address_size = found->ai_addrlen;
     freeaddrinfo(found);
-    if (lli_ip_interface_find(&log, "bare", interface, (const union lli_ip_address *)&group->address, &group->interface) != 0)
+    if (lli_ip_interface_find(&log, "bare", interface, (const union lli_ip_address *)&group->address,
+                              &group->interface) != 0)
         control_fail(interface, "cannot be used");
     if (group->address.ss_family == AF_INET6)
         ((struct sockaddr_in6 *)&group->address)->sin6_scope_id = (unsigned)group->interface.index;
@@ -65,8 +68,10 @@ void raw_group_of(const char *place, struct raw_group *group)
         if ((fields[i] = strsep(&rest, ",")) == NULL)
             control_fail(place, "is no place of bare packets");
     llm_options_init(&defaults);
-    *group = (struct raw_group){.name = fields[HOST], .directory = *fields[DIRECTORY] ? fields[DIRECTORY] : strdup("/dev/shm"),
-                                .mtu = (unsigned)strtoul(fields[MTU], NULL, 10), .history_bytes = strtoull(fields[HISTORY], NULL, 10)};
+    *group = (struct raw_group){.name = fields[HOST],
+                                .directory = *fields[DIRECTORY] ? fields[DIRECTORY] : strdup("/dev/shm"),
+                                .mtu = (unsigned)strtoul(fields[MTU], NULL, 10),
+                                .history_bytes = strtoull(fields[HISTORY], NULL, 10)};
     group->history_bytes = group->history_bytes > 0 ? group->history_bytes : defaults.history_bytes;
     for (size_t i = 0; i < sizeof raw_schemes / sizeof raw_schemes[0]; i++)
         if (strcmp(raw_schemes[i]->name, fields[SCHEME]) == 0)
@@ -79,7 +84,10 @@ void raw_group_of(const char *place, struct raw_group *group)
         raw_find_address(fields[HOST], fields[PORT], fields[INTERFACE], group);
 }
 
-/* ---------------------------------------------------------------------------------------------------------------- ends */
+/*
+ * ----------------------------------------------------------------------------------------------------------------
+ * ends
+ */
 
 static struct raw_end *raw_open_group(const struct raw_group *group, bool to_send)
 {
@@ -115,7 +123,8 @@ void raw_close(struct raw_end *end)
 /* No message is in two datagrams, unless it is longer than one. */
 static size_t raw_packed_datagram(const struct raw_end *end, size_t message_bytes)
 {
-    return message_bytes > end->datagram_bytes ? message_bytes : end->datagram_bytes - end->datagram_bytes % message_bytes;
+    return message_bytes > end->datagram_bytes ? message_bytes
+                                               : end->datagram_bytes - end->datagram_bytes % message_bytes;
 }
 
 size_t raw_packed_bytes(const struct raw_end *end, size_t message_bytes)
@@ -131,10 +140,14 @@ int raw_send_packed(struct raw_end *end, const void *data, size_t size, size_t m
 {
     size_t datagram_bytes = raw_packed_datagram(end, message_bytes);
 
-    return size > datagram_bytes ? end->scheme->send_train(end, data, size, datagram_bytes) : raw_send(end, data, size);
+    return size > datagram_bytes ? end->scheme->send_train(end, data, size, datagram_bytes)
+                                 : raw_send(end, data, size);
 }
 
-/* --------------------------------------------------------------------------------------------------------------- blast */
+/*
+ * ---------------------------------------------------------------------------------------------------------------
+ * blast
+ */
 
 /* A receiver whose buffer is full must have read some of it before one of these arrives. */
 static int raw_blast_say_over(struct raw_end *end)
@@ -168,7 +181,8 @@ static int raw_kept_open(struct raw_kept *kept, size_t bytes)
 }
 
 /* Copies messages to the next place, the last one as far as it fits, and returns them as a train. */
-static const char *raw_kept_fill(struct raw_kept *kept, const char *message, size_t message_bytes, size_t train_bytes)
+static const char *raw_kept_fill(struct raw_kept *kept, const char *message, size_t message_bytes,
+                                 size_t train_bytes)
 {
     char *train;
 

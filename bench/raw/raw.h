@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messaging without the library: what alone carries its packets (the kernel's UDP, verbs, a ring in shared memory) on the same
- * path, as the measure beside every figure.
+ * Messaging without the library: what alone carries its packets (the kernel's UDP, verbs, a ring in shared
+ * memory) on the same path, as the measure beside every figure.
  */
 #ifndef BENCH_RAW_H
 #define BENCH_RAW_H
@@ -19,19 +19,22 @@ struct raw_group {
     struct sockaddr_storage address;
     socklen_t address_size;
     struct lli_ip_interface interface;
-    const char *name;       /* of groups that are named, which have none of these, */
-    const char *directory;  /* and where they are */
-    unsigned mtu;           /* largest IP packet, as the channel or the interface says */
-    size_t history_bytes;   /* what a transmitter of the channel keeps for repair */
+    const char *name;      /* of groups that are named, which have none of these, */
+    const char *directory; /* and where they are */
+    unsigned mtu;          /* largest IP packet, as the channel or the interface says */
+    size_t history_bytes;  /* what a transmitter of the channel keeps for repair */
 };
 
 /*
- * Takes SCHEME,HOST,PORT,INTERFACE,MTU,HISTORY_BYTES,DIRECTORY apart, which runner/bare.py makes of a channel; 0: what the library would
- * have. Ends the process if it cannot be used.
+ * Takes SCHEME,HOST,PORT,INTERFACE,MTU,HISTORY_BYTES,DIRECTORY apart, which runner/bare.py makes of a
+ * channel; 0: what the library would have. Ends the process if it cannot be used.
  */
 void raw_group_of(const char *place, struct raw_group *group);
 
-/* -------------------------------------------------------------------------------------------------- datagrams */
+/*
+ * --------------------------------------------------------------------------------------------------
+ * datagrams
+ */
 
 /* Where datagrams of a group are sent, or received. */
 struct raw_end {
@@ -41,8 +44,10 @@ struct raw_end {
 
 enum raw_way {
     RAW_BATCHES, /* of datagrams handed over in one call */
-    RAW_TRAINS,  /* of datagrams split by the kernel (UDP_SEGMENT), from one buffer that stays in the caches */
-    RAW_KEPT,    /* the same, of messages that were each copied into a ring first, as who is to repair them has to */
+    /* Of datagrams split by the kernel (UDP_SEGMENT), from one buffer that stays in the caches. */
+    RAW_TRAINS,
+    /* The same, of messages that were each copied into a ring first, as who is to repair them has to. */
+    RAW_KEPT,
     RAW_WAYS
 };
 
@@ -61,23 +66,29 @@ struct raw_blast_result {
 /* One way to carry datagrams. The functions do what those below say that call them. */
 struct raw_scheme {
     const char *name;
-    bool named;          /* groups are names in memory: no address, no interface, no headers */
-    unsigned ways;       /* a bit for each of enum raw_way */
-    size_t bytes;        /* of an end, which begins with struct raw_end */
+    bool named;    /* groups are names in memory: no address, no interface, no headers */
+    unsigned ways; /* a bit for each of enum raw_way */
+    size_t bytes;  /* of an end, which begins with struct raw_end */
     /* 0, or -1 with errno set. close() accepts what open() left half open, all else zero. */
     int (*open)(struct raw_end *end, const struct raw_group *group, bool to_send);
     void (*close)(struct raw_end *end);
     int (*send)(struct raw_end *end, const void *data, size_t size);
     const void *(*receive)(struct raw_end *end, size_t *size);
     bool (*is_readable)(struct raw_end *end);
-    /* Sends a train, split into datagrams of so many bytes, as raw_send() sends one. NULL: there are no trains. */
+    /*
+     * Sends a train, split into datagrams of so many bytes, as raw_send() sends one. NULL: there are no
+     * trains.
+     */
     int (*send_train)(struct raw_end *end, const void *data, size_t size, size_t datagram_bytes);
     size_t (*train_bytes)(size_t datagram_bytes); /* the longest one */
     /* Sends messages of so many bytes as a datagram each, in one call. Has receive() take as many datagrams in a call as it can, from now
      * on. NULL: there are no such calls. */
     int (*send_each)(struct raw_end *end, const void *data, size_t size, size_t message_bytes);
     void (*receive_many)(struct raw_end *end);
-    /* Sends the next batch of a blast. 0, or -1 with errno set. NULL: it is sent by send_each(), or as trains. */
+    /*
+     * Sends the next batch of a blast. 0, or -1 with errno set. NULL: it is sent by send_each(), or as
+     * trains.
+     */
     int (*blast_next)(struct raw_end *end);
     int (*blast_expect)(struct raw_end *end, bool segmented); /* NULL: there is nothing to get ready for */
 };
@@ -107,8 +118,8 @@ static inline int raw_send(struct raw_end *end, const void *data, size_t size)
 }
 
 /*
- * The most that one call takes of messages that are packed into datagrams, none of them in two; 0 if there is no such
- * call, or they are too long.
+ * The most that one call takes of messages that are packed into datagrams, none of them in two; 0 if there is
+ * no such call, or they are too long.
  */
 size_t raw_packed_bytes(const struct raw_end *end, size_t message_bytes);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * As lean as verbs allow: one queue pair and one completion queue an end, polled; short datagrams inline; one send in 64
- * signalled; a buffer goes back to the device when the next datagram is asked for.
+ * As lean as verbs allow: one queue pair and one completion queue an end, polled; short datagrams inline; one
+ * send in 64 signalled; a buffer goes back to the device when the next datagram is asked for.
  */
 #define _GNU_SOURCE
 #include "raw.h"
@@ -15,10 +15,10 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
-#define RAW_GRH 40             /* before every datagram received */
-#define RAW_ROCE_HEADERS 32    /* of UDP, and of RDMA with its check sequence */
+#define RAW_GRH 40          /* before every datagram received */
+#define RAW_ROCE_HEADERS 32 /* of UDP, and of RDMA with its check sequence */
 #define RAW_ROCE_INLINE 512
-#define RAW_SEND_DEPTH 1024    /* a power of two, as the other */
+#define RAW_SEND_DEPTH 1024 /* a power of two, as the other */
 #define RAW_RECEIVE_DEPTH 4096
 #define RAW_SIGNAL 64
 #define RAW_BATCH 32
@@ -44,8 +44,9 @@ struct raw_roce_end {
     struct ibv_mr *registration;
     uint64_t posted; /* datagrams sent */
     uint64_t done;   /* of these, known to be completed */
-    struct ibv_wc completions[RAW_BATCH]; /* of datagrams that were received, whose buffers are not given back yet, ... */
-    int fetched, next;                    /* ... so many, of which this is given next */
+    /* Of datagrams that were received, whose buffers are not given back yet, ... */
+    struct ibv_wc completions[RAW_BATCH];
+    int fetched, next; /* ... so many, of which this is given next */
 };
 
 static struct raw_roce_end *raw_roce_of(struct raw_end *end)
@@ -64,7 +65,10 @@ static char *raw_roce_buffer(const struct raw_roce_end *roce, uint64_t number)
     return roce->buffers + (number & (raw_roce_depth(roce) - 1)) * roce->stride + RAW_LINE;
 }
 
-/* ---------------------------------------------------------------------------------------------------------------- open */
+/*
+ * ----------------------------------------------------------------------------------------------------------------
+ * open
+ */
 
 static int raw_roce_open_device(struct raw_roce_end *roce, const struct raw_group *group)
 {
@@ -80,7 +84,8 @@ static int raw_roce_open_device(struct raw_roce_end *roce, const struct raw_grou
     if (!roce->id->verbs || ibv_query_port(roce->id->verbs, roce->id->port_num, &port) != 0)
         return -1;
     active = (size_t)128 << port.active_mtu;
-    roce->end.datagram_bytes = group->mtu - (group->address.ss_family == AF_INET6 ? 40 : 20) - RAW_ROCE_HEADERS;
+    roce->end.datagram_bytes =
+        group->mtu - (group->address.ss_family == AF_INET6 ? 40 : 20) - RAW_ROCE_HEADERS;
     if (roce->end.datagram_bytes > active)
         roce->end.datagram_bytes = active;
     roce->stride = RAW_LINE + (roce->end.datagram_bytes + RAW_LINE - 1) / RAW_LINE * RAW_LINE;
@@ -90,7 +95,8 @@ static int raw_roce_open_device(struct raw_roce_end *roce, const struct raw_grou
 static int raw_roce_open_buffers(struct raw_roce_end *roce)
 {
     roce->bytes = raw_roce_depth(roce) * roce->stride;
-    roce->buffers = mmap(NULL, roce->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    roce->buffers =
+        mmap(NULL, roce->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (roce->buffers == MAP_FAILED) {
         roce->buffers = NULL;
         return -1;
@@ -102,11 +108,15 @@ static int raw_roce_open_buffers(struct raw_roce_end *roce)
 
 static int raw_roce_open_queues(struct raw_roce_end *roce)
 {
-    struct ibv_qp_cap caps = {.max_send_wr = 1, .max_send_sge = 1, .max_recv_wr = RAW_RECEIVE_DEPTH, .max_recv_sge = 1};
+    struct ibv_qp_cap caps = {
+        .max_send_wr = 1, .max_send_sge = 1, .max_recv_wr = RAW_RECEIVE_DEPTH, .max_recv_sge = 1};
     struct ibv_qp_init_attr wanted = {.qp_type = IBV_QPT_UD};
 
     if (roce->to_send)
-        caps = (struct ibv_qp_cap){.max_send_wr = RAW_SEND_DEPTH, .max_send_sge = 1, .max_recv_wr = 1, .max_recv_sge = 1,
+        caps = (struct ibv_qp_cap){.max_send_wr = RAW_SEND_DEPTH,
+                                   .max_send_sge = 1,
+                                   .max_recv_wr = 1,
+                                   .max_recv_sge = 1,
                                    .max_inline_data = RAW_ROCE_INLINE};
     roce->domain = ibv_alloc_pd(roce->id->verbs);
     roce->cq = ibv_create_cq(roce->id->verbs, (int)raw_roce_depth(roce), NULL, NULL, 0);
@@ -136,7 +146,9 @@ static int raw_roce_post(struct raw_roce_end *roce, const struct ibv_wc *complet
         pieces[i] = (struct ibv_sge){.addr = (uintptr_t)raw_roce_buffer(roce, completions[i].wr_id) - RAW_GRH,
                                      .length = (uint32_t)roce->stride - (RAW_LINE - RAW_GRH),
                                      .lkey = roce->registration->lkey};
-        receives[i] = (struct ibv_recv_wr){.wr_id = completions[i].wr_id, .sg_list = &pieces[i], .num_sge = 1,
+        receives[i] = (struct ibv_recv_wr){.wr_id = completions[i].wr_id,
+                                           .sg_list = &pieces[i],
+                                           .num_sge = 1,
                                            .next = i + 1 < count ? &receives[i + 1] : NULL};
     }
     return ibv_post_recv(roce->qp, receives, &refused);
@@ -211,12 +223,16 @@ static int raw_roce_open(struct raw_end *end, const struct raw_group *group, boo
 
     roce->to_send = to_send;
     roce->group = group->address;
-    if (raw_roce_open_device(roce, group) != 0 || raw_roce_open_queues(roce) != 0 || raw_roce_post_all(roce) != 0)
+    if (raw_roce_open_device(roce, group) != 0 || raw_roce_open_queues(roce) != 0 ||
+        raw_roce_post_all(roce) != 0)
         return -1;
     return raw_roce_join(roce);
 }
 
-/* ------------------------------------------------------------------------------------------------------------- sending */
+/*
+ * -------------------------------------------------------------------------------------------------------------
+ * sending
+ */
 
 /* Makes room for so many more. False: there is none now. */
 static bool raw_roce_reap(struct raw_roce_end *roce, unsigned count)
@@ -234,7 +250,8 @@ static bool raw_roce_reap(struct raw_roce_end *roce, unsigned count)
 }
 
 /* A request for the datagram of that number, but for its bytes. */
-static void raw_roce_fill(struct raw_roce_end *roce, struct ibv_send_wr *send, struct ibv_sge *piece, uint64_t number)
+static void raw_roce_fill(struct raw_roce_end *roce, struct ibv_send_wr *send, struct ibv_sge *piece,
+                          uint64_t number)
 {
     *send = (struct ibv_send_wr){.wr_id = number + 1, .sg_list = piece, .num_sge = 1, .opcode = IBV_WR_SEND};
     send->wr.ud.ah = roce->handle;
@@ -289,7 +306,10 @@ static int raw_roce_blast_next(struct raw_end *end)
     return errno == 0 ? 0 : -1;
 }
 
-/* ----------------------------------------------------------------------------------------------------------- receiving */
+/*
+ * -----------------------------------------------------------------------------------------------------------
+ * receiving
+ */
 
 /* Fetches the next completions once all before were given, and gives the buffers of these back. */
 static bool raw_roce_is_readable(struct raw_end *end)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * As lean as shared memory allows: a ring of slots, each with the number of its datagram, from one writer to one reader. The
- * writer never passes the reader, which says now and then how far it is.
+ * As lean as shared memory allows: a ring of slots, each with the number of its datagram, from one writer to
+ * one reader. The writer never passes the reader, which says now and then how far it is.
  */
 #define _GNU_SOURCE
 #include "raw.h"
@@ -40,7 +40,7 @@ struct raw_shm_end {
     uint64_t next;
     uint64_t taken; /* the ring's, as the writer knows it, or as the reader said it */
     char path[PATH_MAX];
-    char *batch;    /* a datagram to blast */
+    char *batch; /* a datagram to blast */
 };
 
 static struct raw_shm_end *raw_shm_of(struct raw_end *end)
@@ -70,7 +70,8 @@ static int raw_shm_file(const char *path)
     const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     struct stat file;
 
-    if (fd < 0 || (fstat(fd, &file) == 0 && S_ISREG(file.st_mode) && file.st_uid == geteuid() && file.st_nlink == 1))
+    if (fd < 0 ||
+        (fstat(fd, &file) == 0 && S_ISREG(file.st_mode) && file.st_uid == geteuid() && file.st_nlink == 1))
         return fd;
     close(fd);
     errno = EEXIST;

@@ -23,11 +23,15 @@
 #define RAW_DATAGRAM_MAX 65536
 #define RAW_TRAIN_BYTES 65487 /* the longest that one UDP_SEGMENT send may be, IPv6 included */
 #define RAW_TRAIN_SEGMENTS 64 /* more are refused by older kernels */
-#define RAW_SLOT 67008        /* a shorter one would cut a train; a power of two would put all into the same cache sets */
+#define RAW_SLOT \
+    67008 /* a shorter one would cut a train; a power of two would put all into the same cache sets */
 #define RAW_UDP_HEADER 8
 #define RAW_CONTROL_BYTES CMSG_SPACE(sizeof(uint16_t))
 
-/* ------------------------------------------------------------------------------------------------------------ sockets */
+/*
+ * ------------------------------------------------------------------------------------------------------------
+ * sockets
+ */
 
 static int raw_set(int fd, int level, int name, int value)
 {
@@ -59,7 +63,10 @@ static int raw_send_through(int fd, const struct raw_group *group)
     return setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &request, sizeof request);
 }
 
-/* As the library does it: the kernel need not find an identification for datagrams that may not be fragmented. */
+/*
+ * As the library does it: the kernel need not find an identification for datagrams that may not be
+ * fragmented.
+ */
 static int raw_never_fragment(int fd, const struct raw_group *group)
 {
     if (group->address.ss_family == AF_INET6)
@@ -98,12 +105,16 @@ int raw_udp_open_receive(const struct raw_group *group)
         return -1;
     raw_set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
     raw_set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, RAW_RECEIVE_BUFFER);
-    if (bind(fd, (const struct sockaddr *)&group->address, group->address_size) != 0 || raw_join(fd, group) != 0)
+    if (bind(fd, (const struct sockaddr *)&group->address, group->address_size) != 0 ||
+        raw_join(fd, group) != 0)
         return raw_close_failed(fd);
     return fd;
 }
 
-/* ------------------------------------------------------------------------------------------------------------- trains */
+/*
+ * -------------------------------------------------------------------------------------------------------------
+ * trains
+ */
 
 size_t raw_udp_datagram_bytes(const struct raw_group *group)
 {
@@ -134,7 +145,10 @@ static size_t raw_udp_train_bytes(size_t datagram_bytes)
     return datagram_bytes * (segments > RAW_TRAIN_SEGMENTS ? RAW_TRAIN_SEGMENTS : segments);
 }
 
-/* --------------------------------------------------------------------------------------------------------------- ends */
+/*
+ * ---------------------------------------------------------------------------------------------------------------
+ * ends
+ */
 
 /* Memory that datagrams are received into in one call. */
 struct raw_many {
@@ -263,7 +277,8 @@ static int raw_udp_blast_expect(struct raw_end *end, bool segmented)
         return -1;
     memset(memory, 0, sizeof *memory);
     for (int i = 0; i < RAW_BATCH; i++) {
-        memory->pieces[i] = (struct iovec){.iov_base = memory->memory + (size_t)i * RAW_SLOT, .iov_len = RAW_SLOT};
+        memory->pieces[i] =
+            (struct iovec){.iov_base = memory->memory + (size_t)i * RAW_SLOT, .iov_len = RAW_SLOT};
         memory->messages[i].msg_hdr.msg_iov = &memory->pieces[i];
         memory->messages[i].msg_hdr.msg_iovlen = 1;
     }
@@ -273,9 +288,9 @@ static int raw_udp_blast_expect(struct raw_end *end, bool segmented)
     return 0;
 }
 
-#define RAW_UDP_CALLS                                                                                                       \
-    .bytes = sizeof(struct raw_udp_end), .open = raw_udp_open, .close = raw_udp_close, .send = raw_udp_send,                \
-    .receive = raw_udp_receive, .is_readable = raw_udp_is_readable, .send_each = raw_udp_send_each,                         \
+#define RAW_UDP_CALLS                                                                                        \
+    .bytes = sizeof(struct raw_udp_end), .open = raw_udp_open, .close = raw_udp_close, .send = raw_udp_send, \
+    .receive = raw_udp_receive, .is_readable = raw_udp_is_readable, .send_each = raw_udp_send_each,          \
     .receive_many = raw_udp_receive_many, .blast_expect = raw_udp_blast_expect
 
 const struct raw_scheme raw_udp = {

@@ -8,7 +8,10 @@
 #include <unistd.h>
 
 #include "raw.h"
-/* The socket and the program are opened as the library opens them; what is sent and received has nothing of it. */
+/*
+ * The socket and the program are opened as the library opens them; what is sent and received has nothing of
+ * it.
+ */
 #include "xdp/xdp_program.h"
 #include "xdp/xdp_socket.h"
 
@@ -28,8 +31,8 @@ static struct raw_xsk {
 
 struct raw_xdp_end {
     struct raw_end end;
-    int member; /* a socket that joined the group; 0: the end sends */
-    bool lent;  /* the datagram last received is still with the caller */
+    int member;     /* a socket that joined the group; 0: the end sends */
+    bool lent;      /* the datagram last received is still with the caller */
     uint64_t chunk; /* ... in this chunk */
     unsigned char header[RAW_XDP_HEADERS];
 };
@@ -39,14 +42,21 @@ static struct raw_xdp_end *raw_xdp_of(struct raw_end *end)
     return (struct raw_xdp_end *)end;
 }
 
-/* ---------------------------------------------------------------------------------------------------------------- open */
+/*
+ * ----------------------------------------------------------------------------------------------------------------
+ * open
+ */
 
 static int raw_xdp_open_socket(const struct raw_group *group)
 {
     static const struct lli_log log = {.level = LLM_LEVEL_ERROR};
-    const struct lli_xdp_socket_config config = {.log = &log, .interface = &raw_xsk.interface, .chunk_bytes = LLI_XDP_CHUNK_SMALL,
-                                                 .rx_chunks = LLI_XDP_TX_CHUNKS, .tx_chunks = LLI_XDP_TX_CHUNKS,
-                                                 .bind_flags = XDP_USE_NEED_WAKEUP, .numa_node = -1};
+    const struct lli_xdp_socket_config config = {.log = &log,
+                                                 .interface = &raw_xsk.interface,
+                                                 .chunk_bytes = LLI_XDP_CHUNK_SMALL,
+                                                 .rx_chunks = LLI_XDP_TX_CHUNKS,
+                                                 .tx_chunks = LLI_XDP_TX_CHUNKS,
+                                                 .bind_flags = XDP_USE_NEED_WAKEUP,
+                                                 .numa_node = -1};
 
     if (raw_xsk.open)
         return 0;
@@ -59,12 +69,16 @@ static int raw_xdp_open_socket(const struct raw_group *group)
 static int raw_xdp_take(const union lli_ip_address *address)
 {
     static const struct lli_log log = {.level = LLM_LEVEL_ERROR};
-    const struct lli_xdp_program_config config = {.log = &log, .family = AF_INET, .queues = 1, .groups_max = 1};
+    const struct lli_xdp_program_config config = {
+        .log = &log, .family = AF_INET, .queues = 1, .groups_max = 1};
     enum lli_xdp_mode mode = raw_xsk.interface.wire ? LLI_XDP_AUTO : LLI_XDP_GENERIC;
 
-    return lli_xdp_program_init(&raw_xsk.program, &config) == 0 && lli_xdp_program_group(&raw_xsk.program, &log, address, true) == 0 &&
-           lli_xdp_program_queue(&raw_xsk.program, &log, 0, raw_xsk.socket.fd) == 0 &&
-           lli_xdp_program_attach(&raw_xsk.program, &log, &raw_xsk.interface, &mode) == 0 ? 0 : -1;
+    return lli_xdp_program_init(&raw_xsk.program, &config) == 0 &&
+                   lli_xdp_program_group(&raw_xsk.program, &log, address, true) == 0 &&
+                   lli_xdp_program_queue(&raw_xsk.program, &log, 0, raw_xsk.socket.fd) == 0 &&
+                   lli_xdp_program_attach(&raw_xsk.program, &log, &raw_xsk.interface, &mode) == 0
+               ? 0
+               : -1;
 }
 
 static void raw_put16(unsigned char *at, size_t value)
@@ -113,7 +127,8 @@ static void raw_xdp_close(struct raw_end *end)
 
 static int raw_xdp_open(struct raw_end *end, const struct raw_group *group, bool to_send)
 {
-    const size_t room = LLI_XDP_CHUNK_SMALL - RAW_XDP_HEADERS - RAW_XDP_TAILROOM, datagram_bytes = raw_udp_datagram_bytes(group);
+    const size_t room = LLI_XDP_CHUNK_SMALL - RAW_XDP_HEADERS - RAW_XDP_TAILROOM,
+                 datagram_bytes = raw_udp_datagram_bytes(group);
     const union lli_ip_address address = {.v4 = *(const struct sockaddr_in *)&group->address};
     struct raw_xdp_end *xdp = raw_xdp_of(end);
 
@@ -205,7 +220,10 @@ static const void *raw_xdp_receive(struct raw_end *end, size_t *size)
     return frame + RAW_XDP_HEADERS;
 }
 
-/* --------------------------------------------------------------------------------------------------------------- blast */
+/*
+ * ---------------------------------------------------------------------------------------------------------------
+ * blast
+ */
 
 static int raw_xdp_blast_next(struct raw_end *end)
 {

@@ -16,8 +16,8 @@ static inline uint64_t argument_number(const char *option, const char *text, uin
     errno = 0;
     value = strtoull(text, &end, 10);
     if (*text < '0' || *text > '9' || *end != '\0' || errno != 0 || value < min || value > max) {
-        fprintf(stderr, "--%s \"%s\": a number from %llu to %llu is wanted\n", option, text, (unsigned long long)min,
-                (unsigned long long)max);
+        fprintf(stderr, "--%s \"%s\": a number from %llu to %llu is wanted\n", option, text,
+                (unsigned long long)min, (unsigned long long)max);
         exit(EXIT_FAILURE);
     }
     return value;

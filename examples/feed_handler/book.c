@@ -4,7 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ----------------------------------------------------------------------------------------------------- levels */
+/*
+ * -----------------------------------------------------------------------------------------------------
+ * levels
+ */
 
 static bool price_is_worse(int side, uint32_t price, uint32_t than)
 {
@@ -76,7 +79,9 @@ struct book_top book_top(const struct book *book)
     return top;
 }
 
-/* ---------------------------------------------------------------------------------------------------- market */
+/*
+ * ---------------------------------------------------------------------------------------------------- market
+ */
 
 static void market_forget_locates(struct market *market)
 {
@@ -93,8 +98,8 @@ bool market_init(struct market *market, const struct market_limits *limits)
     market->levels = calloc(levels, sizeof *market->levels);
     market->by_locate = malloc(BOOK_LOCATES * sizeof *market->by_locate);
     market->changed = calloc(limits->symbols_max, sizeof *market->changed);
-    if (!order_table_init(&market->orders, limits->orders_max) || market->books == NULL || market->levels == NULL ||
-        market->by_locate == NULL || market->changed == NULL)
+    if (!order_table_init(&market->orders, limits->orders_max) || market->books == NULL ||
+        market->levels == NULL || market->by_locate == NULL || market->changed == NULL)
         return false;
     market_forget_locates(market);
     return true;
@@ -162,7 +167,10 @@ static struct book *market_by_locate(const struct market *market, uint16_t locat
     return i >= 0 ? &market->books[i] : NULL;
 }
 
-/* A symbol has the same book, and so the same topic, every day. Linear search: only directory messages come here. */
+/*
+ * A symbol has the same book, and so the same topic, every day. Linear search: only directory messages come
+ * here.
+ */
 static struct book *market_by_symbol(const struct market *market, const char *symbol)
 {
     for (uint32_t i = 0; i < market->book_count; i++) {
@@ -187,7 +195,10 @@ static struct book *book_create(struct market *market, const char *symbol)
     return book;
 }
 
-/* ----------------------------------------------------------------------------------------------------- orders */
+/*
+ * -----------------------------------------------------------------------------------------------------
+ * orders
+ */
 
 static enum market_result apply_directory(struct market *market, const struct itch_message *message)
 {
@@ -245,7 +256,8 @@ static enum market_result apply_replace(struct market *market, struct book *book
 }
 
 /* Executions, cancels, deletes and replaces: all require an existing order. */
-static enum market_result apply_change(struct market *market, struct book *book, const struct itch_message *message)
+static enum market_result apply_change(struct market *market, struct book *book,
+                                       const struct itch_message *message)
 {
     struct order *order = order_find(&market->orders, message->reference);
 
@@ -261,7 +273,8 @@ static enum market_result apply_change(struct market *market, struct book *book,
     return MARKET_OK;
 }
 
-static enum market_result apply_order(struct market *market, struct book *book, const struct itch_message *message)
+static enum market_result apply_order(struct market *market, struct book *book,
+                                      const struct itch_message *message)
 {
     struct order order = {
         .reference = message->reference,

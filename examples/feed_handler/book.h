@@ -2,8 +2,8 @@
 /*
  * Order book for each symbol of a feed. Nothing allocates after market_init().
  *
- * A book is correct only if it was given every message of its symbol. A book that missed a message, because the
- * feed lost some or a limit was reached, is stale: it continues, marked as stale, until market_clear().
+ * A book is correct only if it was given every message of its symbol. A book that missed a message, because
+ * the feed lost some or a limit was reached, is stale: it continues, marked as stale, until market_clear().
  */
 #ifndef FEED_BOOK_H
 #define FEED_BOOK_H
@@ -74,12 +74,15 @@ bool market_init(struct market *market, const struct market_limits *limits);
 void market_fini(struct market *market);
 
 /*
- * Starts a new day: no orders, no quotes. Books remain, with their indices and symbols, but none is found by a
- * locate until the directory names it again. All books are marked as changed, and none is stale.
+ * Starts a new day: no orders, no quotes. Books remain, with their indices and symbols, but none is found by
+ * a locate until the directory names it again. All books are marked as changed, and none is stale.
  */
 void market_clear(struct market *market);
 
-/* Applies the message with that sequence. If the result is not MARKET_OK, the book it names, if any, is stale. */
+/*
+ * Applies the message with that sequence. If the result is not MARKET_OK, the book it names, if any, is
+ * stale.
+ */
 enum market_result market_apply(struct market *market, const struct itch_message *message, uint64_t sequence);
 
 /* Handles the loss of unknown messages: every book becomes stale, and changed. */

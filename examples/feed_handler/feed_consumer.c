@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prints the top of the book of every symbol sent by feed_handler: a table that refreshes on a terminal, else a
- * line per quote. See feed_consumer --help for usage.
+ * Prints the top of the book of every symbol sent by feed_handler: a table that refreshes on a terminal, else
+ * a line per quote. See feed_consumer --help for usage.
  */
 #define _GNU_SOURCE /* isatty, TIOCGWINSZ */
 #include "arguments.h"
@@ -55,7 +55,9 @@ static void stop(int signal_number)
     stopped = 1;
 }
 
-/* ------------------------------------------------------------------------------------------------------ rows */
+/*
+ * ------------------------------------------------------------------------------------------------------ rows
+ */
 
 /* Returns the index of the symbol, or where it belongs. */
 static uint32_t row_index(const struct consumer *consumer, const char *symbol)
@@ -100,7 +102,9 @@ static void rows_are_stale(struct consumer *consumer, uint64_t session)
     }
 }
 
-/* -------------------------------------------------------------------------------------------------- handlers */
+/*
+ * -------------------------------------------------------------------------------------------------- handlers
+ */
 
 /* Anyone may send on the channel: names that are no symbols are ignored, and never reach the terminal. */
 static bool is_symbol(const char *name)
@@ -204,7 +208,9 @@ static void on_event(void *arg, const struct llm_event *event)
         print_event(event);
 }
 
-/* ---------------------------------------------------------------------------------------------------- screen */
+/*
+ * ---------------------------------------------------------------------------------------------------- screen
+ */
 
 static uint32_t screen_lines(void)
 {
@@ -228,8 +234,8 @@ static void draw(const struct consumer *consumer)
     uint32_t lines = screen_lines();
     uint32_t room = lines > 3 ? lines - 3 : 0;
 
-    printf("\033[H%" PRIu64 " quotes of %" PRIu32 " symbols, %" PRIu64 " lost\033[K\n", consumer->quotes, consumer->row_count,
-           consumer->messages_lost);
+    printf("\033[H%" PRIu64 " quotes of %" PRIu32 " symbols, %" PRIu64 " lost\033[K\n", consumer->quotes,
+           consumer->row_count, consumer->messages_lost);
     printf("%-8s %10s %12s %12s %10s\033[K\n", "symbol", "size", "bid", "ask", "size");
     for (uint32_t i = 0; i < consumer->row_count && i < room; i++)
         draw_row(&consumer->rows[i]);
@@ -237,7 +243,9 @@ static void draw(const struct consumer *consumer)
     fflush(stdout);
 }
 
-/* ------------------------------------------------------------------------------------------------------ main */
+/*
+ * ------------------------------------------------------------------------------------------------------ main
+ */
 
 static void redraw(struct consumer *consumer)
 {
@@ -331,7 +339,8 @@ static int run(struct consumer *consumer, struct llm_context *context)
         return result;
     if (!consumer->terminal)
         printf("* listening on %s\n", consumer->arguments.channel);
-    while (result >= 0 && !stopped && !has_enough(consumer) && !(consumer->arguments.once && consumer->ended)) {
+    while (result >= 0 && !stopped && !has_enough(consumer) &&
+           !(consumer->arguments.once && consumer->ended)) {
         result = llm_wait(context, REDRAW_NS);
         redraw(consumer);
     }
@@ -371,7 +380,8 @@ int main(int argc, char **argv)
         return EXIT_FAILURE;
     }
     if (consumer.messages_bad > 0)
-        fprintf(stderr, "feed_consumer: %" PRIu64 " messages were no quotes of a symbol\n", consumer.messages_bad);
+        fprintf(stderr, "feed_consumer: %" PRIu64 " messages were no quotes of a symbol\n",
+                consumer.messages_bad);
     if (consumer.arguments.final != NULL && !write_final(&consumer, consumer.arguments.final))
         return EXIT_FAILURE;
     return EXIT_SUCCESS;

@@ -52,7 +52,9 @@ static void stop(int signal_number)
     stopped = 1;
 }
 
-/* --------------------------------------------------------------------------------------------------- packets */
+/*
+ * --------------------------------------------------------------------------------------------------- packets
+ */
 
 static bool send_datagram(const struct generator *generator, const void *data, size_t size)
 {
@@ -94,7 +96,9 @@ static bool send_messages(struct generator *generator, uint64_t most)
     return send_datagram(generator, data, mold_builder_finish(&builder, false));
 }
 
-/* ------------------------------------------------------------------------------------------------------ pace */
+/*
+ * ------------------------------------------------------------------------------------------------------ pace
+ */
 
 static uint64_t clock_now(void)
 {
@@ -111,7 +115,10 @@ static void sleep_until(uint64_t then)
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
 }
 
-/* Sleeps until the next datagram is due; meanwhile sends a heartbeat every second, for receivers of a slow feed. */
+/*
+ * Sleeps until the next datagram is due; meanwhile sends a heartbeat every second, for receivers of a slow
+ * feed.
+ */
 static bool keep_pace(struct generator *generator)
 {
     uint64_t now;
@@ -159,7 +166,9 @@ static bool end_session(const struct generator *generator)
     return true;
 }
 
-/* ------------------------------------------------------------------------------------------------------ main */
+/*
+ * ------------------------------------------------------------------------------------------------------ main
+ */
 
 static bool write_expected(const struct generator *generator, const char *path)
 {
@@ -198,11 +207,16 @@ static void usage(FILE *file)
 static struct arguments parse(int argc, char **argv)
 {
     static const struct option options[] = {
-        {"group", required_argument, NULL, 'g'},   {"interface", required_argument, NULL, 'i'},
-        {"session", required_argument, NULL, 'S'}, {"seed", required_argument, NULL, 's'},
-        {"symbols", required_argument, NULL, 'n'}, {"messages", required_argument, NULL, 'm'},
-        {"rate", required_argument, NULL, 'r'},    {"drop", required_argument, NULL, 'd'},
-        {"expect", required_argument, NULL, 'e'},  {"help", no_argument, NULL, 'h'},
+        {"group", required_argument, NULL, 'g'},
+        {"interface", required_argument, NULL, 'i'},
+        {"session", required_argument, NULL, 'S'},
+        {"seed", required_argument, NULL, 's'},
+        {"symbols", required_argument, NULL, 'n'},
+        {"messages", required_argument, NULL, 'm'},
+        {"rate", required_argument, NULL, 'r'},
+        {"drop", required_argument, NULL, 'd'},
+        {"expect", required_argument, NULL, 'e'},
+        {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
     struct arguments arguments = {
@@ -261,8 +275,8 @@ static bool run(struct generator *generator)
 
     if (!send_sign(generator, false) || !generate(generator) || !end_session(generator))
         return false;
-    printf("feed_generator: %" PRIu64 " messages in %" PRIu64 " datagrams sent to %s\n", generator->sequence - 1,
-           generator->datagrams, arguments->group);
+    printf("feed_generator: %" PRIu64 " messages in %" PRIu64 " datagrams sent to %s\n",
+           generator->sequence - 1, generator->datagrams, arguments->group);
     return arguments->expect == NULL || write_expected(generator, arguments->expect);
 }
 

@@ -42,7 +42,7 @@ struct counters {
     uint64_t datagrams_bad;
     uint64_t messages;
     uint64_t messages_bad;
-    uint64_t messages_other;   /* of types that do not affect books */
+    uint64_t messages_other; /* of types that do not affect books */
     uint64_t messages_repeated;
     uint64_t messages_refused; /* rejected by the books */
     uint64_t gaps;
@@ -69,7 +69,9 @@ static void stop(int signal_number)
     stopped = 1;
 }
 
-/* ------------------------------------------------------------------------------------------------------ feed */
+/*
+ * ------------------------------------------------------------------------------------------------------ feed
+ */
 
 static void take_message(struct handler *handler, const uint8_t *data, size_t size, uint64_t sequence)
 {
@@ -138,9 +140,14 @@ static void take_feed(struct handler *handler)
     }
 }
 
-/* ------------------------------------------------------------------------------------------------------ loop */
+/*
+ * ------------------------------------------------------------------------------------------------------ loop
+ */
 
-/* Reports losses, once a second at most: a receiver that loses datagrams has no time to print a line for each. */
+/*
+ * Reports losses, once a second at most: a receiver that loses datagrams has no time to print a line for
+ * each.
+ */
 static void report_gaps(struct handler *handler)
 {
     const struct counters *counters = &handler->counters;
@@ -148,7 +155,8 @@ static void report_gaps(struct handler *handler)
     if (counters->gaps == handler->gaps_reported)
         return;
     handler->gaps_reported = counters->gaps;
-    printf("feed_handler: the feed lost messages: %" PRIu64 " in %" PRIu64 " gaps so far; the books are stale\n",
+    printf("feed_handler: the feed lost messages: %" PRIu64 " in %" PRIu64
+           " gaps so far; the books are stale\n",
            counters->messages_lost, counters->gaps);
 }
 
@@ -217,17 +225,20 @@ static int run(struct handler *handler, bool once)
     return result;
 }
 
-/* ------------------------------------------------------------------------------------------------------ main */
+/*
+ * ------------------------------------------------------------------------------------------------------ main
+ */
 
 static void report(const struct handler *handler)
 {
     const struct counters *counters = &handler->counters;
 
-    printf("feed_handler: %" PRIu64 " datagrams, %" PRIu64 " bad; %" PRIu64 " messages, %" PRIu64 " bad, %" PRIu64
-           " of other types, %" PRIu64 " repeated, %" PRIu64 " refused, %" PRIu64 " lost in %" PRIu64 " gaps\n",
+    printf("feed_handler: %" PRIu64 " datagrams, %" PRIu64 " bad; %" PRIu64 " messages, %" PRIu64
+           " bad, %" PRIu64 " of other types, %" PRIu64 " repeated, %" PRIu64 " refused, %" PRIu64
+           " lost in %" PRIu64 " gaps\n",
            counters->datagrams, counters->datagrams_bad, counters->messages, counters->messages_bad,
-           counters->messages_other, counters->messages_repeated, counters->messages_refused, counters->messages_lost,
-           counters->gaps);
+           counters->messages_other, counters->messages_repeated, counters->messages_refused,
+           counters->messages_lost, counters->gaps);
     printf("feed_handler: %" PRIu64 " quotes of %" PRIu32 " symbols sent, postponed %" PRIu64 " times\n",
            handler->publisher.quotes, handler->market.book_count, handler->publisher.postponed);
 }
@@ -300,8 +311,8 @@ static bool handler_open(struct handler *handler, const struct arguments *argume
     if (!group_parse(arguments->group, arguments->interface, &group))
         return false;
     if (!market_init(&handler->market, &limits)) {
-        fprintf(stderr, "feed_handler: no memory for %" PRIu32 " symbols and %" PRIu32 " orders\n", limits.symbols_max,
-                limits.orders_max);
+        fprintf(stderr, "feed_handler: no memory for %" PRIu32 " symbols and %" PRIu32 " orders\n",
+                limits.symbols_max, limits.orders_max);
         return false;
     }
     result = publisher_open(&handler->publisher, arguments->channel, limits.symbols_max);

@@ -13,13 +13,21 @@
 
 #define SYMBOLS 12
 
-static const struct market_limits limits = {.symbols_max = SYMBOLS, .orders_max = SYMBOLS * SYNTH_ORDERS_MAX, .levels_max = 64};
+static const struct market_limits limits = {
+    .symbols_max = SYMBOLS, .orders_max = SYMBOLS * SYNTH_ORDERS_MAX, .levels_max = 64};
 
-static const struct itch_message add_buy = {
-    .type = ITCH_ADD, .locate = 1, .side = 'B', .shares = 300, .price = 1000000, .reference = 7, .symbol = "ABC"};
+static const struct itch_message add_buy = {.type = ITCH_ADD,
+                                            .locate = 1,
+                                            .side = 'B',
+                                            .shares = 300,
+                                            .price = 1000000,
+                                            .reference = 7,
+                                            .symbol = "ABC"};
 static const struct itch_message directory = {.type = ITCH_DIRECTORY, .locate = 1, .symbol = "ABC"};
 
-/* ------------------------------------------------------------------------------------------------------ itch */
+/*
+ * ------------------------------------------------------------------------------------------------------ itch
+ */
 
 static void messages_survive_encoding_and_other_lengths_are_refused(void **state)
 {
@@ -52,9 +60,9 @@ static void messages_survive_encoding_and_other_lengths_are_refused(void **state
 
 static void an_add_order_has_the_published_layout(void **state)
 {
-    static const uint8_t published[] = {
-        'A', 0x12, 0x34, 0, 0, 0, 0x1F, 0x1A, 0xCE, 0xD8, 0x00, 0, 0, 0, 0, 0, 0, 0x01, 0x02, 'S', 0, 0, 0x03, 0xE8,
-        'Z', 'X', 'Y', 'Z', ' ', ' ', ' ', ' ', 0, 0x0F, 0x42, 0x40};
+    static const uint8_t published[] = {'A', 0x12, 0x34, 0,   0,   0,    0x1F, 0x1A, 0xCE, 0xD8, 0x00, 0,
+                                        0,   0,    0,    0,   0,   0x01, 0x02, 'S',  0,    0,    0x03, 0xE8,
+                                        'Z', 'X',  'Y',  'Z', ' ', ' ',  ' ',  ' ',  0,    0x0F, 0x42, 0x40};
     struct itch_message message;
 
     (void)state;
@@ -86,7 +94,9 @@ static void symbols_that_are_not_text_and_orders_without_shares_are_refused(void
     assert_int_equal(itch_decode(bytes, size, &message), ITCH_OTHER);
 }
 
-/* ------------------------------------------------------------------------------------------------------ mold */
+/*
+ * ------------------------------------------------------------------------------------------------------ mold
+ */
 
 static size_t make_packet(uint8_t *data, size_t size, const char *session, uint64_t sequence, int count)
 {
@@ -187,7 +197,9 @@ static void the_end_of_a_session_is_no_message(void **state)
     assert_int_equal(packet.count, 0);
 }
 
-/* ----------------------------------------------------------------------------------------------------- books */
+/*
+ * ----------------------------------------------------------------------------------------------------- books
+ */
 
 static void orders_are_found_through_many_adds_and_deletes(void **state)
 {
@@ -355,12 +367,19 @@ static void damaged_feeds_do_no_harm(void **state)
     market_fini(&market);
 }
 
-/* ----------------------------------------------------------------------------------------------------- quote */
+/*
+ * ----------------------------------------------------------------------------------------------------- quote
+ */
 
 static void quotes_survive_encoding_and_unknown_ones_are_refused(void **state)
 {
-    static const struct quote quote = {.sequence = 1, .timestamp_ns = 2, .bid_size = 3, .ask_size = 4, .bid_price = 0x01020304,
-                                       .ask_price = 6, .flags = QUOTE_STALE};
+    static const struct quote quote = {.sequence = 1,
+                                       .timestamp_ns = 2,
+                                       .bid_size = 3,
+                                       .ask_size = 4,
+                                       .bid_price = 0x01020304,
+                                       .ask_price = 6,
+                                       .flags = QUOTE_STALE};
     uint8_t data[QUOTE_BYTES + 1] = {0};
     struct quote decoded = {0};
 

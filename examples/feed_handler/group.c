@@ -34,8 +34,8 @@ static bool address_parse(const char *text, struct sockaddr_in *address)
     memcpy(host, text, size);
     host[size] = '\0';
     address->sin_family = AF_INET;
-    return inet_pton(AF_INET, host, &address->sin_addr) == 1 && IN_MULTICAST(ntohl(address->sin_addr.s_addr)) &&
-           port_parse(colon + 1, address);
+    return inet_pton(AF_INET, host, &address->sin_addr) == 1 &&
+           IN_MULTICAST(ntohl(address->sin_addr.s_addr)) && port_parse(colon + 1, address);
 }
 
 bool group_parse(const char *text, const char *interface, struct group *group)
@@ -93,7 +93,8 @@ static void grow_receive_buffer(int fd)
 
 int group_open_receiver(const struct group *group)
 {
-    struct ip_mreqn membership = {.imr_multiaddr = group->address.sin_addr, .imr_ifindex = (int)group->interface_index};
+    struct ip_mreqn membership = {.imr_multiaddr = group->address.sin_addr,
+                                  .imr_ifindex = (int)group->interface_index};
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     int on = 1;
     int off = 0;
@@ -102,7 +103,9 @@ int group_open_receiver(const struct group *group)
         return give_up(fd, "socket");
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) < 0)
         return give_up(fd, "SO_REUSEADDR");
-    /* Without this the socket also receives groups that other programs of the host joined on the same port. */
+    /*
+     * Without this the socket also receives groups that other programs of the host joined on the same port.
+     */
     if (setsockopt(fd, IPPROTO_IP, IP_MULTICAST_ALL, &off, sizeof off) < 0)
         return give_up(fd, "IP_MULTICAST_ALL");
     grow_receive_buffer(fd);

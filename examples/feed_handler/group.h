@@ -12,8 +12,8 @@ struct group {
 };
 
 /*
- * Parses "239.192.1.2:5002" and the name of an interface ("" for none). On failure prints the reason to stderr
- * and returns false.
+ * Parses "239.192.1.2:5002" and the name of an interface ("" for none). On failure prints the reason to
+ * stderr and returns false.
  */
 bool group_parse(const char *text, const char *interface, struct group *group);
 

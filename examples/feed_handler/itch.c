@@ -5,7 +5,9 @@
 
 #define DIRECTORY_ATTRIBUTE_BYTES 20
 
-/* Accepts printable text followed by padding only: symbols become topic names and are printed on terminals. */
+/*
+ * Accepts printable text followed by padding only: symbols become topic names and are printed on terminals.
+ */
 static void read_symbol(struct reader *reader, char *symbol)
 {
     const uint8_t *bytes = read_bytes(reader, ITCH_SYMBOL_BYTES);

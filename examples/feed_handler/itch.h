@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ITCH 5.0 messages that build an order book. Integers are big-endian, prices are in 1/10000, text is padded
- * with spaces. Each message starts with the same eleven bytes: type 1, stock locate 2, tracking number 2, time
- * stamp 6 (nanoseconds since midnight). Then follow
+ * with spaces. Each message starts with the same eleven bytes: type 1, stock locate 2, tracking number 2,
+ * time stamp 6 (nanoseconds since midnight). Then follow
  *
  *   R  stock directory   stock 8, and 20 bytes of attributes that a book does not need        39 bytes in all
  *   A  add order         reference 8, side 1 ('B' or 'S'), shares 4, stock 8, price 4         36

@@ -21,7 +21,8 @@ bool mold_packet_decode(struct mold_packet *packet, const void *data, size_t siz
         decoded.end = true;
         decoded.count = 0;
     }
-    if (decoded.sequence == 0 || decoded.sequence > UINT64_MAX - decoded.count || !blocks_are_whole(reader, decoded.count))
+    if (decoded.sequence == 0 || decoded.sequence > UINT64_MAX - decoded.count ||
+        !blocks_are_whole(reader, decoded.count))
         return false;
     decoded.blocks = reader;
     *packet = decoded;
@@ -42,8 +43,8 @@ bool mold_packet_next(struct mold_packet *packet, const uint8_t **message, size_
 
 struct mold_step mold_stream_take(struct mold_stream *stream, const struct mold_packet *packet)
 {
-    struct mold_step step = {.session_new = !stream->joined ||
-                                            memcmp(stream->session, packet->session, MOLD_SESSION_BYTES) != 0};
+    struct mold_step step = {
+        .session_new = !stream->joined || memcmp(stream->session, packet->session, MOLD_SESSION_BYTES) != 0};
     uint64_t end = packet->sequence + packet->count;
 
     if (step.session_new) {
@@ -64,7 +65,8 @@ struct mold_step mold_stream_take(struct mold_stream *stream, const struct mold_
     return step;
 }
 
-void mold_builder_start(struct mold_builder *builder, void *data, size_t size, const char *session, uint64_t sequence)
+void mold_builder_start(struct mold_builder *builder, void *data, size_t size, const char *session,
+                        uint64_t sequence)
 {
     uint8_t *name;
 

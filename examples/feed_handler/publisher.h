@@ -31,12 +31,15 @@ int publisher_open(struct publisher *publisher, const char *channel, uint32_t sy
 void publisher_close(struct publisher *publisher);
 
 /*
- * Sends the quotes of changed books and removes these from the market's queue. If the network accepts no more,
- * books stay in the queue, and their current quotes are sent later. Returns 0 or an LLM_E... code.
+ * Sends the quotes of changed books and removes these from the market's queue. If the network accepts no
+ * more, books stay in the queue, and their current quotes are sent later. Returns 0 or an LLM_E... code.
  */
 int publisher_publish(struct publisher *publisher, struct market *market);
 
-/* Makes the next publisher_publish() send the quotes of all books, for receivers that joined late or lost some. */
+/*
+ * Makes the next publisher_publish() send the quotes of all books, for receivers that joined late or lost
+ * some.
+ */
 void publisher_refresh(struct publisher *publisher, struct market *market);
 
 #endif

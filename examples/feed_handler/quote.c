@@ -62,7 +62,8 @@ bool quote_same(const struct quote *a, const struct quote *b)
 
 void quote_write_line(FILE *file, const char *symbol, const struct quote *quote)
 {
-    fprintf(file, "%s %" PRIu64 " %" PRIu32 ".%04" PRIu32 " %" PRIu32 ".%04" PRIu32 " %" PRIu64 "%s\n", symbol,
-            quote->bid_size, quote->bid_price / PRICE_UNIT, quote->bid_price % PRICE_UNIT, quote->ask_price / PRICE_UNIT,
-            quote->ask_price % PRICE_UNIT, quote->ask_size, (quote->flags & QUOTE_STALE) != 0 ? " stale" : "");
+    fprintf(file, "%s %" PRIu64 " %" PRIu32 ".%04" PRIu32 " %" PRIu32 ".%04" PRIu32 " %" PRIu64 "%s\n",
+            symbol, quote->bid_size, quote->bid_price / PRICE_UNIT, quote->bid_price % PRICE_UNIT,
+            quote->ask_price / PRICE_UNIT, quote->ask_price % PRICE_UNIT, quote->ask_size,
+            (quote->flags & QUOTE_STALE) != 0 ? " stale" : "");
 }

@@ -14,8 +14,8 @@
  *       40     4  bid_price       in 1/10000; 0 without a bid
  *       44     4  ask_price       in 1/10000; 0 without an ask
  *
- * A quote is self-contained: the latest one of a topic is its full state. Messages may become longer, and later
- * versions may appear; a reader uses the first 48 bytes of version 1.
+ * A quote is self-contained: the latest one of a topic is its full state. Messages may become longer, and
+ * later versions may appear; a reader uses the first 48 bytes of version 1.
  */
 #ifndef FEED_QUOTE_H
 #define FEED_QUOTE_H

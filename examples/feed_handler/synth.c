@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TICK 100           /* one cent */
+#define TICK 100            /* one cent */
 #define PRICE_START 1000000 /* 100 dollars */
 #define PRICE_MIN 100000
 #define MARKET_OPEN_NS 34200000000000 /* half past nine */
@@ -50,7 +50,10 @@ void synth_fini(struct synth *synth)
     synth->symbols = NULL;
 }
 
-/* ----------------------------------------------------------------------------------------------------- orders */
+/*
+ * -----------------------------------------------------------------------------------------------------
+ * orders
+ */
 
 static bool is_better(char side, uint32_t price, uint32_t than)
 {
@@ -110,7 +113,9 @@ static void order_reduce(struct synth_symbol *symbol, struct synth_order *order,
         order_remove(symbol, order);
 }
 
-/* Chooses a price near the random walk that does not cross the other side: crossing orders would have traded. */
+/*
+ * Chooses a price near the random walk that does not cross the other side: crossing orders would have traded.
+ */
 static uint32_t order_price(struct synth *synth, struct synth_symbol *symbol, char side)
 {
     uint32_t distance = TICK * (1 + synth_random(synth, 10));
@@ -127,7 +132,10 @@ static uint32_t order_shares(struct synth *synth)
     return LOT * (1 + synth_random(synth, 10));
 }
 
-/* --------------------------------------------------------------------------------------------------- messages */
+/*
+ * ---------------------------------------------------------------------------------------------------
+ * messages
+ */
 
 static void make_add(struct synth *synth, struct synth_symbol *symbol, struct itch_message *message)
 {

@@ -26,14 +26,16 @@ struct llm_context;
 
 /* Wait modes of llm_wait() and of the loop thread, for times without work. */
 enum llm_wait_mode {
-    LLM_WAIT_SPIN = 0,      /* polls without a pause: lowest latency, one core per context */
-    LLM_WAIT_BLOCK = 1,     /* sleeps in the kernel until a packet or a deadline: no CPU, tens of microseconds more latency */
-    LLM_WAIT_BUSY_POLL = 2, /* BLOCK, with the kernel polling the device (SO_BUSY_POLL) before the sleep, for busy_poll_us or 50 us */
+    LLM_WAIT_SPIN = 0, /* polls without a pause: lowest latency, one core per context */
+    /* Sleeps in the kernel until a packet or a deadline: no CPU, tens of microseconds more latency. */
+    LLM_WAIT_BLOCK = 1,
+    /* BLOCK, with the kernel polling the device (SO_BUSY_POLL) before the sleep, for busy_poll_us or 50 us */
+    LLM_WAIT_BUSY_POLL = 2,
 };
 
 /*
- * Levels of the latency monitor, which fills histograms of the counters file. Each level includes those before
- * it.
+ * Levels of the latency monitor, which fills histograms of the counters file. Each level includes those
+ * before it.
  */
 enum llm_latency_level {
     LLM_LATENCY_OFF = 0,    /* none, at no cost */
@@ -43,22 +45,24 @@ enum llm_latency_level {
 };
 
 struct llm_context_options {
-    size_t size;         /* sizeof(struct llm_context_options), set by llm_context_options_init() */
+    size_t size; /* sizeof(struct llm_context_options), set by llm_context_options_init() */
     /* log, log_arg and log_level are used even if size is wrong, to report that error. */
-    llm_log_fn *log;     /* NULL (default): lines of log_level and more severe go to stderr */
-    void *log_arg;       /* passed to log */
+    llm_log_fn *log;          /* NULL (default): lines of log_level and more severe go to stderr */
+    void *log_arg;            /* passed to log */
     enum llm_level log_level; /* least severe level that is logged; default LLM_LEVEL_WARNING */
     enum llm_wait_mode wait;  /* default LLM_WAIT_SPIN */
-    int numa_node;       /* NUMA node of large allocations; -1 (default): that of the channel's device, else the caller's */
-    bool huge_pages;     /* ask for huge pages for large allocations, plain pages if there are none; default true */
+    /* NUMA node of large allocations; -1 (default): that of the channel's device, else the caller's */
+    int numa_node;
+    /* Ask for huge pages for large allocations, plain pages if there are none; default true. */
+    bool huge_pages;
 
     /*
-     * Directory of the counters file, which llm-stat and others read (llm/stats.h); created if absent; 160 bytes
-     * at most. NULL (default): that of the environment variable LLM_STATS_DIRECTORY, without which no file is
-     * written; if that directory cannot be used the context opens all the same. "": no file. llm-stat looks in
-     * "/dev/shm/llm-stat". llm_poll() writes the file, once in stats_ns; llm_context_close() removes it. Opening
-     * removes the oldest files that dead processes of this user left there, until 16 of them remain, and no
-     * other file.
+     * Directory of the counters file, which llm-stat and others read (llm/stats.h); created if absent; 160
+     * bytes at most. NULL (default): that of the environment variable LLM_STATS_DIRECTORY, without which no
+     * file is written; if that directory cannot be used the context opens all the same. "": no file. llm-stat
+     * looks in "/dev/shm/llm-stat". llm_poll() writes the file, once in stats_ns; llm_context_close() removes
+     * it. Opening removes the oldest files that dead processes of this user left there, until 16 of them
+     * remain, and no other file.
      */
     const char *stats_directory;
     const char *stats_name; /* name of this context, for people; at most 63 bytes; NULL (default): none */
@@ -68,8 +72,8 @@ struct llm_context_options {
 
     /*
      * Interval of the bottleneck watch, which finds out what limits each receiver and transmitter, for
-     * llm_receiver_bottleneck(), the counters file and LLM_EVENT_LIMITED. 1 ms to 60 s; 0 (default): one second,
-     * without events, if there is a counters file, else off, at no cost.
+     * llm_receiver_bottleneck(), the counters file and LLM_EVENT_LIMITED. 1 ms to 60 s; 0 (default): one
+     * second, without events, if there is a counters file, else off, at no cost.
      */
     uint64_t watch_ns;
 };
@@ -86,19 +90,22 @@ LLM_API int llm_context_open(const struct llm_context_options *options, struct l
 
 /*
  * Stops the loop thread if there is one, closes every transmitter (as llm_transmitter_close() does, so it may
- * block for their linger time), connection and receiver that is still open, and frees the context. Waits until
- * the other side of each connection knows of its close, for linger_ns from that close at most. *context becomes
- * NULL; NULL in it is allowed. In a child process it releases the child's resources and returns at once: see
- * Fork above. LLM_ESTATE inside a handler: nothing is closed then. The same in a child whose parent was in a
- * handler when it forked, until that handler returned.
+ * block for their linger time), connection and receiver that is still open, and frees the context. Waits
+ * until the other side of each connection knows of its close, for linger_ns from that close at most. *context
+ * becomes NULL; NULL in it is allowed. In a child process it releases the child's resources and returns at
+ * once: see Fork above. LLM_ESTATE inside a handler: nothing is closed then. The same in a child whose parent
+ * was in a handler when it forked, until that handler returned.
  */
 LLM_API int llm_context_close(struct llm_context **context);
 
-/* ---------------------------------------------------------------------------------------------------- loop */
+/*
+ * ---------------------------------------------------------------------------------------------------- loop
+ */
 
 /*
  * Does all work that is due: sends packed messages, receives packets, delivers, sends NAKs, repairs and
- * heartbeats. Never blocks. Returns the number of messages and events delivered, or LLM_ESTATE inside a handler.
+ * heartbeats. Never blocks. Returns the number of messages and events delivered, or LLM_ESTATE inside a
+ * handler.
  */
 LLM_API int llm_poll(struct llm_context *context);
 
@@ -106,17 +113,17 @@ LLM_API int llm_poll(struct llm_context *context);
 LLM_API uint64_t llm_context_deadline(const struct llm_context *context);
 
 /*
- * Returns a file descriptor for applications that sleep: it becomes readable when a packet comes, and is armed
- * by this call. Call it before each sleep, then llm_poll() once more, and sleep (poll, epoll, until
- * llm_context_deadline()) only if that delivered nothing. The descriptor belongs to the context and stays the same. Room
- * after LLM_EAGAIN is made by a packet or by a deadline.
+ * Returns a file descriptor for applications that sleep: it becomes readable when a packet comes, and is
+ * armed by this call. Call it before each sleep, then llm_poll() once more, and sleep (poll, epoll, until
+ * llm_context_deadline()) only if that delivered nothing. The descriptor belongs to the context and stays the
+ * same. Room after LLM_EAGAIN is made by a packet or by a deadline.
  */
 LLM_API int llm_context_fd(struct llm_context *context);
 
 /*
- * Polls until something was delivered or timeout_ns has passed, waiting as the context's wait mode says. Blocks.
- * Returns as llm_poll(). With UINT64_MAX it waits for ever; signals do not end it, so use a timeout where the
- * caller has to check something.
+ * Polls until something was delivered or timeout_ns has passed, waiting as the context's wait mode says.
+ * Blocks. Returns as llm_poll(). With UINT64_MAX it waits for ever; signals do not end it, so use a timeout
+ * where the caller has to check something.
  */
 LLM_API int llm_wait(struct llm_context *context, uint64_t timeout_ns);
 
@@ -133,11 +140,16 @@ LLM_API int llm_context_stop_thread(struct llm_context *context);
 /* Returns the clock of all points in time: CLOCK_MONOTONIC in nanoseconds. Any thread. */
 LLM_API uint64_t llm_clock(void);
 
-/* ------------------------------------------------------------------------------------------------ counters */
+/*
+ * ------------------------------------------------------------------------------------------------ counters
+ */
 
 struct llm_counter {
-    const char *object; /* "transmitter udp://239.192.1.1:5001", "receiver ...", "transport udp"; valid while the object is open */
-    const char *name;   /* "naks_received"; static; docs/statistics.md lists all */
+    /*
+     * "transmitter udp://239.192.1.1:5001", "receiver ...", "transport udp"; valid while the object is open
+     */
+    const char *object;
+    const char *name; /* "naks_received"; static; docs/statistics.md lists all */
     uint64_t value;
 };
 

@@ -3,8 +3,8 @@
  * libllm: brokerless reliable multicast messaging.
  *
  * A transmitter sends messages on topics. Every receiver that joined the channel gets them once and in order;
- * messages that it did not get are reported to its application exactly. Lost packets are requested with NAKs and
- * repaired. docs/protocol.md specifies the wire format, docs/architecture.md describes the code.
+ * messages that it did not get are reported to its application exactly. Lost packets are requested with NAKs
+ * and repaired. docs/protocol.md specifies the wire format, docs/architecture.md describes the code.
  *
  * Conventions of this header
  *   Threads   A context and all objects opened in it belong to one thread at a time: calls on them must not run

@@ -12,7 +12,10 @@
 extern "C" {
 #endif
 
-/* Closed choices of options. In a channel, each is the last word of its enumerator in lower case: flow=window. */
+/*
+ * Closed choices of options. In a channel, each is the last word of its enumerator in lower case:
+ * flow=window.
+ */
 enum llm_flow { LLM_FLOW_OPEN = 0, LLM_FLOW_PACED = 1, LLM_FLOW_WINDOW = 2 };
 enum llm_join_else { LLM_JOIN_ELSE_OLDEST = 0, LLM_JOIN_ELSE_LIVE = 1, LLM_JOIN_ELSE_REFUSE = 2 };
 enum llm_order { LLM_ORDER_SEQUENCE = 0, LLM_ORDER_ARRIVAL = 1 };
@@ -26,44 +29,51 @@ enum llm_slow {
 };
 /* Where a receiver begins in a session. */
 enum llm_join_mode {
-    LLM_JOIN_LIVE = 0,     /* with messages sent from now on */
-    LLM_JOIN_OLDEST = 1,   /* with the oldest message in the history; a little later if some of it is being overwritten */
+    LLM_JOIN_LIVE = 0, /* with messages sent from now on */
+    /* With the oldest message in the history; a little later if some of it is being overwritten. */
+    LLM_JOIN_OLDEST = 1,
     LLM_JOIN_MESSAGES = 2, /* value messages back; with the first if fewer were sent */
-    LLM_JOIN_TIME = 3,     /* value nanoseconds back, or a little earlier; with the first if the session is younger */
-    LLM_JOIN_NUMBER = 4,   /* with message number value, for example the next one of an earlier run */
-    LLM_JOIN_LATEST = 5,   /* with the last value messages, or LLM_JOIN_ALL, in the last value cache of each topic (llm_topic_cache());
-                              then with messages sent from now on */
+    /* Value nanoseconds back, or a little earlier; with the first if the session is younger. */
+    LLM_JOIN_TIME = 3,
+    LLM_JOIN_NUMBER = 4, /* with message number value, for example the next one of an earlier run */
+    /*
+     * With the last value messages, or LLM_JOIN_ALL, in the last value cache of each topic
+     * (llm_topic_cache()); then with messages sent from now on.
+     */
+    LLM_JOIN_LATEST = 5,
 };
 
 /* With LLM_JOIN_MESSAGES and LLM_JOIN_LATEST: as many messages as there are. */
 #define LLM_JOIN_ALL UINT64_MAX
-
 
 enum llm_acknowledger { LLM_ACKNOWLEDGE_LIBRARY = 0, LLM_ACKNOWLEDGE_APPLICATION = 1 };
 
 /*
  * A channel names a transport, a group and a port: "udp://239.192.1.1:5001?interface=eth0&ttl=2", or
  * "udp://[ff15::1]:5001". The scheme is the transport: udp; bypass, the same sockets over a stack that was
- * loaded before the program; roce, where the library was built with it; loop. A prefix "impair+" puts a seeded
- * fault injector in front of it. Options follow the port.
+ * loaded before the program; roce, where the library was built with it; loop. A prefix "impair+" puts a
+ * seeded fault injector in front of it. Options follow the port.
  *
  * Over udp, bypass and xdp the group may be one host, "udp://10.0.0.2:5001": a receiver has to be at that
- * address, and a transmitter sends to it. With further hosts in the option destinations the same stream goes to
- * a list of hosts, each packet to each of them, where the network has no multicast.
+ * address, and a transmitter sends to it. With further hosts in the option destinations the same stream goes
+ * to a list of hosts, each packet to each of them, where the network has no multicast.
  *
- * Every option of struct llm_options can be given as key=value with the name of its field; the channel's value
- * overrides the structure's. Options of one transport or prefix, such as impair_..., can be given in a channel
- * whose scheme names it, and nowhere else: llm_options(7) lists them. Integers are decimal, with an optional suffix K, M or G (powers of 1024, of
- * nanoseconds too). One set of options serves both sides: a transmitter ignores the options of receivers, and
- * the reverse. Beyond the bounds below, heartbeat_ns_min <= heartbeat_ns_max <= silence_ns <=
- * session_timeout_ns, nak_retry_ns_min <= nak_retry_ns_max, slow_warn_percent <= slow_unicast_percent, and more
- * rules for slow_... in llm_options(7); history_bytes is at least 16 packets. Channels of a context that agree in scheme, address family and the options of scope INSTANCE share
- * one instance of the transport.
+ * Every option of struct llm_options can be given as key=value with the name of its field; the channel's
+ * value overrides the structure's. Options of one transport or prefix, such as impair_..., can be given in a
+ * channel whose scheme names it, and nowhere else: llm_options(7) lists them. Integers are decimal, with an
+ * optional suffix K, M or G (powers of 1024, of nanoseconds too). One set of options serves both sides: a
+ * transmitter ignores the options of receivers, and the reverse. Beyond the bounds below, heartbeat_ns_min <=
+ * heartbeat_ns_max <= silence_ns <= session_timeout_ns, nak_retry_ns_min <= nak_retry_ns_max,
+ * slow_warn_percent <= slow_unicast_percent, and more rules for slow_... in llm_options(7); history_bytes is
+ * at least 16 packets. Channels of a context that agree in scheme, address family and the options of scope
+ * INSTANCE share one instance of the transport.
  *
  * X(type, scope, name, default, min, max, text): type is u32, u64, str (max is the array's size, with the
- * terminating zero) or word (min is the enum, max its last enumerator). scope is the object that reads the option: INSTANCE (of the transport), SESSION
- * (transmitters and receivers), TRANSMITTER, RECEIVER or CONNECTION (connections and listeners).
+ * terminating zero) or word (min is the enum, max its last enumerator). scope is the object that reads the
+ * option: INSTANCE (of the transport), SESSION (transmitters and receivers), TRANSMITTER, RECEIVER or
+ * CONNECTION (connections and listeners).
  */
+/* clang-format off */
 #define LLM_OPTIONS(X)                                                                                                     \
     X(str, INSTANCE, interface, "", 0, 64, "interface by name or address; empty: that of the route to the group, else the first fit")  \
     X(str, RECEIVER, source, "", 0, 64, "receive only what this source address sends (source-specific join); empty: any")            \
@@ -135,7 +145,7 @@ enum llm_acknowledger { LLM_ACKNOWLEDGE_LIBRARY = 0, LLM_ACKNOWLEDGE_APPLICATION
     X(u64, CONNECTION, connect_timeout_ns, 5000000000, 1000000, 3600000000000, "a connection not there after this is given up")        \
     X(u64, TRANSMITTER, linger_ns, 1000000000, 0, 3600000000000, "llm_transmitter_close waits this long for receivers to get all")      \
     X(u32, INSTANCE, check_source, 1, 0, 1, "refuse a packet that announces an address of another host than it came from")
-
+/* clang-format on */
 
 struct llm_options {
     size_t size; /* sizeof(struct llm_options), set by llm_options_init() */

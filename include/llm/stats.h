@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The counters file: a context with the option stats_directory writes it for other processes to read, while it
- * runs and after it died. llm-stat(1) reads it; any program may, with no more than this header and pread().
+ * The counters file: a context with the option stats_directory writes it for other processes to read, while
+ * it runs and after it died. llm-stat(1) reads it; any program may, with no more than this header and
+ * pread().
  *
- * A file is DIRECTORY/PROGRAM.PID.N, one for each context of a process; N counts them from 0. Its writer holds a
- * write lock on it (fcntl, F_OFD_SETLK) for as long as it lives, and removes it when the context is closed. A
- * file without a lock was left by a process that died, and has the last table that it wrote. Such a file, and no
- * other, may be removed: PROGRAM (characters other than letters, digits, _ and - replaced by _) and PID are
- * those of the header, in any version of the format.
+ * A file is DIRECTORY/PROGRAM.PID.N, one for each context of a process; N counts them from 0. Its writer
+ * holds a write lock on it (fcntl, F_OFD_SETLK) for as long as it lives, and removes it when the context is
+ * closed. A file without a lock was left by a process that died, and has the last table that it wrote. Such a
+ * file, and no other, may be removed: PROGRAM (characters other than letters, digits, _ and - replaced by _)
+ * and PID are those of the header, in any version of the format.
  *
  * A file has a header and two tables, which are written alternately. To read one:
  *
@@ -15,8 +16,8 @@
  *   2. Read the table at table_at[sequence & 1], table_bytes long.
  *   3. Read sequence again. If it changed, the table may have been overwritten meanwhile: begin again.
  *
- * So a table is never torn, not even if the writer was killed while writing the other one. No byte of a file is
- * to be trusted: compare counts with their bounds; texts may lack their terminating zero.
+ * So a table is never torn, not even if the writer was killed while writing the other one. No byte of a file
+ * is to be trusted: compare counts with their bounds; texts may lack their terminating zero.
  *
  * A table is struct llm_stats_table, then objects_max of struct llm_stats_object, rows_max of struct
  * llm_stats_row, rows_max values (uint64_t, in the order of the rows) and histograms_max of struct
@@ -39,46 +40,46 @@ extern "C" {
 #define LLM_STATS_DIRECTORY "/dev/shm/llm-stat"
 
 struct llm_stats_file {
-    char magic[8];            /* LLM_STATS_MAGIC, without its terminating zero */
-    uint32_t version;         /* LLM_STATS_VERSION */
-    uint32_t pid;             /* of the writer, in its own namespace */
-    uint64_t started_at;      /* time of opening the context: CLOCK_REALTIME, ns */
-    uint64_t interval_ns;     /* time between two tables */
-    uint64_t table_at[2];     /* offsets of the tables in the file */
+    char magic[8];        /* LLM_STATS_MAGIC, without its terminating zero */
+    uint32_t version;     /* LLM_STATS_VERSION */
+    uint32_t pid;         /* of the writer, in its own namespace */
+    uint64_t started_at;  /* time of opening the context: CLOCK_REALTIME, ns */
+    uint64_t interval_ns; /* time between two tables */
+    uint64_t table_at[2]; /* offsets of the tables in the file */
     uint64_t table_bytes;
     uint32_t objects_max;
     uint32_t rows_max;
     uint32_t histograms_max;
-    uint32_t unused;          /* 0 */
+    uint32_t unused; /* 0 */
     char program[64];
-    char name[64];            /* of the context: its stats_name, or empty */
-    uint64_t sequence;        /* tables completed; table sequence & 1 is the latest. 0: none yet */
+    char name[64];     /* of the context: its stats_name, or empty */
+    uint64_t sequence; /* tables completed; table sequence & 1 is the latest. 0: none yet */
 };
 
 struct llm_stats_table {
-    uint64_t written_at;      /* CLOCK_REALTIME, ns */
-    uint64_t clock_at;        /* the same moment on CLOCK_MONOTONIC: use differences of this one for rates */
-    uint64_t dropped;         /* rows and histograms for which there was no space */
+    uint64_t written_at; /* CLOCK_REALTIME, ns */
+    uint64_t clock_at;   /* the same moment on CLOCK_MONOTONIC: use differences of this one for rates */
+    uint64_t dropped;    /* rows and histograms for which there was no space */
     uint32_t objects;
     uint32_t rows;
     uint32_t histograms;
-    uint32_t unused;          /* 0 */
+    uint32_t unused; /* 0 */
 };
 
 /* X(name, number, text): the numbers are stable. */
-#define LLM_STATS_KINDS(X)                                                                                                 \
-    X(CONTEXT, 0, "context")                                                                                               \
-    X(TRANSPORT, 1, "transport")                                                                                           \
-    X(TRANSMITTER, 2, "transmitter")                                                                                       \
-    X(MEMBER, 3, "member")                                                                                                 \
-    X(RECEIVER, 4, "receiver")                                                                                             \
-    X(SESSION, 5, "session")                                                                                               \
-    X(LISTENER, 6, "listener")                                                                                             \
+#define LLM_STATS_KINDS(X)           \
+    X(CONTEXT, 0, "context")         \
+    X(TRANSPORT, 1, "transport")     \
+    X(TRANSMITTER, 2, "transmitter") \
+    X(MEMBER, 3, "member")           \
+    X(RECEIVER, 4, "receiver")       \
+    X(SESSION, 5, "session")         \
+    X(LISTENER, 6, "listener")       \
     X(TOPIC, 7, "topic")
 
 /*
- * MEMBER: a receiver known to a transmitter; SESSION: one followed by a receiver; TOPIC: of a transmitter or a
- * session. Each follows its parent.
+ * MEMBER: a receiver known to a transmitter; SESSION: one followed by a receiver; TOPIC: of a transmitter or
+ * a session. Each follows its parent.
  */
 enum llm_stats_kind {
 #define LLM_STATS_KIND_ENUM(name, number, text) LLM_STATS_##name = number,
@@ -87,22 +88,25 @@ enum llm_stats_kind {
 };
 
 struct llm_stats_object {
-    uint32_t kind;            /* of enum llm_stats_kind; skip unknown kinds */
-    uint32_t parent;          /* index of an object before it; its own index: no parent */
-    uint64_t id;              /* transmitter, session: the session's identity; receiver, member: the receiver's; topic: its number in
-                                 the session; else 0 */
-    char label[240];          /* channel, scheme of a transport, or name of a topic; else empty */
+    uint32_t kind;   /* of enum llm_stats_kind; skip unknown kinds */
+    uint32_t parent; /* index of an object before it; its own index: no parent */
+    /*
+     * Transmitter, session: the session's identity; receiver, member: the receiver's; topic: its number in
+     * the session; else 0.
+     */
+    uint64_t id;
+    char label[240]; /* channel, scheme of a transport, or name of a topic; else empty */
 };
 
 enum llm_stats_type {
-    LLM_STATS_COUNTER = 0,    /* only grows */
+    LLM_STATS_COUNTER = 0, /* only grows */
     LLM_STATS_GAUGE = 1,
 };
 
 struct llm_stats_row {
-    uint32_t object;          /* index of its object */
-    uint32_t type;            /* of enum llm_stats_type */
-    char name[40];            /* docs/statistics.md lists all */
+    uint32_t object; /* index of its object */
+    uint32_t type;   /* of enum llm_stats_type */
+    char name[40];   /* docs/statistics.md lists all */
 };
 
 /*
@@ -112,11 +116,11 @@ struct llm_stats_row {
 #define LLM_STATS_BUCKETS 1024
 
 struct llm_stats_histogram {
-    uint32_t object;          /* index of its object */
-    uint32_t unused;          /* 0 */
-    char name[40];            /* ends with its unit: "submit_wire_ns", "burst_packets" */
-    uint64_t count;           /* number of samples */
-    uint64_t sum;             /* of the samples' values */
+    uint32_t object; /* index of its object */
+    uint32_t unused; /* 0 */
+    char name[40];   /* ends with its unit: "submit_wire_ns", "burst_packets" */
+    uint64_t count;  /* number of samples */
+    uint64_t sum;    /* of the samples' values */
     uint64_t max;
     uint64_t buckets[LLM_STATS_BUCKETS];
 };

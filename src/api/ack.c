@@ -9,8 +9,9 @@
 enum {
     ASSURANCE_MESSAGES = 1024,
     ASSURANCE_MESSAGES_MAX = 1 << 20,
-    ASSURANCE_SHARE = 4,      /* default: 1 / ASSURANCE_SHARE of the history may be unacknowledged */
-    ASSURANCE_SHARE_LEAST = 2, /* at most 1 / ASSURANCE_SHARE_LEAST of the history may be: other packets need room as well */
+    ASSURANCE_SHARE = 4, /* default: 1 / ASSURANCE_SHARE of the history may be unacknowledged */
+    /* At most 1 / ASSURANCE_SHARE_LEAST of the history may be: other packets need room as well. */
+    ASSURANCE_SHARE_LEAST = 2,
 };
 
 #define ASSURANCE_PATIENCE UINT64_C(1000000000)
@@ -19,14 +20,17 @@ void llm_assurance_init(struct llm_assurance *assurance)
 {
     if (assurance == NULL)
         return;
-    *assurance = (struct llm_assurance){
-        .size = sizeof *assurance, .receivers = 1, .messages_max = ASSURANCE_MESSAGES, .patience_ns = ASSURANCE_PATIENCE};
+    *assurance = (struct llm_assurance){.size = sizeof *assurance,
+                                        .receivers = 1,
+                                        .messages_max = ASSURANCE_MESSAGES,
+                                        .patience_ns = ASSURANCE_PATIENCE};
 }
 
 void lli_topic_route(struct llm_topic *topic)
 {
     const struct llm_transmitter *transmitter = topic->transmitter;
-    const bool free = !topic->rated && topic->cache == NULL && (topic->assured == NULL || !lli_ack_topic_is_on(topic->assured));
+    const bool free = !topic->rated && topic->cache == NULL &&
+                      (topic->assured == NULL || !lli_ack_topic_is_on(topic->assured));
     const bool plain = free && !transmitter->counts_topics;
 
     topic->counted_below = free && !plain ? transmitter->message_bytes_max + 1 : 0;
@@ -62,46 +66,53 @@ static int assurance_names(const struct llm_topic *topic, const char *names, str
 
     for (const char *at = names; at != NULL && *at != '\0';) {
         if (rule->names == LLI_ACK_NAMES_MAX)
-            return lli_fail(log, LLM_EINVAL, "topic \"%s\": more than %d receivers by name", topic->name, LLI_ACK_NAMES_MAX);
+            return lli_fail(log, LLM_EINVAL, "topic \"%s\": more than %d receivers by name", topic->name,
+                            LLI_ACK_NAMES_MAX);
         if (!assurance_name(&at, rule->name[rule->names++]) || (*at == ',' && at[1] == '\0'))
-            return lli_fail(log, LLM_EINVAL, "topic \"%s\": names \"%.64s\": each has 1 to %d bytes, with a comma between two",
+            return lli_fail(log, LLM_EINVAL,
+                            "topic \"%s\": names \"%.64s\": each has 1 to %d bytes, with a comma between two",
                             topic->name, names, LLI_WIRE_RECEIVER_NAME_MAX);
         if (assurance_is_named(rule))
-            return lli_fail(log, LLM_EINVAL, "topic \"%s\": names \"%.64s\" has \"%s\" twice: it acknowledges once, leave one out",
-                            topic->name, names, rule->name[rule->names - 1]);
+            return lli_fail(
+                log, LLM_EINVAL,
+                "topic \"%s\": names \"%.64s\" has \"%s\" twice: it acknowledges once, leave one out",
+                topic->name, names, rule->name[rule->names - 1]);
         at += *at == ',';
     }
     return LLM_OK;
 }
 
 /* Converts the application's assurance to a rule, or returns why that is not possible. */
-static int assurance_rule(const struct llm_topic *topic, const struct llm_assurance *a, struct lli_ack_rule *rule)
+static int assurance_rule(const struct llm_topic *topic, const struct llm_assurance *a,
+                          struct lli_ack_rule *rule)
 {
     const struct llm_transmitter *transmitter = topic->transmitter;
     const struct lli_log *log = &transmitter->context->log;
     const uint64_t history = transmitter->tx.history.bytes_size;
 
     *rule = (struct lli_ack_rule){.receivers = a->receivers,
-                                     .messages_max = a->messages_max,
-                                     .bytes_max = a->bytes_max != 0 ? a->bytes_max : history / ASSURANCE_SHARE,
-                                     .patience = a->patience_ns};
+                                  .messages_max = a->messages_max,
+                                  .bytes_max = a->bytes_max != 0 ? a->bytes_max : history / ASSURANCE_SHARE,
+                                  .patience = a->patience_ns};
     if (a->receivers == 0 && (a->names == NULL || a->names[0] == '\0'))
-        return lli_fail(log, LLM_EINVAL, "topic \"%s\": nobody is to acknowledge: set receivers or names", topic->name);
+        return lli_fail(log, LLM_EINVAL, "topic \"%s\": nobody is to acknowledge: set receivers or names",
+                        topic->name);
     if (a->receivers > transmitter->tx.config.receivers_max)
-        return lli_fail(log, LLM_ELIMIT, "topic \"%s\": %u receivers are to acknowledge, receivers_max is %u", topic->name,
-                        a->receivers, transmitter->tx.config.receivers_max);
+        return lli_fail(log, LLM_ELIMIT, "topic \"%s\": %u receivers are to acknowledge, receivers_max is %u",
+                        topic->name, a->receivers, transmitter->tx.config.receivers_max);
     if (a->messages_max < 1 || a->messages_max > ASSURANCE_MESSAGES_MAX)
-        return lli_fail(log, LLM_EINVAL, "topic \"%s\": messages_max: %llu is not between 1 and %d", topic->name,
-                        (unsigned long long)a->messages_max, ASSURANCE_MESSAGES_MAX);
+        return lli_fail(log, LLM_EINVAL, "topic \"%s\": messages_max: %llu is not between 1 and %d",
+                        topic->name, (unsigned long long)a->messages_max, ASSURANCE_MESSAGES_MAX);
     if (rule->bytes_max > history / ASSURANCE_SHARE_LEAST)
-        return lli_fail(log, LLM_EINVAL, "topic \"%s\": bytes_max: %llu is more than half of history_bytes, %llu", topic->name,
+        return lli_fail(log, LLM_EINVAL,
+                        "topic \"%s\": bytes_max: %llu is more than half of history_bytes, %llu", topic->name,
                         (unsigned long long)rule->bytes_max, (unsigned long long)history);
     return assurance_names(topic, a->names, rule);
 }
 
 /*
- * Puts a rule in force. The ring of messages has a power of two of places; messages already unacknowledged may
- * need more than the rule allows.
+ * Puts a rule in force. The ring of messages has a power of two of places; messages already unacknowledged
+ * may need more than the rule allows.
  */
 static int assurance_set(struct llm_topic *topic, const struct lli_ack_rule *rule)
 {
@@ -126,7 +137,8 @@ static int assurance_set(struct llm_topic *topic, const struct lli_ack_rule *rul
         if (first)
             free(assured);
         return lli_fail(log, error, "topic \"%s\": %s", topic->name,
-                        error == LLM_ENOMEM ? "no memory for unacknowledged messages" : "16 topics of this transmitter are assured");
+                        error == LLM_ENOMEM ? "no memory for unacknowledged messages"
+                                            : "16 topics of this transmitter are assured");
     }
     free(before);
     topic->assured = assured;
@@ -147,14 +159,20 @@ static int assurance_apply(struct llm_topic *topic, const struct llm_assurance *
     if (user == NULL && topic->assured == NULL)
         return LLM_OK;
     if (topic->pack.transient)
-        return lli_fail(&transmitter->context->log, LLM_EINVAL, "topic \"%s\": it has no history, and who joins for a receiver that died "
-                        "would not be given what nobody has: open it without LLM_TOPIC_NO_HISTORY to have it acknowledged", topic->name);
+        return lli_fail(&transmitter->context->log, LLM_EINVAL,
+                        "topic \"%s\": it has no history, and who joins for a receiver that died "
+                        "would not be given what nobody has: open it without LLM_TOPIC_NO_HISTORY to have it "
+                        "acknowledged",
+                        topic->name);
     if (topic->pack.unreliable)
-        return lli_fail(&transmitter->context->log, LLM_EINVAL, "topic \"%s\": it is unreliable, and what is lost of it is not repaired: "
-                        "open it without LLM_TOPIC_UNRELIABLE to have it acknowledged", topic->name);
+        return lli_fail(&transmitter->context->log, LLM_EINVAL,
+                        "topic \"%s\": it is unreliable, and what is lost of it is not repaired: "
+                        "open it without LLM_TOPIC_UNRELIABLE to have it acknowledged",
+                        topic->name);
     llm_assurance_init(&assurance);
     if (user != NULL)
-        error = lli_options_import(&assurance, sizeof assurance, user, "struct llm_assurance", &transmitter->context->log);
+        error = lli_options_import(&assurance, sizeof assurance, user, "struct llm_assurance",
+                                   &transmitter->context->log);
     if (error == LLM_OK && user != NULL)
         error = assurance_rule(topic, &assurance, &rule);
     if (error == LLM_OK)

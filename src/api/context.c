@@ -67,7 +67,8 @@ static LLI_OUT_OF_LINE void context_watch_all(struct llm_context *context, lli_n
     if (now >= context->stats_at)
         context_stats(context, now);
     context->watch_at = lli_min(context->stats_at, context->connections_at);
-    if (context->watch.interval != 0 || (context->latency != NULL && context->latency->level >= LLM_LATENCY_STAGES))
+    if (context->watch.interval != 0 ||
+        (context->latency != NULL && context->latency->level >= LLM_LATENCY_STAGES))
         context->watch_at = 0;
 }
 
@@ -82,15 +83,18 @@ int llm_context_open(const struct llm_context_options *user, struct llm_context 
     if (user != NULL)
         log = (struct lli_log){user->log, user->log_arg, user->log_level};
     if (result == NULL)
-        return lli_fail(&log, LLM_EINVAL, "llm_context_open: context is NULL: give the address of a struct llm_context *");
+        return lli_fail(&log, LLM_EINVAL,
+                        "llm_context_open: context is NULL: give the address of a struct llm_context *");
     llm_context_options_init(&options);
     if (user != NULL) {
         error = lli_options_import(&options, sizeof options, user, "struct llm_context_options", &log);
         if (error != LLM_OK)
             return error;
     }
-    if (options.wait > LLM_WAIT_BUSY_POLL || options.log_level > LLM_LEVEL_DEBUG || options.latency > LLM_LATENCY_STAGES)
-        return lli_fail(&log, LLM_EINVAL, "context: wait is %d, log_level %d and latency %d: use the enumerators of llm.h",
+    if (options.wait > LLM_WAIT_BUSY_POLL || options.log_level > LLM_LEVEL_DEBUG ||
+        options.latency > LLM_LATENCY_STAGES)
+        return lli_fail(&log, LLM_EINVAL,
+                        "context: wait is %d, log_level %d and latency %d: use the enumerators of llm.h",
                         (int)options.wait, (int)options.log_level, (int)options.latency);
     context = calloc(1, sizeof *context);
     if (context == NULL)
@@ -279,7 +283,8 @@ static void context_sleep(const struct llm_context *context, lli_ns until)
     struct pollfd fds = {.fd = context->epoll_fd, .events = POLLIN};
     lli_ns now = lli_clock_ns();
     lli_ns left = until > now ? until - now : 0;
-    const struct timespec timeout = {.tv_sec = (time_t)(left / 1000000000u), .tv_nsec = (long)(left % 1000000000u)};
+    const struct timespec timeout = {.tv_sec = (time_t)(left / 1000000000u),
+                                     .tv_nsec = (long)(left % 1000000000u)};
 
     (void)ppoll(&fds, 1, until == LLI_NEVER ? NULL : &timeout, NULL);
 }
@@ -287,7 +292,8 @@ static void context_sleep(const struct llm_context *context, lli_ns until)
 /* Returns true if other threads may poll the context while this one waits. */
 static bool context_is_beside(const struct llm_context *context)
 {
-    return lli_context_is_threaded(context) && !(atomic_load(&context->running) && pthread_equal(pthread_self(), context->thread));
+    return lli_context_is_threaded(context) &&
+           !(atomic_load(&context->running) && pthread_equal(pthread_self(), context->thread));
 }
 
 /* Notes that this thread sleeps. Several threads may; the lock is taken. */
@@ -330,8 +336,8 @@ static int context_idle(struct llm_context *context, lli_ns until)
     return delivered;
 }
 
-int lli_context_await(struct llm_context *context, uint64_t timeout_ns, int (*check)(void *object, uint64_t value), void *object,
-                      uint64_t value)
+int lli_context_await(struct llm_context *context, uint64_t timeout_ns,
+                      int (*check)(void *object, uint64_t value), void *object, uint64_t value)
 {
     lli_ns begin = lli_clock_ns();
     lli_ns until = timeout_ns > LLI_NEVER - begin ? LLI_NEVER : begin + timeout_ns;
@@ -363,7 +369,8 @@ int llm_wait(struct llm_context *context, uint64_t timeout_ns)
     for (;;) {
         if (!lli_context_enter(context))
             return LLM_ESTATE;
-        delivered = context->in_handler ? LLI_REFUSE_IN_HANDLER(context, "llm_wait") : lli_context_poll(context);
+        delivered =
+            context->in_handler ? LLI_REFUSE_IN_HANDLER(context, "llm_wait") : lli_context_poll(context);
         now = lli_max(context->polled_at, begin);
         lli_context_leave(context);
         if (delivered != 0 || now >= until)

@@ -89,23 +89,27 @@ static int properties_check(const struct llm_topic *topic, const struct llm_attr
     uint64_t size = LLI_FRAME_HEAD + 5 + (attributes->bitmap_bits + 7) / 8;
 
     if (attributes->properties == NULL && attributes->properties_count > 0)
-        return lli_fail(log, LLM_EINVAL, "topic \"%s\": properties_count is %u and properties NULL", topic->name,
-                        attributes->properties_count);
+        return lli_fail(log, LLM_EINVAL, "topic \"%s\": properties_count is %u and properties NULL",
+                        topic->name, attributes->properties_count);
     for (uint32_t i = 0; i < attributes->properties_count; i++) {
         const struct llm_property *property = &attributes->properties[i];
 
         if (property_size(property) == 0)
-            return lli_fail(log, LLM_EINVAL, "topic \"%s\": property %u: type %d is none", topic->name, property->code,
-                            (int)property->type);
-        if (property->type == LLM_PROPERTY_BYTES && property->value.bytes.data == NULL && property->value.bytes.size > 0)
-            return lli_fail(log, LLM_EINVAL, "topic \"%s\": property %u: data is NULL", topic->name, property->code);
+            return lli_fail(log, LLM_EINVAL, "topic \"%s\": property %u: type %d is none", topic->name,
+                            property->code, (int)property->type);
+        if (property->type == LLM_PROPERTY_BYTES && property->value.bytes.data == NULL &&
+            property->value.bytes.size > 0)
+            return lli_fail(log, LLM_EINVAL, "topic \"%s\": property %u: data is NULL", topic->name,
+                            property->code);
         size += 3 + property_size(property);
         if (size > LLI_FRAME_ATTRIBUTES_MAX)
-            return lli_fail(log, LLM_EMSGSIZE, "topic \"%s\": attributes take more than %d bytes, from property %u on",
+            return lli_fail(log, LLM_EMSGSIZE,
+                            "topic \"%s\": attributes take more than %d bytes, from property %u on",
                             topic->name, LLI_FRAME_ATTRIBUTES_MAX, property->code);
         for (uint32_t before = 0; before < i; before++)
             if (attributes->properties[before].code == property->code)
-                return lli_fail(log, LLM_EINVAL, "topic \"%s\": property %u is there twice", topic->name, property->code);
+                return lli_fail(log, LLM_EINVAL, "topic \"%s\": property %u is there twice", topic->name,
+                                property->code);
     }
     return LLM_OK;
 }
@@ -123,8 +127,8 @@ static int attributes_check(const struct llm_topic *topic, const struct llm_attr
     return properties_check(topic, attributes);
 }
 
-static int filtering_send(struct llm_topic *topic, const struct iovec *pieces, const struct llm_attributes *user,
-                          unsigned flags)
+static int filtering_send(struct llm_topic *topic, const struct iovec *pieces,
+                          const struct llm_attributes *user, unsigned flags)
 {
     struct llm_transmitter *transmitter = topic->transmitter;
     const struct lli_log *log = &transmitter->context->log;
@@ -145,12 +149,16 @@ static int filtering_send(struct llm_topic *topic, const struct iovec *pieces, c
         return lli_refuse_claimed(transmitter, topic->name);
     attributes_put(&attributes, &frame);
     if (frame.size > lli_pack_attributes_max(pack))
-        return lli_fail(log, LLM_EMSGSIZE, "topic \"%s\": attributes of %u bytes, a packet has room for %u", topic->name,
-                        frame.size, lli_pack_attributes_max(pack));
-    if (pieces[0].iov_len + LLI_FRAME_ATTRIBUTES_MAX + LLI_FRAME_SUMMARY_SIZE > lli_tx_message_max(&transmitter->tx))
-        return lli_refuse(transmitter->context, LLM_EMSGSIZE, "topic \"%s\": a message of %zu bytes with attributes: at most %llu, by "
-                          "history_bytes: raise it, or split the message", topic->name, pieces[0].iov_len,
-                          (unsigned long long)lli_tx_message_max(&transmitter->tx) - LLI_FRAME_ATTRIBUTES_MAX - LLI_FRAME_SUMMARY_SIZE);
+        return lli_fail(log, LLM_EMSGSIZE, "topic \"%s\": attributes of %u bytes, a packet has room for %u",
+                        topic->name, frame.size, lli_pack_attributes_max(pack));
+    if (pieces[0].iov_len + LLI_FRAME_ATTRIBUTES_MAX + LLI_FRAME_SUMMARY_SIZE >
+        lli_tx_message_max(&transmitter->tx))
+        return lli_refuse(transmitter->context, LLM_EMSGSIZE,
+                          "topic \"%s\": a message of %zu bytes with attributes: at most %llu, by "
+                          "history_bytes: raise it, or split the message",
+                          topic->name, pieces[0].iov_len,
+                          (unsigned long long)lli_tx_message_max(&transmitter->tx) -
+                              LLI_FRAME_ATTRIBUTES_MAX - LLI_FRAME_SUMMARY_SIZE);
     lli_pack_attribute(pack, &frame);
     /* In two pieces: the fast paths take one. */
     error = llm_sendv(topic, pieces, 2, flags);
@@ -158,17 +166,20 @@ static int filtering_send(struct llm_topic *topic, const struct iovec *pieces, c
     return error;
 }
 
-int llm_send_with(struct llm_topic *topic, const void *data, size_t size, const struct llm_attributes *attributes,
-                  unsigned flags)
+int llm_send_with(struct llm_topic *topic, const void *data, size_t size,
+                  const struct llm_attributes *attributes, unsigned flags)
 {
-    const struct iovec pieces[] = {{.iov_base = (void *)(uintptr_t)data, .iov_len = size}, {.iov_base = (void *)(uintptr_t)""}};
+    const struct iovec pieces[] = {{.iov_base = (void *)(uintptr_t)data, .iov_len = size},
+                                   {.iov_base = (void *)(uintptr_t) ""}};
     int error;
 
     if (topic == NULL)
         return LLM_EINVAL;
     if (attributes == NULL)
-        return lli_refuse(topic->transmitter->context, LLM_EINVAL, "topic \"%s\": attributes is NULL: llm_attributes_init() makes some, and "
-                          "llm_send() sends without", topic->name);
+        return lli_refuse(topic->transmitter->context, LLM_EINVAL,
+                          "topic \"%s\": attributes is NULL: llm_attributes_init() makes some, and "
+                          "llm_send() sends without",
+                          topic->name);
     if (data == NULL && size > 0)
         return lli_refuse_data(topic, size);
     if (size > UINT32_MAX)
@@ -182,19 +193,23 @@ int llm_send_with(struct llm_topic *topic, const void *data, size_t size, const 
 
 /* --------------------------------------------------------------------------------------------- filters */
 
-static int filtering_labels(const struct llm_receiver *receiver, const struct llm_filter *user, struct lli_filter *filter)
+static int filtering_labels(const struct llm_receiver *receiver, const struct llm_filter *user,
+                            struct lli_filter *filter)
 {
     const struct lli_log *log = &receiver->context->log;
 
     if (user->labels_count > LLM_LABELS_MAX || (user->labels == NULL && user->labels_count > 0))
-        return lli_fail(log, LLM_EINVAL, "filter: labels_count: %u, there can be at most %d, and labels must not be NULL then",
+        return lli_fail(log, LLM_EINVAL,
+                        "filter: labels_count: %u, there can be at most %d, and labels must not be NULL then",
                         user->labels_count, LLM_LABELS_MAX);
     for (uint32_t i = 0; i < user->labels_count; i++) {
         const struct llm_label_match *label = &user->labels[i];
 
         if (label->match & ~label->mask)
-            return lli_fail(log, LLM_EINVAL, "filter: labels[%u]: match %08x has bits outside of mask %08x, so no label "
-                            "matches: set them in the mask, or clear them", i, label->match, label->mask);
+            return lli_fail(log, LLM_EINVAL,
+                            "filter: labels[%u]: match %08x has bits outside of mask %08x, so no label "
+                            "matches: set them in the mask, or clear them",
+                            i, label->match, label->mask);
         filter->labels[i] = *label;
     }
     filter->labels_count = user->labels_count;
@@ -215,7 +230,8 @@ static bool filtering_words(const void *bitmap, uint32_t bits, uint64_t *words)
     return some;
 }
 
-static int filtering_bitmap(const struct llm_receiver *receiver, const struct llm_filter *user, struct lli_filter *filter)
+static int filtering_bitmap(const struct llm_receiver *receiver, const struct llm_filter *user,
+                            struct lli_filter *filter)
 {
     const struct lli_log *log = &receiver->context->log;
 
@@ -229,18 +245,22 @@ static int filtering_bitmap(const struct llm_receiver *receiver, const struct ll
     filter->bitmap = true;
     filter->any = user->bitmap_match == NULL;
     if (!filtering_words(user->bitmap_mask, user->bitmap_bits, filter->mask) && filter->any)
-        return lli_fail(log, LLM_EINVAL, "filter: bitmap_mask has no bit set, so no message matches: set one, or leave it "
+        return lli_fail(log, LLM_EINVAL,
+                        "filter: bitmap_mask has no bit set, so no message matches: set one, or leave it "
                         "NULL");
     if (!filter->any)
         (void)filtering_words(user->bitmap_match, user->bitmap_bits, filter->match);
     for (unsigned i = 0; i < LLI_FILTER_WORDS; i++)
         if (filter->match[i] & ~filter->mask[i])
-            return lli_fail(log, LLM_EINVAL, "filter: bitmap_match has bits outside of bitmap_mask, in bits %u to %u, so no "
-                            "message matches: set them in the mask, or clear them", i * 64, i * 64 + 63);
+            return lli_fail(log, LLM_EINVAL,
+                            "filter: bitmap_match has bits outside of bitmap_mask, in bits %u to %u, so no "
+                            "message matches: set them in the mask, or clear them",
+                            i * 64, i * 64 + 63);
     return LLM_OK;
 }
 
-static int filtering_selector(const struct llm_receiver *receiver, const struct llm_filter *user, struct lli_filter *filter)
+static int filtering_selector(const struct llm_receiver *receiver, const struct llm_filter *user,
+                              struct lli_filter *filter)
 {
     const struct lli_log *log = &receiver->context->log;
     struct lli_selector_fault fault;
@@ -307,8 +327,10 @@ static int filtering_attributes(const struct llm_receiver *receiver, const struc
     struct lli_rx_frame frame;
 
     if (receiver->config.filter == NULL)
-        return lli_refuse(receiver->context, LLM_ESTATE, "%s: attributes are not read without a filter: set one with llm_receiver_filter(), "
-                          "one without a condition will do", receiver->object);
+        return lli_refuse(receiver->context, LLM_ESTATE,
+                          "%s: attributes are not read without a filter: set one with llm_receiver_filter(), "
+                          "one without a condition will do",
+                          receiver->object);
     for (uint32_t i = 0; i < receiver->sessions_used; i++) {
         if (!lli_rx_attributes(&receiver->sessions[i], message, &frame))
             continue;
@@ -317,8 +339,10 @@ static int filtering_attributes(const struct llm_receiver *receiver, const struc
         (void)lli_attributes_get(frame.bytes, frame.size, attributes);
         return LLM_OK;
     }
-    return lli_refuse(receiver->context, LLM_EINVAL, "%s: message %llu is not one that the running handler was called with: attributes "
-                      "last as long as the handler runs", receiver->object, (unsigned long long)message->number);
+    return lli_refuse(receiver->context, LLM_EINVAL,
+                      "%s: message %llu is not one that the running handler was called with: attributes "
+                      "last as long as the handler runs",
+                      receiver->object, (unsigned long long)message->number);
 }
 
 /* Reports the bitmap as it is in the frame, before the properties. */
@@ -336,7 +360,8 @@ static void filtering_report(const struct lli_attributes *from, struct llm_attri
         to->properties_count++;
 }
 
-int llm_message_attributes(struct llm_receiver *receiver, const struct llm_message *message, struct llm_attributes *attributes)
+int llm_message_attributes(struct llm_receiver *receiver, const struct llm_message *message,
+                           struct llm_attributes *attributes)
 {
     struct lli_attributes read;
     int error;
@@ -344,21 +369,25 @@ int llm_message_attributes(struct llm_receiver *receiver, const struct llm_messa
     if (receiver == NULL)
         return LLM_EINVAL;
     if (message == NULL || attributes == NULL)
-        return lli_refuse(receiver->context, LLM_EINVAL, "llm_message_attributes: %s is NULL: it has to be given",
+        return lli_refuse(receiver->context, LLM_EINVAL,
+                          "llm_message_attributes: %s is NULL: it has to be given",
                           message == NULL ? "message" : "attributes");
     if (!lli_context_enter(receiver->context))
         return LLM_ESTATE;
     error = attributes->size == sizeof *attributes
                 ? filtering_attributes(receiver, message, &read)
-                : lli_fail(&receiver->context->log, LLM_EVERSION, "struct llm_attributes: size is %zu, and %zu in this "
-                           "library: call llm_attributes_init()", attributes->size, sizeof *attributes);
+                : lli_fail(&receiver->context->log, LLM_EVERSION,
+                           "struct llm_attributes: size is %zu, and %zu in this "
+                           "library: call llm_attributes_init()",
+                           attributes->size, sizeof *attributes);
     if (error == LLM_OK)
         filtering_report(&read, attributes);
     lli_context_leave(receiver->context);
     return error;
 }
 
-static int filtering_property(const struct lli_attributes *attributes, uint16_t code, struct llm_property *property)
+static int filtering_property(const struct lli_attributes *attributes, uint16_t code,
+                              struct llm_property *property)
 {
     struct lli_reader reader = lli_reader_of(attributes->properties, attributes->properties_size);
     struct llm_property read;
@@ -381,7 +410,8 @@ int llm_message_property(struct llm_receiver *receiver, const struct llm_message
     if (receiver == NULL)
         return LLM_EINVAL;
     if (message == NULL || property == NULL)
-        return lli_refuse(receiver->context, LLM_EINVAL, "llm_message_property: %s is NULL: it has to be given",
+        return lli_refuse(receiver->context, LLM_EINVAL,
+                          "llm_message_property: %s is NULL: it has to be given",
                           message == NULL ? "message" : "property");
     if (!lli_context_enter(receiver->context))
         return LLM_ESTATE;

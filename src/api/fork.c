@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fork(): contexts belong to the process that opened them (docs/adr/0046). In a child process each is orphaned
- * before fork() returns: its calls are refused, by the condition that also decides about locking, and its
- * transports are replaced by one that does nothing. A child that returns from a handler into a poll of its
- * parent's therefore sends and writes nothing either.
+ * fork(): contexts belong to the process that opened them (docs/adr/0046). In a child process each is
+ * orphaned before fork() returns: its calls are refused, by the condition that also decides about locking,
+ * and its transports are replaced by one that does nothing. A child that returns from a handler into a poll
+ * of its parent's therefore sends and writes nothing either.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -19,7 +19,10 @@ static struct {
     bool watching; /* pthread_atfork() was called */
 } fork_all = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-/* ------------------------------------------------------------------------------------------ a transport for orphans */
+/*
+ * ------------------------------------------------------------------------------------------ a transport for
+ * orphans
+ */
 
 static void inert_close(void *instance)
 {
@@ -33,7 +36,8 @@ static void inert_region_end(void *instance, void *base, size_t size)
     (void)size;
 }
 
-static int inert_join(void *instance, const struct lli_group *group, enum lli_join_mode mode, lli_handle *handle)
+static int inert_join(void *instance, const struct lli_group *group, enum lli_join_mode mode,
+                      lli_handle *handle)
 {
     (void)instance;
     (void)group;
@@ -125,7 +129,10 @@ static const struct lli_transport inert = {
     .arm = inert_arm,
 };
 
-/* ------------------------------------------------------------------------------------------------- in the child */
+/*
+ * ------------------------------------------------------------------------------------------------- in the
+ * child
+ */
 
 /* Replaces a history in shared memory with private memory. */
 static void fork_unshare(struct llm_transmitter *transmitter)
@@ -140,8 +147,9 @@ static void fork_unshare(struct llm_transmitter *transmitter)
 
 static void fork_orphan(struct llm_context *context)
 {
-    const bool inside = !lli_context_is_threaded(context) ||
-                        atomic_load_explicit(&context->lock.owner, memory_order_relaxed) == (uintptr_t)pthread_self();
+    const bool inside =
+        !lli_context_is_threaded(context) ||
+        atomic_load_explicit(&context->lock.owner, memory_order_relaxed) == (uintptr_t)pthread_self();
 
     context->orphaned = true;
     atomic_store(&context->threaded, true);
@@ -152,12 +160,15 @@ static void fork_orphan(struct llm_context *context)
     for (struct lli_endpoint *endpoint = context->endpoints; endpoint != NULL; endpoint = endpoint->next) {
         endpoint->inherited = endpoint->transport;
         endpoint->transport = &inert;
-        for (struct llm_transmitter *transmitter = endpoint->transmitters; transmitter != NULL; transmitter = transmitter->next)
+        for (struct llm_transmitter *transmitter = endpoint->transmitters; transmitter != NULL;
+             transmitter = transmitter->next)
             fork_unshare(transmitter);
     }
 }
 
-/* --------------------------------------------------------------------------------------------- around fork() */
+/*
+ * --------------------------------------------------------------------------------------------- around fork()
+ */
 
 static void fork_prepare(void)
 {
@@ -198,7 +209,10 @@ void lli_fork_unwatch(struct llm_context *context)
     pthread_mutex_unlock(&fork_all.mutex);
 }
 
-/* ----------------------------------------------------------------------------------------------------- release */
+/*
+ * -----------------------------------------------------------------------------------------------------
+ * release
+ */
 
 /* Frees transmitters and receivers, but not those of connections, which are freed with their connections. */
 static void fork_release_endpoint(struct lli_endpoint *endpoint)
@@ -206,7 +220,8 @@ static void fork_release_endpoint(struct lli_endpoint *endpoint)
     struct llm_transmitter *next_transmitter;
     struct llm_receiver *next_receiver;
 
-    for (struct llm_transmitter *transmitter = endpoint->transmitters; transmitter != NULL; transmitter = next_transmitter) {
+    for (struct llm_transmitter *transmitter = endpoint->transmitters; transmitter != NULL;
+         transmitter = next_transmitter) {
         next_transmitter = transmitter->next;
         if (transmitter->connection != NULL)
             continue;
@@ -221,8 +236,8 @@ static void fork_release_endpoint(struct lli_endpoint *endpoint)
 }
 
 /*
- * Frees what the lists have: objects that another thread was adding or removing at the fork may be missing, and
- * leak.
+ * Frees what the lists have: objects that another thread was adding or removing at the fork may be missing,
+ * and leak.
  */
 void lli_fork_release(struct llm_context *context)
 {

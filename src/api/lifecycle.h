@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening, closing and waiting for objects: for the files of this folder, and for connections, which consist of
- * such objects.
+ * Opening, closing and waiting for objects: for the files of this folder, and for connections, which consist
+ * of such objects.
  */
 #ifndef LLI_LIFECYCLE_H
 #define LLI_LIFECYCLE_H
@@ -22,11 +22,11 @@ int lli_context_poll(struct llm_context *context);
 void lli_context_free(struct llm_context *context);
 
 /*
- * Polls until check(object, value), called under the lock, returns something else than LLM_EAGAIN, or timeout_ns
- * has passed, waiting as llm_wait() does. Returns the last result of check.
+ * Polls until check(object, value), called under the lock, returns something else than LLM_EAGAIN, or
+ * timeout_ns has passed, waiting as llm_wait() does. Returns the last result of check.
  */
-int lli_context_await(struct llm_context *context, uint64_t timeout_ns, int (*check)(void *object, uint64_t value), void *object,
-                      uint64_t value);
+int lli_context_await(struct llm_context *context, uint64_t timeout_ns,
+                      int (*check)(void *object, uint64_t value), void *object, uint64_t value);
 
 /* ---------------------------------------------------------------------------------------------- fork.c */
 
@@ -43,8 +43,8 @@ void lli_fork_release(struct llm_context *context);
 /* --------------------------------------------------------------------------------------- transmitter.c */
 
 /*
- * Allocates memory for a session, in a transmitter that has its endpoint and, unless it is a connection's, its
- * group.
+ * Allocates memory for a session, in a transmitter that has its endpoint and, unless it is a connection's,
+ * its group.
  */
 int lli_transmitter_place(struct llm_transmitter *transmitter, const struct llm_options *options);
 

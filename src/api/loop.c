@@ -32,7 +32,9 @@ static int loop_start(struct llm_context *context, int cpu)
         pthread_attr_setaffinity_np(&attributes, sizeof cpus, &cpus);
     }
     atomic_store(&context->stop, false);
-    /* Stays set when the thread is stopped: other threads may be between taking and releasing the lock then. */
+    /*
+     * Stays set when the thread is stopped: other threads may be between taking and releasing the lock then.
+     */
     atomic_store(&context->threaded, true);
     error = pthread_create(&context->thread, &attributes, loop_main, context);
     pthread_attr_destroy(&attributes);
@@ -40,8 +42,10 @@ static int loop_start(struct llm_context *context, int cpu)
         atomic_store(&context->running, true);
         return LLM_OK;
     }
-    return lli_refuse(context, error == EINVAL ? LLM_EINVAL : LLM_ESYSTEM, "llm_context_start_thread: cpu %d: %s: choose a CPU that this process "
-                      "may run on, or a negative number", cpu, strerror(error));
+    return lli_refuse(context, error == EINVAL ? LLM_EINVAL : LLM_ESYSTEM,
+                      "llm_context_start_thread: cpu %d: %s: choose a CPU that this process "
+                      "may run on, or a negative number",
+                      cpu, strerror(error));
 }
 
 /*
@@ -68,10 +72,14 @@ int llm_context_start_thread(struct llm_context *context, int cpu)
     if (in_handler)
         return LLI_REFUSE_IN_HANDLER(context, "llm_context_start_thread");
     if (cpu >= CPU_SETSIZE)
-        return lli_refuse(context, LLM_EINVAL, "llm_context_start_thread: cpu %d: CPUs have the numbers 0 to %d; a negative one pins to none", cpu,
-                          CPU_SETSIZE - 1);
+        return lli_refuse(
+            context, LLM_EINVAL,
+            "llm_context_start_thread: cpu %d: CPUs have the numbers 0 to %d; a negative one pins to none",
+            cpu, CPU_SETSIZE - 1);
     if (atomic_load(&context->running))
-        return lli_refuse(context, LLM_ESTATE, "llm_context_start_thread: a loop thread runs already: llm_context_stop_thread() it first");
+        return lli_refuse(
+            context, LLM_ESTATE,
+            "llm_context_start_thread: a loop thread runs already: llm_context_stop_thread() it first");
     return loop_start(context, cpu);
 }
 
@@ -84,7 +92,9 @@ int llm_context_stop_thread(struct llm_context *context)
     if (lli_context_is_inside(context))
         return LLI_REFUSE_IN_HANDLER(context, "llm_context_stop_thread");
     if (!atomic_load(&context->running))
-        return lli_refuse(context, LLM_ESTATE, "llm_context_stop_thread: no loop thread runs: llm_context_start_thread() starts one");
+        return lli_refuse(
+            context, LLM_ESTATE,
+            "llm_context_stop_thread: no loop thread runs: llm_context_start_thread() starts one");
     atomic_store(&context->stop, true);
     lli_context_wake(context);
     pthread_join(context->thread, NULL);

@@ -27,15 +27,20 @@ static int lvc_is_possible(const struct llm_topic *topic)
     const uint32_t packet_max = transmitter->tx.config.history.packet_max;
 
     if (transmitter->connection != NULL)
-        return lli_fail(log, LLM_EINVAL, "topic \"%s\": it is of a connection, which nobody joins late", topic->name);
-    if (topic->pack.transient)
-        return lli_fail(log, LLM_EINVAL, "topic \"%s\": it has no history: open it without LLM_TOPIC_NO_HISTORY to have messages kept",
+        return lli_fail(log, LLM_EINVAL, "topic \"%s\": it is of a connection, which nobody joins late",
                         topic->name);
+    if (topic->pack.transient)
+        return lli_fail(
+            log, LLM_EINVAL,
+            "topic \"%s\": it has no history: open it without LLM_TOPIC_NO_HISTORY to have messages kept",
+            topic->name);
     if (packet_max < CACHE_PACKET_MIN)
-        return lli_fail(log, LLM_EINVAL, "topic \"%s\": packets of %u bytes are too short to send what is kept: option mtu",
+        return lli_fail(log, LLM_EINVAL,
+                        "topic \"%s\": packets of %u bytes are too short to send what is kept: option mtu",
                         topic->name, packet_max);
     if (topic->cache != NULL)
-        return lli_fail(log, LLM_ESTATE, "topic \"%s\": it keeps %u messages already", topic->name, topic->cache->messages);
+        return lli_fail(log, LLM_ESTATE, "topic \"%s\": it keeps %u messages already", topic->name,
+                        topic->cache->messages);
     if (transmitter->claimed != NULL)
         return lli_refuse_claimed(topic->transmitter, topic->name);
     return LLM_OK;
@@ -51,14 +56,19 @@ static int lvc_check(const struct llm_topic *topic, const struct llm_cache *lvc)
         return lli_fail(log, LLM_EINVAL, "topic \"%s\": messages: %llu is not between 1 and %d", topic->name,
                         (unsigned long long)lvc->messages, CACHE_MESSAGES_MAX);
     if (lvc->bytes_max < 1 || lvc->bytes_max > transmitter->message_bytes_max)
-        return lli_fail(log, LLM_EINVAL, "topic \"%s\": bytes_max: %llu is not between 1 and the longest message, %llu", topic->name,
-                        (unsigned long long)lvc->bytes_max, (unsigned long long)transmitter->message_bytes_max);
+        return lli_fail(log, LLM_EINVAL,
+                        "topic \"%s\": bytes_max: %llu is not between 1 and the longest message, %llu",
+                        topic->name, (unsigned long long)lvc->bytes_max,
+                        (unsigned long long)transmitter->message_bytes_max);
     bytes = lli_lvc_ring_size((uint32_t)lvc->messages, (uint32_t)lvc->bytes_max);
     if (bytes > transmitter->cache_bytes - transmitter->tx.lvc.bytes)
-        return lli_fail(log, LLM_ELIMIT, "topic \"%s\": %llu messages of up to %llu bytes take %llu, of cache_bytes=%llu topics have "
-                        "%llu already", topic->name, (unsigned long long)lvc->messages, (unsigned long long)lvc->bytes_max,
-                        (unsigned long long)bytes, (unsigned long long)transmitter->cache_bytes,
-                        (unsigned long long)transmitter->tx.lvc.bytes);
+        return lli_fail(
+            log, LLM_ELIMIT,
+            "topic \"%s\": %llu messages of up to %llu bytes take %llu, of cache_bytes=%llu topics have "
+            "%llu already",
+            topic->name, (unsigned long long)lvc->messages, (unsigned long long)lvc->bytes_max,
+            (unsigned long long)bytes, (unsigned long long)transmitter->cache_bytes,
+            (unsigned long long)transmitter->tx.lvc.bytes);
     return LLM_OK;
 }
 
@@ -96,8 +106,8 @@ static int lvc_apply(struct llm_topic *topic, const struct llm_cache *user)
     cache = calloc(1, sizeof *cache + lli_lvc_ring_size((uint32_t)lvc.messages, (uint32_t)lvc.bytes_max));
     if (cache == NULL || lvc_place(transmitter) != LLM_OK) {
         free(cache);
-        return lli_fail(log, LLM_ENOMEM, "topic \"%s\": no memory for %llu messages of up to %llu bytes", topic->name,
-                        (unsigned long long)lvc.messages, (unsigned long long)lvc.bytes_max);
+        return lli_fail(log, LLM_ENOMEM, "topic \"%s\": no memory for %llu messages of up to %llu bytes",
+                        topic->name, (unsigned long long)lvc.messages, (unsigned long long)lvc.bytes_max);
     }
     *cache = (struct lli_lvc_topic){.id = topic->pack.id,
                                     .messages = (uint32_t)lvc.messages,

@@ -19,11 +19,13 @@ static int rate_check(const struct lli_log *log, const char *object, const char 
 {
     if (value == 0 || (value >= RATE_MIN && value <= RATE_MAX))
         return LLM_OK;
-    return lli_fail(log, LLM_EINVAL, "%s: %s: %llu is neither 0, no limit, nor between %llu and %llu", object, name,
-                    (unsigned long long)value, (unsigned long long)RATE_MIN, (unsigned long long)RATE_MAX);
+    return lli_fail(log, LLM_EINVAL, "%s: %s: %llu is neither 0, no limit, nor between %llu and %llu", object,
+                    name, (unsigned long long)value, (unsigned long long)RATE_MIN,
+                    (unsigned long long)RATE_MAX);
 }
 
-static int rate_import(const struct lli_log *log, const char *object, const struct llm_rate *user, struct llm_rate *rate)
+static int rate_import(const struct lli_log *log, const char *object, const struct llm_rate *user,
+                       struct llm_rate *rate)
 {
     int error;
 
@@ -36,7 +38,10 @@ static int rate_import(const struct lli_log *log, const char *object, const stru
     return error;
 }
 
-/* ------------------------------------------------------------------------------------------------- transmitter */
+/*
+ * -------------------------------------------------------------------------------------------------
+ * transmitter
+ */
 
 static int rate_transmitter(struct llm_transmitter *transmitter, const struct llm_rate *user)
 {
@@ -46,11 +51,14 @@ static int rate_transmitter(struct llm_transmitter *transmitter, const struct ll
 
     if (error != LLM_OK)
         return error;
-    for (const struct llm_topic *topic = transmitter->topics; topic != NULL && rate.bytes_per_s != 0; topic = topic->next)
+    for (const struct llm_topic *topic = transmitter->topics; topic != NULL && rate.bytes_per_s != 0;
+         topic = topic->next)
         if (topic->rated && topic->rate.bytes_per_s > rate.bytes_per_s)
-            return lli_fail(log, LLM_EINVAL, "%s: bytes_per_s: %llu is less than topic \"%s\" alone may send, %llu: lower that first",
-                            transmitter->object, (unsigned long long)rate.bytes_per_s, topic->name,
-                            (unsigned long long)topic->rate.bytes_per_s);
+            return lli_fail(
+                log, LLM_EINVAL,
+                "%s: bytes_per_s: %llu is less than topic \"%s\" alone may send, %llu: lower that first",
+                transmitter->object, (unsigned long long)rate.bytes_per_s, topic->name,
+                (unsigned long long)topic->rate.bytes_per_s);
     lli_tx_rate(&transmitter->tx, rate.bytes_per_s, rate.repair_bytes_per_s, lli_clock_ns());
     transmitter->watched = lli_tx_is_paced(&transmitter->tx) || transmitter->latency != NULL;
     /* Packets that the old limit blocked may leave now. */
@@ -65,7 +73,9 @@ int llm_transmitter_limit_rate(struct llm_transmitter *transmitter, const struct
     if (transmitter == NULL)
         return LLM_EINVAL;
     if (rate == NULL)
-        return lli_refuse(transmitter->context, LLM_EINVAL, "llm_transmitter_limit_rate: rate is NULL: llm_rate_init() makes one without limits");
+        return lli_refuse(
+            transmitter->context, LLM_EINVAL,
+            "llm_transmitter_limit_rate: rate is NULL: llm_rate_init() makes one without limits");
     if (!lli_context_enter(transmitter->context))
         return LLM_ESTATE;
     error = rate_transmitter(transmitter, rate);
@@ -73,7 +83,10 @@ int llm_transmitter_limit_rate(struct llm_transmitter *transmitter, const struct
     return error;
 }
 
-/* ------------------------------------------------------------------------------------------------------- topic */
+/*
+ * -------------------------------------------------------------------------------------------------------
+ * topic
+ */
 
 static int rate_topic(struct llm_topic *topic, const struct llm_rate *user)
 {
@@ -88,11 +101,16 @@ static int rate_topic(struct llm_topic *topic, const struct llm_rate *user)
     if (error != LLM_OK)
         return error;
     if (rate.repair_bytes_per_s != 0)
-        return lli_fail(log, LLM_EINVAL, "topic \"%s\": repair_bytes_per_s: packets are repaired, and have messages of many topics: "
-                        "limit the transmitter's, or give the topic a transmitter of its own", topic->name);
+        return lli_fail(
+            log, LLM_EINVAL,
+            "topic \"%s\": repair_bytes_per_s: packets are repaired, and have messages of many topics: "
+            "limit the transmitter's, or give the topic a transmitter of its own",
+            topic->name);
     if (transmitter->tx.flow.config.rate != 0 && rate.bytes_per_s > transmitter->tx.flow.config.rate)
-        return lli_fail(log, LLM_EINVAL, "topic \"%s\": bytes_per_s: %llu is more than its transmitter may send, %llu", topic->name,
-                        (unsigned long long)rate.bytes_per_s, (unsigned long long)transmitter->tx.flow.config.rate);
+        return lli_fail(log, LLM_EINVAL,
+                        "topic \"%s\": bytes_per_s: %llu is more than its transmitter may send, %llu",
+                        topic->name, (unsigned long long)rate.bytes_per_s,
+                        (unsigned long long)transmitter->tx.flow.config.rate);
     topic->rated = rate.bytes_per_s != 0;
     if (topic->rated)
         lli_pacer_init(&topic->rate, rate.bytes_per_s, lli_flow_burst(rate.bytes_per_s), lli_clock_ns());
@@ -107,7 +125,8 @@ int llm_topic_limit_rate(struct llm_topic *topic, const struct llm_rate *rate)
     if (topic == NULL)
         return LLM_EINVAL;
     if (rate == NULL)
-        return lli_refuse(topic->transmitter->context, LLM_EINVAL, "llm_topic_limit_rate: rate is NULL: llm_rate_init() makes one without limits");
+        return lli_refuse(topic->transmitter->context, LLM_EINVAL,
+                          "llm_topic_limit_rate: rate is NULL: llm_rate_init() makes one without limits");
     if (!lli_context_enter(topic->transmitter->context))
         return LLM_ESTATE;
     error = rate_topic(topic, rate);

@@ -55,8 +55,8 @@ static void receiver_layout(struct llm_receiver *receiver, uint64_t reorder_byte
 {
     lli_reorder_init(&receiver->reorder, reorder_bytes, receiver->endpoint->caps.payload_max, arena, rare);
     for (uint32_t i = 0; i < receiver->sessions_max; i++)
-        lli_rx_init(&receiver->sessions[i], &receiver->config, &receiver->reorder, &receiver->counters, &receiver->random,
-                    arena, rare);
+        lli_rx_init(&receiver->sessions[i], &receiver->config, &receiver->reorder, &receiver->counters,
+                    &receiver->random, arena, rare);
 }
 
 int lli_receiver_place(struct llm_receiver *receiver, const struct llm_options *options)
@@ -65,7 +65,8 @@ int lli_receiver_place(struct llm_receiver *receiver, const struct llm_options *
     struct lli_memory_policy policy = {
         .huge_pages = context->options.huge_pages,
         .populate = true,
-        .numa_node = context->options.numa_node >= 0 ? context->options.numa_node : receiver->endpoint->caps.numa_node,
+        .numa_node =
+            context->options.numa_node >= 0 ? context->options.numa_node : receiver->endpoint->caps.numa_node,
     };
     struct lli_arena arena = {.memory = NULL}, rare = {.memory = NULL};
     int error;
@@ -115,7 +116,8 @@ static int receiver_open(struct llm_context *context, const char *text, const st
     receiver->context = context;
     (void)snprintf(receiver->object, sizeof receiver->object, "receiver %.230s", text);
     llm_receiver_handlers_init(&receiver->handlers);
-    error = lli_options_import(&receiver->handlers, sizeof receiver->handlers, handlers, "struct llm_receiver_handlers", &context->log);
+    error = lli_options_import(&receiver->handlers, sizeof receiver->handlers, handlers,
+                               "struct llm_receiver_handlers", &context->log);
     if (error != LLM_OK)
         goto free_receiver;
     error = lli_endpoint_open(context, &channel, &receiver->endpoint);
@@ -128,8 +130,10 @@ static int receiver_open(struct llm_context *context, const char *text, const st
         error = lli_latency_receiver(receiver);
     if (error != LLM_OK)
         goto close_endpoint;
-    group = (struct lli_group){.host = channel.host, .port = channel.port, .options = &channel.options, .values = &channel.values};
-    error = receiver->endpoint->transport->join(receiver->endpoint->instance, &group, LLI_JOIN_RECEIVE, &receiver->group);
+    group = (struct lli_group){
+        .host = channel.host, .port = channel.port, .options = &channel.options, .values = &channel.values};
+    error = receiver->endpoint->transport->join(receiver->endpoint->instance, &group, LLI_JOIN_RECEIVE,
+                                                &receiver->group);
     if (error != LLM_OK)
         goto close_endpoint;
     receiver->next = receiver->endpoint->receivers;
@@ -153,7 +157,9 @@ int llm_receiver_open(struct llm_context *context, const char *channel, const st
         return LLM_EINVAL;
     if (channel == NULL || handlers == NULL || receiver == NULL)
         return lli_refuse(context, LLM_EINVAL, "llm_receiver_open: %s is NULL: it has to be given",
-                          channel == NULL ? "channel" : handlers == NULL ? "handlers" : "receiver");
+                          channel == NULL    ? "channel"
+                          : handlers == NULL ? "handlers"
+                                             : "receiver");
     if (!lli_context_enter(context))
         return LLM_ESTATE;
     if (!context->in_handler)
@@ -183,18 +189,27 @@ static int receiver_acknowledge(struct llm_receiver *receiver, uint64_t session,
     return LLM_ENOTFOUND;
 }
 
-static int receiver_refuse_acknowledge(const struct llm_receiver *receiver, int error, uint64_t session, uint64_t number)
+static int receiver_refuse_acknowledge(const struct llm_receiver *receiver, int error, uint64_t session,
+                                       uint64_t number)
 {
     switch (error) {
     case LLM_ESTATE:
-        return lli_refuse(receiver->context, error, "llm_receiver_acknowledge: %s: the library acknowledges: open it with acknowledge=application",
-                          receiver->object);
+        return lli_refuse(
+            receiver->context, error,
+            "llm_receiver_acknowledge: %s: the library acknowledges: open it with acknowledge=application",
+            receiver->object);
     case LLM_EINVAL:
-        return lli_refuse(receiver->context, error, "llm_receiver_acknowledge: %s: message %llu of session %016llx was not delivered yet: acknowledge "
-                          "numbers of struct llm_message", receiver->object, (unsigned long long)number, (unsigned long long)session);
+        return lli_refuse(receiver->context, error,
+                          "llm_receiver_acknowledge: %s: message %llu of session %016llx was not delivered "
+                          "yet: acknowledge "
+                          "numbers of struct llm_message",
+                          receiver->object, (unsigned long long)number, (unsigned long long)session);
     case LLM_ENOTFOUND:
-        return lli_refuse(receiver->context, error, "llm_receiver_acknowledge: %s: session %016llx is not followed: acknowledge sessions of struct "
-                          "llm_message until they end", receiver->object, (unsigned long long)session);
+        return lli_refuse(
+            receiver->context, error,
+            "llm_receiver_acknowledge: %s: session %016llx is not followed: acknowledge sessions of struct "
+            "llm_message until they end",
+            receiver->object, (unsigned long long)session);
     default:
         return error;
     }

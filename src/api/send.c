@@ -21,8 +21,8 @@ static bool transmitter_is_batch(struct llm_transmitter *transmitter)
 }
 
 /*
- * Leaves a packed message for the next flush. Enough sealed packets are flushed all the same, without the open
- * one.
+ * Leaves a packed message for the next flush. Enough sealed packets are flushed all the same, without the
+ * open one.
  */
 static void transmitter_wait(struct llm_transmitter *transmitter)
 {
@@ -30,14 +30,15 @@ static void transmitter_wait(struct llm_transmitter *transmitter)
 
     transmitter->dirty |= in_handler;
     transmitter->context->dirty |= in_handler;
-    if (transmitter->tx.history.next - transmitter->tx.sent >= transmitter->batch && transmitter_is_batch(transmitter))
+    if (transmitter->tx.history.next - transmitter->tx.sent >= transmitter->batch &&
+        transmitter_is_batch(transmitter))
         (void)lli_endpoint_send(transmitter, false, lli_ticks());
     lli_endpoint_due(transmitter->endpoint, 0);
 }
 
 /*
- * Returns true if a message may leave at once. In a handler the rest of the received packet comes first, as it
- * may cause more sends.
+ * Returns true if a message may leave at once. In a handler the rest of the received packet comes first, as
+ * it may cause more sends.
  */
 static inline bool transmitter_may_leave(const struct llm_transmitter *transmitter, unsigned flags)
 {
@@ -107,13 +108,15 @@ static bool topic_is_overfull(const struct llm_topic *topic, size_t size)
     const uint32_t bytes = attributes != NULL ? attributes->size : 0;
 
     return size > topic->cache->bytes_max || bytes > topic->cache->bytes_max - size ||
-           bytes > lli_lvc_attributes_max((uint32_t)lli_min(topic->transmitter->tx.config.history.packet_max, LLI_ENDPOINT_SCRATCH));
+           bytes > lli_lvc_attributes_max((uint32_t)lli_min(topic->transmitter->tx.config.history.packet_max,
+                                                            LLI_ENDPOINT_SCRATCH));
 }
 
 /* Returns true if a message is longer than an assured or cached topic can ever take. */
 static bool topic_is_exceeded(const struct llm_topic *topic, size_t size)
 {
-    return (topic_is_assured(topic) && size > topic->assured->rule.bytes_max) || (topic->cache != NULL && topic_is_overfull(topic, size));
+    return (topic_is_assured(topic) && size > topic->assured->rule.bytes_max) ||
+           (topic->cache != NULL && topic_is_overfull(topic, size));
 }
 
 /* Returns true if one more message of an assured topic may be unacknowledged. */
@@ -150,7 +153,9 @@ static bool transmitter_open_packet(struct llm_transmitter *transmitter)
     return true;
 }
 
-/* Accounts for a message of an assured, rate-limited or counted topic, packed in this packet or a later one. */
+/*
+ * Accounts for a message of an assured, rate-limited or counted topic, packed in this packet or a later one.
+ */
 static void transmitter_account(struct llm_topic *topic, lli_seq seq, size_t size)
 {
     if (topic_is_assured(topic))
@@ -162,15 +167,15 @@ static void transmitter_account(struct llm_topic *topic, lli_seq seq, size_t siz
 }
 
 /*
- * Fast path of counted topics that are neither assured, rate-limited nor cached: as transmitter_send_in_place(),
- * and counted.
+ * Fast path of counted topics that are neither assured, rate-limited nor cached: as
+ * transmitter_send_in_place(), and counted.
  */
 static inline bool transmitter_count_in_place(struct llm_topic *topic, const struct iovec *piece, size_t size)
 {
     struct llm_transmitter *transmitter = topic->transmitter;
 
-    if (topic->rated || topic->cache != NULL || topic_is_assured(topic) || transmitter->claimed != NULL || size == 0 ||
-        size > transmitter->message_bytes_max ||
+    if (topic->rated || topic->cache != NULL || topic_is_assured(topic) || transmitter->claimed != NULL ||
+        size == 0 || size > transmitter->message_bytes_max ||
         !lli_pack_in_place(&transmitter->tx.pack, &topic->pack, piece->iov_base, size))
         return false;
     topic->count.messages++;
@@ -179,8 +184,8 @@ static inline bool transmitter_count_in_place(struct llm_topic *topic, const str
 }
 
 /* Slow path: messages of assured, rate-limited, counted or cached topics, and oversized messages. */
-static LLI_OUT_OF_LINE int transmitter_send_account(struct llm_topic *topic, const struct iovec *pieces, int count,
-                                                              size_t size, unsigned flags)
+static LLI_OUT_OF_LINE int transmitter_send_account(struct llm_topic *topic, const struct iovec *pieces,
+                                                    int count, size_t size, unsigned flags)
 {
     struct llm_transmitter *transmitter = topic->transmitter;
     struct lli_tx *tx = &transmitter->tx;
@@ -197,7 +202,8 @@ static LLI_OUT_OF_LINE int transmitter_send_account(struct llm_topic *topic, con
         return lli_refuse_size(topic, size);
     if (transmitter->claimed != NULL)
         return lli_refuse_claimed(transmitter, topic->name);
-    if (!lli_topic_may_send(topic) || !transmitter_may_wait(topic, size) || !transmitter_may_open(transmitter))
+    if (!lli_topic_may_send(topic) || !transmitter_may_wait(topic, size) ||
+        !transmitter_may_open(transmitter))
         return LLM_EAGAIN;
     for (;;) {
         seq = tx->history.next;
@@ -213,7 +219,8 @@ static LLI_OUT_OF_LINE int transmitter_send_account(struct llm_topic *topic, con
     return LLM_OK;
 }
 
-static int transmitter_send(struct llm_topic *topic, const struct iovec *pieces, int count, size_t size, unsigned flags)
+static int transmitter_send(struct llm_topic *topic, const struct iovec *pieces, int count, size_t size,
+                            unsigned flags)
 {
     struct llm_transmitter *transmitter = topic->transmitter;
     struct lli_tx *tx = &transmitter->tx;
@@ -231,7 +238,8 @@ static int transmitter_send(struct llm_topic *topic, const struct iovec *pieces,
         tried = false;
     }
     /* Common case: one piece, and room in the open packet, which is empty or continues the same topic. */
-    if (tried || count != 1 || size == 0 || !lli_pack_in_place(&tx->pack, &topic->pack, pieces->iov_base, size)) {
+    if (tried || count != 1 || size == 0 ||
+        !lli_pack_in_place(&tx->pack, &topic->pack, pieces->iov_base, size)) {
         if (!transmitter_may_open(transmitter))
             return LLM_EAGAIN;
         while (!lli_pack_message(&tx->pack, &topic->pack, pieces, (uint32_t)size, lli_tx_busy(tx)))
@@ -243,14 +251,15 @@ static int transmitter_send(struct llm_topic *topic, const struct iovec *pieces,
 }
 
 /*
- * Returns true if the fast paths below may be tried: more messages follow, and no other thread changes what they
- * read. The conditions come first: without the lock nothing else may be read.
+ * Returns true if the fast paths below may be tried: more messages follow, and no other thread changes what
+ * they read. The conditions come first: without the lock nothing else may be read.
  */
 static inline bool transmitter_may_be_short(const struct llm_topic *topic, const void *data, unsigned flags)
 {
     const struct llm_context *context = topic->transmitter->context;
 
-    return flags == LLM_SEND_MORE && data != NULL && !lli_context_is_threaded(context) && !context->in_handler;
+    return flags == LLM_SEND_MORE && data != NULL && !lli_context_is_threaded(context) &&
+           !context->in_handler;
 }
 
 /*
@@ -273,12 +282,13 @@ static inline bool transmitter_is_clear(const struct llm_transmitter *transmitte
 {
     const struct lli_tx *tx = &transmitter->tx;
 
-    return tx->sent == tx->history.next && tx->sent < tx->flow.limit && !lli_tx_is_paced(tx) && !transmitter->endpoint->stuck &&
-           transmitter->posted_max != 0;
+    return tx->sent == tx->history.next && tx->sent < tx->flow.limit && !lli_tx_is_paced(tx) &&
+           !transmitter->endpoint->stuck && transmitter->posted_max != 0;
 }
 
 /* Sends the packet of a single message from its place in the history. */
-static LLI_OUT_OF_LINE void transmitter_post_single(struct llm_topic *topic, const void *data, size_t size, uint64_t ticks)
+static LLI_OUT_OF_LINE void transmitter_post_single(struct llm_topic *topic, const void *data, size_t size,
+                                                    uint64_t ticks)
 {
     struct llm_transmitter *transmitter = topic->transmitter;
     const struct lli_endpoint *endpoint = transmitter->endpoint;
@@ -291,7 +301,8 @@ static LLI_OUT_OF_LINE void transmitter_post_single(struct llm_topic *topic, con
 }
 
 /* Sends the packet of a single message from a slot of the transport. */
-static inline void transmitter_post_slot(struct llm_topic *topic, const void *data, size_t size, uint64_t ticks)
+static inline void transmitter_post_slot(struct llm_topic *topic, const void *data, size_t size,
+                                         uint64_t ticks)
 {
     struct llm_transmitter *transmitter = topic->transmitter;
     const struct lli_endpoint *endpoint = transmitter->endpoint;
@@ -306,7 +317,8 @@ static inline void transmitter_post_slot(struct llm_topic *topic, const void *da
  * Sends a message in a packet of its own if nothing waits and nothing blocks it; the history is updated after
  * the packet was posted. False, with nothing changed, otherwise.
  */
-static inline bool transmitter_send_single(struct llm_topic *topic, const void *data, size_t size, unsigned flags)
+static inline bool transmitter_send_single(struct llm_topic *topic, const void *data, size_t size,
+                                           unsigned flags)
 {
     const struct llm_transmitter *transmitter = topic->transmitter;
     uint64_t ticks;
@@ -336,7 +348,8 @@ static inline void transmitter_fetch_slot(const struct llm_transmitter *transmit
     lli_prefetch_write(*transmitter->slot_at + LINE);
 }
 
-static LLI_OUT_OF_LINE int transmitter_send_one(struct llm_topic *topic, const void *data, size_t size, unsigned flags)
+static LLI_OUT_OF_LINE int transmitter_send_one(struct llm_topic *topic, const void *data, size_t size,
+                                                unsigned flags)
 {
     const struct iovec piece = {.iov_base = (void *)(uintptr_t)data, .iov_len = size};
     int error = LLM_OK;
@@ -376,7 +389,8 @@ int llm_send(struct llm_topic *topic, const void *data, size_t size, unsigned fl
 }
 
 /* Sends checked pieces, of size bytes in total. */
-static inline int transmitter_send_pieces(struct llm_topic *topic, const struct iovec *pieces, int count, size_t size, unsigned flags)
+static inline int transmitter_send_pieces(struct llm_topic *topic, const struct iovec *pieces, int count,
+                                          size_t size, unsigned flags)
 {
     int error;
 
@@ -388,8 +402,8 @@ static inline int transmitter_send_pieces(struct llm_topic *topic, const struct 
 }
 
 /* Handles pieces that are invalid, or may be: some are at NULL. */
-static LLI_COLD LLI_OUT_OF_LINE int transmitter_send_odd(struct llm_topic *topic, const struct iovec *pieces, int count,
-                                                                unsigned flags)
+static LLI_COLD LLI_OUT_OF_LINE int transmitter_send_odd(struct llm_topic *topic, const struct iovec *pieces,
+                                                         int count, unsigned flags)
 {
     size_t size = 0;
 
@@ -425,11 +439,16 @@ int llm_sendv(struct llm_topic *topic, const struct iovec *pieces, int count, un
 static LLI_OUT_OF_LINE int transmitter_may_claim(struct llm_topic *topic, size_t size)
 {
     if (size > llm_transmitter_claim_max(topic->transmitter))
-        return lli_refuse(topic->transmitter->context, LLM_EMSGSIZE, "topic \"%s\": a claim of %zu bytes: llm_transmitter_claim_max() is %zu: use "
-                          "llm_send() for more", topic->name, size, llm_transmitter_claim_max(topic->transmitter));
+        return lli_refuse(topic->transmitter->context, LLM_EMSGSIZE,
+                          "topic \"%s\": a claim of %zu bytes: llm_transmitter_claim_max() is %zu: use "
+                          "llm_send() for more",
+                          topic->name, size, llm_transmitter_claim_max(topic->transmitter));
     if (topic_is_exceeded(topic, size))
         return lli_refuse_size(topic, size);
-    return lli_topic_may_send(topic) && transmitter_may_wait(topic, size) && transmitter_may_open(topic->transmitter) ? LLM_OK : LLM_EAGAIN;
+    return lli_topic_may_send(topic) && transmitter_may_wait(topic, size) &&
+                   transmitter_may_open(topic->transmitter)
+               ? LLM_OK
+               : LLM_EAGAIN;
 }
 
 /*
@@ -450,8 +469,11 @@ int llm_topic_claim(struct llm_topic *topic, size_t size, void **data)
     int error = LLM_OK;
 
     if (topic == NULL || data == NULL)
-        return topic == NULL ? LLM_EINVAL : lli_refuse(topic->transmitter->context, LLM_EINVAL, "topic \"%s\": llm_topic_claim: data is NULL: "
-                                                       "it has to be given", topic->name);
+        return topic == NULL ? LLM_EINVAL
+                             : lli_refuse(topic->transmitter->context, LLM_EINVAL,
+                                          "topic \"%s\": llm_topic_claim: data is NULL: "
+                                          "it has to be given",
+                                          topic->name);
     transmitter = topic->transmitter;
     if (!lli_context_enter(transmitter->context))
         return LLM_ESTATE;
@@ -462,7 +484,8 @@ int llm_topic_claim(struct llm_topic *topic, size_t size, void **data)
     else if (!transmitter_may_open(transmitter))
         error = LLM_EAGAIN;
     while (error == LLM_OK && bytes == NULL) {
-        bytes = lli_pack_claim(&transmitter->tx.pack, &topic->pack, (uint32_t)size, lli_tx_busy(&transmitter->tx));
+        bytes = lli_pack_claim(&transmitter->tx.pack, &topic->pack, (uint32_t)size,
+                               lli_tx_busy(&transmitter->tx));
         if (bytes == NULL && !transmitter_make_room(transmitter))
             error = LLM_EAGAIN;
     }
@@ -479,8 +502,9 @@ static LLI_COLD int transmitter_refuse_commit(const struct llm_topic *topic, siz
 {
     if (flags > TRANSMITTER_FLAGS)
         return lli_refuse_flags(topic, flags);
-    return lli_refuse(topic->transmitter->context, LLM_EINVAL, "topic \"%s\": commit of %zu bytes: %u were claimed: commit no more",
-                      topic->name, size, topic->transmitter->tx.pack.claim_size);
+    return lli_refuse(topic->transmitter->context, LLM_EINVAL,
+                      "topic \"%s\": commit of %zu bytes: %u were claimed: commit no more", topic->name, size,
+                      topic->transmitter->tx.pack.claim_size);
 }
 
 /* Commits a claim that did not take the fast path; it is in the open packet, too. */
@@ -551,7 +575,8 @@ int llm_topic_abort(struct llm_topic *topic)
 
 /* ---------------------------------------------------------------------------------------------- topics */
 
-static int transmitter_topic(struct llm_transmitter *transmitter, const char *name, unsigned flags, struct llm_topic **result)
+static int transmitter_topic(struct llm_transmitter *transmitter, const char *name, unsigned flags,
+                             struct llm_topic **result)
 {
     const struct lli_log *log = &transmitter->context->log;
     struct lli_tx *tx = &transmitter->tx;
@@ -562,11 +587,13 @@ static int transmitter_topic(struct llm_transmitter *transmitter, const char *na
     int error;
 
     if (strlen(name) < 1 || strlen(name) > name_max)
-        return lli_fail(log, LLM_EINVAL, "topic \"%.32s\": a name has 1 to %zu bytes%s, this one has %zu", name, name_max,
-                        flags & LLM_TOPIC_NO_HISTORY ? " without history" : "", strlen(name));
+        return lli_fail(log, LLM_EINVAL, "topic \"%.32s\": a name has 1 to %zu bytes%s, this one has %zu",
+                        name, name_max, flags & LLM_TOPIC_NO_HISTORY ? " without history" : "", strlen(name));
     for (topic = transmitter->topics; topic != NULL; topic = topic->next)
         if (strcmp(topic->name, name) == 0)
-            return lli_fail(log, LLM_EINVAL, "topic \"%s\": is open already on this transmitter: use that one, or another name", name);
+            return lli_fail(
+                log, LLM_EINVAL,
+                "topic \"%s\": is open already on this transmitter: use that one, or another name", name);
     if (transmitter->claimed != NULL)
         return lli_refuse_claimed(transmitter, name);
     topic = calloc(1, sizeof *topic);
@@ -584,7 +611,8 @@ static int transmitter_topic(struct llm_transmitter *transmitter, const char *na
     if (error != LLM_OK) {
         free(topic);
         if (error == LLM_ELIMIT)
-            return lli_fail(log, error, "topic \"%s\": there are topics_max=%u already", name, tx->config.topics_max);
+            return lli_fail(log, error, "topic \"%s\": there are topics_max=%u already", name,
+                            tx->config.topics_max);
         return error;
     }
     if (topic->pack.unreliable)
@@ -597,16 +625,19 @@ static int transmitter_topic(struct llm_transmitter *transmitter, const char *na
     return LLM_OK;
 }
 
-int llm_topic_open(struct llm_transmitter *transmitter, const char *name, unsigned flags, struct llm_topic **topic)
+int llm_topic_open(struct llm_transmitter *transmitter, const char *name, unsigned flags,
+                   struct llm_topic **topic)
 {
     int error;
 
     if (transmitter == NULL)
         return LLM_EINVAL;
     if (name == NULL || topic == NULL)
-        return lli_refuse(transmitter->context, LLM_EINVAL, "llm_topic_open: %s is NULL: it has to be given", name == NULL ? "name" : "topic");
+        return lli_refuse(transmitter->context, LLM_EINVAL, "llm_topic_open: %s is NULL: it has to be given",
+                          name == NULL ? "name" : "topic");
     if (flags > (LLM_TOPIC_WHOLE | LLM_TOPIC_UNRELIABLE | LLM_TOPIC_NO_HISTORY))
-        return lli_refuse(transmitter->context, LLM_EINVAL, "topic \"%.32s\": flags %#x: use those of enum llm_topic_flags, or 0", name, flags);
+        return lli_refuse(transmitter->context, LLM_EINVAL,
+                          "topic \"%.32s\": flags %#x: use those of enum llm_topic_flags, or 0", name, flags);
     if (!lli_context_enter(transmitter->context))
         return LLM_ESTATE;
     error = transmitter_topic(transmitter, name, flags, topic);

@@ -7,7 +7,9 @@
 #include "engine/objects.h"
 #include "config/options.h"
 
-/* Sealed packets that make a flush worthwhile even while the transport is busy, unless it takes more at once. */
+/*
+ * Sealed packets that make a flush worthwhile even while the transport is busy, unless it takes more at once.
+ */
 enum { TRANSMITTER_BATCH = 32 };
 
 /* Alignment of packets to cache lines; a transport may ask for more. */
@@ -15,26 +17,29 @@ enum { TRANSMITTER_ALIGN = 64 };
 
 /* ------------------------------------------------------------------------------------------------ open */
 
-static struct lli_tx_config transmitter_config(const struct lli_endpoint *endpoint, const struct llm_options *options)
+static struct lli_tx_config transmitter_config(const struct lli_endpoint *endpoint,
+                                               const struct llm_options *options)
 {
     const uint32_t align = (uint32_t)lli_max(endpoint->caps.align, TRANSMITTER_ALIGN);
-    const uint64_t history_packets = lli_min(options->history_packets, options->history_bytes / endpoint->caps.payload_max);
+    const uint64_t history_packets =
+        lli_min(options->history_packets, options->history_bytes / endpoint->caps.payload_max);
 
     return (struct lli_tx_config){
         .session = lli_entropy(),
         .seed = lli_entropy(),
-        .history = {
-            .bytes = lli_round_up(options->history_bytes, align),
-            .packets = options->history_packets,
-            .packet_max = endpoint->caps.payload_max,
-            .headroom = endpoint->caps.headroom,
-            .align = align,
-            /*
-             * Random, so that a foreign session with the same tag falls outside the window; 2^32 leaves one lap
-             * of 32 bits below it.
+        .history =
+            {
+                .bytes = lli_round_up(options->history_bytes, align),
+                .packets = options->history_packets,
+                .packet_max = endpoint->caps.payload_max,
+                .headroom = endpoint->caps.headroom,
+                .align = align,
+                /*
+             * Random, so that a foreign session with the same tag falls outside the window; 2^32 leaves one
+             * lap of 32 bits below it.
              */
-            .start = ((lli_seq)1 << 32) + (uint32_t)lli_entropy(),
-        },
+                .start = ((lli_seq)1 << 32) + (uint32_t)lli_entropy(),
+            },
         .receivers_max = options->receivers_max,
         .topics_max = options->topics_max,
         .nak_receivers_immediate = options->nak_receivers_immediate,
@@ -48,17 +53,19 @@ static struct lli_tx_config transmitter_config(const struct lli_endpoint *endpoi
         .heartbeat_max = options->heartbeat_ns_max,
         .heartbeat_busy = options->heartbeat_ns_busy,
         .status = options->status_ns,
-        .flow = {
-            .mode = lli_options_flow(options),
-            /*
+        .flow =
+            {
+                .mode = lli_options_flow(options),
+                /*
              * The flow-control window takes at most half of the history: the other half serves receivers that
              * lag further.
              */
-            .window_packets = (uint32_t)lli_max(lli_min(options->flow_window_packets, history_packets / 2), 1),
-            .quorum_percent = options->flow_quorum_percent,
-            .bytes_per_s_max = options->flow_bytes_per_s_max,
-            .rate = options->rate_bytes_per_s,
-        },
+                .window_packets =
+                    (uint32_t)lli_max(lli_min(options->flow_window_packets, history_packets / 2), 1),
+                .quorum_percent = options->flow_quorum_percent,
+                .bytes_per_s_max = options->flow_bytes_per_s_max,
+                .rate = options->rate_bytes_per_s,
+            },
         .slow = lli_options_slow(options, history_packets),
         .reports_limits = endpoint->context->watch.reports,
         .confirms = true,
@@ -83,9 +90,12 @@ int lli_transmitter_place(struct llm_transmitter *transmitter, const struct llm_
     int error;
 
     if (config.history.bytes < 16u * config.history.packet_max)
-        return lli_fail(&context->log, LLM_EOPTION, "option history_bytes: %llu is less than 16 packets of %u bytes; raise it, or "
-                        "lower mtu on all channels of the context", (unsigned long long)config.history.bytes, config.history.packet_max);
-    error = lli_options_check_window(options, config.flow.window_packets, config.history.packet_max, &context->log);
+        return lli_fail(&context->log, LLM_EOPTION,
+                        "option history_bytes: %llu is less than 16 packets of %u bytes; raise it, or "
+                        "lower mtu on all channels of the context",
+                        (unsigned long long)config.history.bytes, config.history.packet_max);
+    error = lli_options_check_window(options, config.flow.window_packets, config.history.packet_max,
+                                     &context->log);
     if (error != LLM_OK)
         return error;
     lli_options_log_unused(options, transmitter->object, &context->log);
@@ -111,7 +121,8 @@ int lli_transmitter_place(struct llm_transmitter *transmitter, const struct llm_
     error = lli_latency_transmitter(transmitter);
     if (error != LLM_OK)
         return error;
-    transmitter->message_bytes_max = lli_min(options->message_bytes_max, lli_tx_message_max(&transmitter->tx));
+    transmitter->message_bytes_max =
+        lli_min(options->message_bytes_max, lli_tx_message_max(&transmitter->tx));
     transmitter->cache_bytes = options->cache_bytes;
     if (transport->region != NULL)
         return transport->region(endpoint->instance, transmitter->memory.base, transmitter->memory.size);
@@ -124,9 +135,11 @@ static void transmitter_displace(struct llm_transmitter *transmitter)
     const struct lli_endpoint *endpoint = transmitter->endpoint;
 
     if (transmitter->shared.base != NULL)
-        endpoint->transport->region_end(endpoint->instance, transmitter->shared.base, transmitter->shared.size);
+        endpoint->transport->region_end(endpoint->instance, transmitter->shared.base,
+                                        transmitter->shared.size);
     if (transmitter->memory.base != NULL)
-        endpoint->transport->region_end(endpoint->instance, transmitter->memory.base, transmitter->memory.size);
+        endpoint->transport->region_end(endpoint->instance, transmitter->memory.base,
+                                        transmitter->memory.size);
     lli_memory_unmap(&transmitter->memory);
     free(transmitter->latency);
 }
@@ -140,7 +153,9 @@ static uint32_t transmitter_destinations(const char *text)
     return count;
 }
 
-/* Joins the addresses of the option destinations; they follow the channel's own, from which they are removed. */
+/*
+ * Joins the addresses of the option destinations; they follow the channel's own, from which they are removed.
+ */
 static int transmitter_join_others(struct llm_transmitter *transmitter, struct lli_channel *channel)
 {
     const struct lli_endpoint *endpoint = transmitter->endpoint;
@@ -150,8 +165,10 @@ static int transmitter_join_others(struct llm_transmitter *transmitter, struct l
     if (*text == '\0')
         return LLM_OK;
     if (transmitter->shared.base != NULL)
-        return lli_fail(&transmitter->context->log, LLM_EOPTION, "option destinations: with %s a transmitter's packets lie in "
-                        "the memory of one name, open a transmitter for each", channel->scheme);
+        return lli_fail(&transmitter->context->log, LLM_EOPTION,
+                        "option destinations: with %s a transmitter's packets lie in "
+                        "the memory of one name, open a transmitter for each",
+                        channel->scheme);
     transmitter->destinations = calloc(1 + transmitter_destinations(text), sizeof *transmitter->destinations);
     if (transmitter->destinations == NULL)
         return lli_fail(&transmitter->context->log, LLM_ENOMEM, "no memory for destinations");
@@ -163,7 +180,10 @@ static int transmitter_join_others(struct llm_transmitter *transmitter, struct l
         error = lli_channel_destination(channel, &text, &transmitter->context->log);
         if (error != LLM_OK)
             break;
-        group = (struct lli_group){.host = channel->host, .port = channel->port, .options = &channel->options, .values = &channel->values};
+        group = (struct lli_group){.host = channel->host,
+                                   .port = channel->port,
+                                   .options = &channel->options,
+                                   .values = &channel->values};
         error = endpoint->transport->join(endpoint->instance, &group, LLI_JOIN_SEND,
                                           &transmitter->destinations[transmitter->destinations_count].to);
         transmitter->destinations_count += error == LLM_OK;
@@ -209,7 +229,8 @@ static int transmitter_open(struct llm_context *context, const char *text, const
     error = lli_endpoint_open(context, &channel, &transmitter->endpoint);
     if (error != LLM_OK)
         goto free_transmitter;
-    group = (struct lli_group){.host = channel.host, .port = channel.port, .options = &channel.options, .values = &channel.values};
+    group = (struct lli_group){
+        .host = channel.host, .port = channel.port, .options = &channel.options, .values = &channel.values};
     error = transmitter->endpoint->transport->join(transmitter->endpoint->instance, &group, LLI_JOIN_SEND,
                                                    &transmitter->group);
     if (error != LLM_OK)
@@ -221,7 +242,8 @@ static int transmitter_open(struct llm_context *context, const char *text, const
         goto displace;
     transmitter->slot_max = lli_pack_single_max(transmitter->endpoint->caps.slot_max);
     if (transmitter->slot_max > 0)
-        transmitter->slot_at = transmitter->endpoint->transport->slot_at(transmitter->endpoint->instance, transmitter->group);
+        transmitter->slot_at =
+            transmitter->endpoint->transport->slot_at(transmitter->endpoint->instance, transmitter->group);
     transmitter->next = transmitter->endpoint->transmitters;
     transmitter->endpoint->transmitters = transmitter;
     lli_endpoint_due(transmitter->endpoint, 0);
@@ -239,7 +261,8 @@ free_transmitter:
 }
 
 int llm_transmitter_open(struct llm_context *context, const char *channel, const struct llm_options *options,
-                         const struct llm_transmitter_handlers *handlers, struct llm_transmitter **transmitter)
+                         const struct llm_transmitter_handlers *handlers,
+                         struct llm_transmitter **transmitter)
 {
     int error;
 
@@ -303,8 +326,10 @@ void lli_transmitter_free(struct llm_transmitter *transmitter)
 static int transmitter_refuse_close(const struct llm_transmitter *transmitter)
 {
     if (transmitter->connection != NULL)
-        return lli_refuse(transmitter->context, LLM_ESTATE, "llm_transmitter_close: %s is part of a connection: llm_connection_close() "
-                          "closes both", transmitter->object);
+        return lli_refuse(transmitter->context, LLM_ESTATE,
+                          "llm_transmitter_close: %s is part of a connection: llm_connection_close() "
+                          "closes both",
+                          transmitter->object);
     return LLI_REFUSE_IN_HANDLER(transmitter->context, "llm_transmitter_close");
 }
 
@@ -331,14 +356,15 @@ int llm_transmitter_close(struct llm_transmitter **handle)
     }
     transmitter->claimed = NULL;
     /*
-     * The end must not be later than the time that the next poll uses, which may be the only one: it is due in
-     * that poll.
+     * The end must not be later than the time that the next poll uses, which may be the only one: it is due
+     * in that poll.
      */
     lli_tx_end(&transmitter->tx, lli_context_time(context, lli_ticks()));
     lli_endpoint_due(transmitter->endpoint, 0);
     (void)lli_context_poll(context);
     until = lli_clock_ns() + transmitter->linger;
-    while (!(lli_tx_drained(&transmitter->tx) && transmitter->tx.ack.waiting == 0) && lli_clock_ns() < until) {
+    while (!(lli_tx_drained(&transmitter->tx) && transmitter->tx.ack.waiting == 0) &&
+           lli_clock_ns() < until) {
         /* Other threads, above all the loop thread, get their turn between two polls. */
         lli_context_leave(context);
         if (!lli_context_enter(context))

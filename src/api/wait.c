@@ -23,7 +23,8 @@ static bool waiting_rate_allows(struct llm_topic *topic)
 
 static bool waiting_assurance_allows(const struct llm_topic *topic, uint64_t size)
 {
-    return topic->assured == NULL || !lli_ack_topic_is_on(topic->assured) || lli_ack_topic_allows(topic->assured, size);
+    return topic->assured == NULL || !lli_ack_topic_is_on(topic->assured) ||
+           lli_ack_topic_allows(topic->assured, size);
 }
 
 /* Checks if a message of this size would be taken: LLM_OK, LLM_EAGAIN, or the reason why it never is. */
@@ -34,7 +35,8 @@ static int waiting_room(void *object, uint64_t size)
     const struct lli_tx *tx = &transmitter->tx;
 
     if (size > transmitter->message_bytes_max ||
-        (topic->assured != NULL && lli_ack_topic_is_on(topic->assured) && size > topic->assured->rule.bytes_max) ||
+        (topic->assured != NULL && lli_ack_topic_is_on(topic->assured) &&
+         size > topic->assured->rule.bytes_max) ||
         (topic->cache != NULL && size > topic->cache->bytes_max))
         return lli_refuse_size(topic, size);
     if (lli_transmitter_is_claimed_elsewhere(transmitter))
@@ -78,8 +80,10 @@ int llm_transmitter_wait(struct llm_transmitter *transmitter, uint32_t receivers
     if (lli_context_is_inside(context))
         return LLI_REFUSE_IN_HANDLER(context, "llm_transmitter_wait");
     if (receivers > transmitter->tx.config.receivers_max)
-        return lli_refuse(context, LLM_ELIMIT, "llm_transmitter_wait: %u receivers: receivers_max is %u: raise it, or wait for fewer",
-                          receivers, transmitter->tx.config.receivers_max);
+        return lli_refuse(
+            context, LLM_ELIMIT,
+            "llm_transmitter_wait: %u receivers: receivers_max is %u: raise it, or wait for fewer", receivers,
+            transmitter->tx.config.receivers_max);
     error = lli_context_await(context, timeout_ns, waiting_receivers, transmitter, receivers);
     return error == LLM_OK || error == LLM_EAGAIN ? (int)llm_transmitter_receivers(transmitter) : error;
 }

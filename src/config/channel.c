@@ -37,8 +37,8 @@ static bool channel_port(const char *text, const char *end, uint16_t *port)
     return value >= 1 && value <= UINT16_MAX;
 }
 
-static int channel_parse_place(struct lli_channel *channel, const char *whole, const char *text, const char *end,
-                               const struct lli_log *log)
+static int channel_parse_place(struct lli_channel *channel, const char *whole, const char *text,
+                               const char *end, const struct lli_log *log)
 {
     const char *host = text;
     const char *host_end;
@@ -55,14 +55,16 @@ static int channel_parse_place(struct lli_channel *channel, const char *whole, c
         host_end = colon == NULL ? end : colon;
     }
     if (!channel_copy(channel->host, sizeof channel->host, host, host_end))
-        return lli_fail(log, LLM_EINVAL, "channel \"%s\": a group is missing or longer than %d characters", whole,
-                        LLI_CHANNEL_HOST_MAX - 1);
+        return lli_fail(log, LLM_EINVAL, "channel \"%s\": a group is missing or longer than %d characters",
+                        whole, LLI_CHANNEL_HOST_MAX - 1);
     if (host_end == end && lli_transport_is_named(channel->scheme))
         return LLM_OK;
     if (colon == NULL || colon >= end || *colon != ':' || !channel_port(colon + 1, end, &channel->port))
-        return lli_fail(log, LLM_EINVAL, "channel \"%s\": a port of 1 to 65535 must follow each group, as in %s://%s:5001%s",
+        return lli_fail(log, LLM_EINVAL,
+                        "channel \"%s\": a port of 1 to 65535 must follow each group, as in %s://%s:5001%s",
                         whole, channel->scheme, *text == '[' ? "[ff15::1]" : "239.192.1.1",
-                        strchr(host, ':') != NULL && *text != '[' ? " (an IPv6 address stands in brackets)" : "");
+                        strchr(host, ':') != NULL && *text != '[' ? " (an IPv6 address stands in brackets)"
+                                                                  : "");
     return LLM_OK;
 }
 
@@ -78,7 +80,8 @@ int lli_channel_destination(struct lli_channel *channel, const char **text, cons
     return error;
 }
 
-static int channel_parse_options(struct lli_channel *channel, const char *whole, const char *text, const struct lli_log *log)
+static int channel_parse_options(struct lli_channel *channel, const char *whole, const char *text,
+                                 const struct lli_log *log)
 {
     /*
      * A scheme that is not in this build is refused when it is opened, with the remedy. The options of its
@@ -93,7 +96,8 @@ static int channel_parse_options(struct lli_channel *channel, const char *whole,
         int error = LLM_OK;
 
         if (!channel_copy(pair, sizeof pair, text, end) || (value = strchr(pair, '=')) == NULL)
-            return lli_fail(log, LLM_EOPTION, "channel \"%s\": options have the form key=value, with & between them", whole);
+            return lli_fail(log, LLM_EOPTION,
+                            "channel \"%s\": options have the form key=value, with & between them", whole);
         *value++ = '\0';
         if (known || lli_options_have(&channel->values, pair))
             error = lli_options_set(&channel->options, &channel->values, pair, value, log);
@@ -118,7 +122,8 @@ int lli_channel_parse(struct lli_channel *channel, const char *text, const struc
     if (strlen(text) >= CHANNEL_TEXT_MAX)
         return lli_fail(log, LLM_EINVAL, "channel: longer than %d characters", CHANNEL_TEXT_MAX - 1);
     if (place == NULL || !channel_copy(channel->scheme, sizeof channel->scheme, text, place))
-        return lli_fail(log, LLM_EINVAL, "channel \"%s\": write scheme://group:port, as in udp://239.192.1.1:5001", text);
+        return lli_fail(log, LLM_EINVAL,
+                        "channel \"%s\": write scheme://group:port, as in udp://239.192.1.1:5001", text);
     lli_option_values_init(&channel->values, channel->scheme);
     place += 3;
     query = strchr(place, '?');

@@ -24,8 +24,8 @@ int lli_channel_parse(struct lli_channel *channel, const char *text, const struc
                       const struct lli_log *log);
 
 /*
- * Parses the first address of a channel's option destinations, at *text, into the channel's host and port; *text
- * becomes the next one, NULL after the last. LLM_EINVAL.
+ * Parses the first address of a channel's option destinations, at *text, into the channel's host and port;
+ * *text becomes the next one, NULL after the last. LLM_EINVAL.
  */
 int lli_channel_destination(struct lli_channel *channel, const char **text, const struct lli_log *log);
 

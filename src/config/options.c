@@ -12,10 +12,10 @@
 
 static const struct lli_option option_rows[] = {
 #define OPTION_ROW(...) LLI_OPTION_ROW(struct llm_options, __VA_ARGS__)
-    LLM_OPTIONS(OPTION_ROW)
-};
+    LLM_OPTIONS(OPTION_ROW)};
 
-static const struct lli_option_table option_table = {option_rows, sizeof option_rows / sizeof option_rows[0], sizeof(struct llm_options)};
+static const struct lli_option_table option_table = {option_rows, sizeof option_rows / sizeof option_rows[0],
+                                                     sizeof(struct llm_options)};
 
 static uint64_t option_get(const void *values, const struct lli_option *option)
 {
@@ -64,7 +64,8 @@ static bool option_instances_agree(const void *a, const void *b, const struct ll
 
         if (option->scope != LLI_OPTION_INSTANCE)
             continue;
-        if (option->type == LLI_OPTION_str ? strcmp(text_a, text_b) != 0 : option_get(a, option) != option_get(b, option))
+        if (option->type == LLI_OPTION_str ? strcmp(text_a, text_b) != 0
+                                           : option_get(a, option) != option_get(b, option))
             return false;
     }
     return true;
@@ -100,7 +101,8 @@ bool lli_options_share_instance(const struct llm_options *a, const struct llm_op
 bool lli_option_values_share_instance(const struct lli_option_values *a, const struct lli_option_values *b)
 {
     for (int i = 0; i < LLI_OPTION_TABLES_MAX && a->of[i].table != NULL; i++)
-        if (a->of[i].table != b->of[i].table || !option_instances_agree(a->of[i].bytes, b->of[i].bytes, a->of[i].table))
+        if (a->of[i].table != b->of[i].table ||
+            !option_instances_agree(a->of[i].bytes, b->of[i].bytes, a->of[i].table))
             return false;
     return true;
 }
@@ -112,11 +114,15 @@ int lli_options_import(void *to, size_t known, const void *from, const char *wha
     memcpy(&size, from, sizeof size);
     /* The size is a multiple of a word in every version, so that no pointer is cut in two. */
     if (size < sizeof size || size % sizeof size != 0)
-        return lli_fail(log, LLM_EINVAL, "%s: size is %zu: initialise the structure with its _init function", what, size);
+        return lli_fail(log, LLM_EINVAL, "%s: size is %zu: initialise the structure with its _init function",
+                        what, size);
     /* Bytes beyond the known size are not read: they may not exist. */
     if (size > known)
-        return lli_fail(log, LLM_EVERSION, "%s: size is %zu, and at most %zu in libllm %s: initialise the structure with its _init "
-                        "function, or update the library", what, size, known, llm_version());
+        return lli_fail(
+            log, LLM_EVERSION,
+            "%s: size is %zu, and at most %zu in libllm %s: initialise the structure with its _init "
+            "function, or update the library",
+            what, size, known, llm_version());
     memcpy(to, from, size);
     memcpy(to, &known, sizeof known);
     return LLM_OK;
@@ -152,7 +158,10 @@ static bool option_parse(const char *text, uint64_t *value)
     return true;
 }
 
-/* Words of an option, indexed by its enumerators; NULL: an enumerator that is no choice here, and behind the last one. */
+/*
+ * Words of an option, indexed by its enumerators; NULL: an enumerator that is no choice here, and behind the
+ * last one.
+ */
 static const struct {
     const char *option;
     const char *words[7];
@@ -183,11 +192,16 @@ static const char *option_choice(const struct lli_option *option, char *text, si
 
     for (uint64_t i = 0; i <= option->max; i++)
         if (words[i] != NULL)
-            used += (size_t)snprintf(text + used, size - used, "%s%s", i == 0 ? "" : i == option->max ? " or " : ", ", words[i]);
+            used += (size_t)snprintf(text + used, size - used, "%s%s",
+                                     i == 0             ? ""
+                                     : i == option->max ? " or "
+                                                        : ", ",
+                                     words[i]);
     return text;
 }
 
-static int option_set_word(void *values, const struct lli_option *option, const char *value, const struct lli_log *log)
+static int option_set_word(void *values, const struct lli_option *option, const char *value,
+                           const struct lli_log *log)
 {
     const char *const *words = option_words_of(option);
     char choice[80];
@@ -198,27 +212,31 @@ static int option_set_word(void *values, const struct lli_option *option, const 
         option_put(values, option, i);
         return LLM_OK;
     }
-    return lli_fail(log, LLM_EOPTION, "option %s: \"%s\" must be %s", option->name, value, option_choice(option, choice, sizeof choice));
+    return lli_fail(log, LLM_EOPTION, "option %s: \"%s\" must be %s", option->name, value,
+                    option_choice(option, choice, sizeof choice));
 }
 
-static int option_check_word(const struct llm_options *options, const struct lli_option *option, const struct lli_log *log)
+static int option_check_word(const struct llm_options *options, const struct lli_option *option,
+                             const struct lli_log *log)
 {
     const uint64_t value = option_get(options, option);
     char choice[80];
 
     if (value <= option->max && option_words_of(option)[value] != NULL)
         return LLM_OK;
-    return lli_fail(log, LLM_EOPTION, "option %s: %llu must be the enumerator of %s", option->name, (unsigned long long)value,
-                    option_choice(option, choice, sizeof choice));
+    return lli_fail(log, LLM_EOPTION, "option %s: %llu must be the enumerator of %s", option->name,
+                    (unsigned long long)value, option_choice(option, choice, sizeof choice));
 }
 
-static int option_check(const struct llm_options *options, const struct lli_option *option, const struct lli_log *log)
+static int option_check(const struct llm_options *options, const struct lli_option *option,
+                        const struct lli_log *log)
 {
     const char *text = (const char *)options + option->offset;
 
     if (option->type == LLI_OPTION_str) {
         if (memchr(text, '\0', option->max) == NULL)
-            return lli_fail(log, LLM_EOPTION, "option %s: longer than %d characters", option->name, (int)option->max - 1);
+            return lli_fail(log, LLM_EOPTION, "option %s: longer than %d characters", option->name,
+                            (int)option->max - 1);
         return LLM_OK;
     }
     if (option->type == LLI_OPTION_word)
@@ -230,22 +248,24 @@ static int option_check(const struct llm_options *options, const struct lli_opti
     return LLM_OK;
 }
 
-static int option_set(void *values, const struct lli_option *option, const char *value, const struct lli_log *log)
+static int option_set(void *values, const struct lli_option *option, const char *value,
+                      const struct lli_log *log)
 {
     uint64_t number;
 
     if (option->type == LLI_OPTION_str) {
         if (strlen(value) >= option->max)
-            return lli_fail(log, LLM_EOPTION, "option %s: \"%s\" is longer than %d characters", option->name, value,
-                            (int)option->max - 1);
+            return lli_fail(log, LLM_EOPTION, "option %s: \"%s\" is longer than %d characters", option->name,
+                            value, (int)option->max - 1);
         memcpy((char *)values + option->offset, value, strlen(value) + 1);
         return LLM_OK;
     }
     if (option->type == LLI_OPTION_word)
         return option_set_word(values, option, value, log);
     if (!option_parse(value, &number) || number < option->min || number > option->max)
-        return lli_fail(log, LLM_EOPTION, "option %s: \"%s\" is not a number between %llu and %llu", option->name, value,
-                        (unsigned long long)option->min, (unsigned long long)option->max);
+        return lli_fail(log, LLM_EOPTION, "option %s: \"%s\" is not a number between %llu and %llu",
+                        option->name, value, (unsigned long long)option->min,
+                        (unsigned long long)option->max);
     option_put(values, option, number);
     return LLM_OK;
 }
@@ -259,7 +279,8 @@ static const struct lli_option *option_find(const struct lli_option_table *table
 }
 
 /* Finds an option of the transports, and the place of its table; NULL: none of them has it. */
-static const struct lli_option *option_find_value(const struct lli_option_values *values, const char *key, int *place)
+static const struct lli_option *option_find_value(const struct lli_option_values *values, const char *key,
+                                                  int *place)
 {
     const struct lli_option *option = NULL;
 
@@ -288,8 +309,8 @@ static const char *option_owner(const char *key)
     return NULL;
 }
 
-int lli_options_set(struct llm_options *options, struct lli_option_values *values, const char *key, const char *value,
-                    const struct lli_log *log)
+int lli_options_set(struct llm_options *options, struct lli_option_values *values, const char *key,
+                    const char *value, const struct lli_log *log)
 {
     const struct lli_option *option = option_find(&option_table, key);
     const char *owner;
@@ -303,22 +324,25 @@ int lli_options_set(struct llm_options *options, struct lli_option_values *value
     owner = option_owner(key);
     if (owner != NULL)
         return lli_fail(log, LLM_EOPTION, "option %s: it needs a channel of the scheme %s", key, owner);
-    return lli_fail(log, LLM_EOPTION, "option \"%s\" does not exist: llm_options(7) lists those that do", key);
+    return lli_fail(log, LLM_EOPTION, "option \"%s\" does not exist: llm_options(7) lists those that do",
+                    key);
 }
 
-static int option_order(const char *low, uint64_t low_value, const char *high, uint64_t high_value, const struct lli_log *log)
+static int option_order(const char *low, uint64_t low_value, const char *high, uint64_t high_value,
+                        const struct lli_log *log)
 {
     if (low_value <= high_value)
         return LLM_OK;
-    return lli_fail(log, LLM_EOPTION, "option %s: %llu is more than %s, %llu", low, (unsigned long long)low_value, high,
-                    (unsigned long long)high_value);
+    return lli_fail(log, LLM_EOPTION, "option %s: %llu is more than %s, %llu", low,
+                    (unsigned long long)low_value, high, (unsigned long long)high_value);
 }
 
 static int option_power(const char *name, uint64_t value, const struct lli_log *log)
 {
     if (lli_is_power_of_two(value))
         return LLM_OK;
-    return lli_fail(log, LLM_EOPTION, "option %s: %llu is not a power of two", name, (unsigned long long)value);
+    return lli_fail(log, LLM_EOPTION, "option %s: %llu is not a power of two", name,
+                    (unsigned long long)value);
 }
 
 enum { OPTION_RATE_MIN = 65536 };
@@ -360,12 +384,16 @@ static int option_check_order(const struct llm_options *o, const struct lli_log 
      * know which.
      */
     if (lli_options_as_it_arrives(o) && o->acknowledge == LLM_ACKNOWLEDGE_APPLICATION)
-        return lli_fail(log, LLM_EOPTION, "option order: arrival does not go with acknowledge=application, by which "
+        return lli_fail(log, LLM_EOPTION,
+                        "option order: arrival does not go with acknowledge=application, by which "
                         "messages are acknowledged in sequence: leave one out");
     return LLM_OK;
 }
 
-/* Returns true if all receivers have to keep up: then flow control waits for the slowest, however long it takes. */
+/*
+ * Returns true if all receivers have to keep up: then flow control waits for the slowest, however long it
+ * takes.
+ */
 static bool option_slow_waits(const struct llm_options *o)
 {
     return lli_options_flow(o) != LLI_FLOW_OPEN && o->flow_quorum_percent == 100;
@@ -373,24 +401,27 @@ static bool option_slow_waits(const struct llm_options *o)
 
 struct lli_slow_policy lli_options_slow(const struct llm_options *o, uint64_t history_packets)
 {
-    static const enum lli_standing most[] = {LLI_STANDING_FINE, LLI_STANDING_EXPELLED, LLI_STANDING_WARNED, LLI_STANDING_UNICAST,
+    static const enum lli_standing most[] = {LLI_STANDING_FINE,      LLI_STANDING_EXPELLED,
+                                             LLI_STANDING_WARNED,    LLI_STANDING_UNICAST,
                                              LLI_STANDING_SUSPENDED, LLI_STANDING_EXPELLED};
     const bool limited = lli_options_flow(o) != LLI_FLOW_OPEN;
     /* Flow control lets receivers lag by up to two windows. */
-    const uint64_t lag_packets = lli_max(history_packets * 3 / 4, limited ? 2 * (uint64_t)o->flow_window_packets + 1 : 1);
+    const uint64_t lag_packets =
+        lli_max(history_packets * 3 / 4, limited ? 2 * (uint64_t)o->flow_window_packets + 1 : 1);
 
     return (struct lli_slow_policy){
         .most = most[o->slow],
         .dry = o->slow == LLM_SLOW_REPORT,
-        .limits = {
-            [LLM_THRESHOLD_NAKS] = o->slow_naks_per_s,
-            [LLM_THRESHOLD_NAK_SHARE] = o->slow_nak_ppm,
-            [LLM_THRESHOLD_LAG_PACKETS] = o->slow_lag_packets != 0 ? o->slow_lag_packets : lag_packets,
-            [LLM_THRESHOLD_LAG_BYTES] = o->slow_lag_bytes,
-            [LLM_THRESHOLD_ACK_TIME] = o->slow_ack_ns,
-            [LLM_THRESHOLD_LAG_TIME] = option_slow_waits(o) ? 0 : o->slow_lag_ns,
-            [LLM_THRESHOLD_SILENCE] = o->slow_silence_ns != 0 ? o->slow_silence_ns : o->status_ns * 9 / 5,
-        },
+        .limits =
+            {
+                [LLM_THRESHOLD_NAKS] = o->slow_naks_per_s,
+                [LLM_THRESHOLD_NAK_SHARE] = o->slow_nak_ppm,
+                [LLM_THRESHOLD_LAG_PACKETS] = o->slow_lag_packets != 0 ? o->slow_lag_packets : lag_packets,
+                [LLM_THRESHOLD_LAG_BYTES] = o->slow_lag_bytes,
+                [LLM_THRESHOLD_ACK_TIME] = o->slow_ack_ns,
+                [LLM_THRESHOLD_LAG_TIME] = option_slow_waits(o) ? 0 : o->slow_lag_ns,
+                [LLM_THRESHOLD_SILENCE] = o->slow_silence_ns != 0 ? o->slow_silence_ns : o->status_ns * 9 / 5,
+            },
         .warn_percent = o->slow_warn_percent,
         .unicast_percent = o->slow_unicast_percent,
         .patience = o->slow_patience_ns,
@@ -401,10 +432,14 @@ struct lli_slow_policy lli_options_slow(const struct llm_options *o, uint64_t hi
     };
 }
 
-/* Checks the order of thresholds, and refuses those that others make pointless; 0 is the default that fits the others. */
+/*
+ * Checks the order of thresholds, and refuses those that others make pointless; 0 is the default that fits
+ * the others.
+ */
 static int option_check_slow(const struct llm_options *o, const struct lli_log *log)
 {
-    int error = option_order("slow_warn_percent", o->slow_warn_percent, "slow_unicast_percent", o->slow_unicast_percent, log);
+    int error = option_order("slow_warn_percent", o->slow_warn_percent, "slow_unicast_percent",
+                             o->slow_unicast_percent, log);
     if (error == LLM_OK)
         error = option_order("slow_recover_ns", o->slow_recover_ns, "slow_expel_ns", o->slow_expel_ns, log);
     if (error == LLM_OK)
@@ -418,33 +453,44 @@ static int option_check_slow(const struct llm_options *o, const struct lli_log *
         error = option_order("status_ns", o->status_ns, "slow_ack_ns", o->slow_ack_ns, log);
     /* A receiver that is silent for longer is removed. */
     if (error == LLM_OK && o->slow_silence_ns != 0)
-        error = option_order("slow_silence_ns", o->slow_silence_ns, "ten times status_ns", 10 * o->status_ns, log);
+        error = option_order("slow_silence_ns", o->slow_silence_ns, "ten times status_ns", 10 * o->status_ns,
+                             log);
     if (error == LLM_OK && o->slow_lag_packets != 0 && lli_options_flow(o) != LLI_FLOW_OPEN)
-        error = option_order("flow_window_packets", o->flow_window_packets, "slow_lag_packets", o->slow_lag_packets, log);
+        error = option_order("flow_window_packets", o->flow_window_packets, "slow_lag_packets",
+                             o->slow_lag_packets, log);
     if (error == LLM_OK && o->slow_lag_packets != 0)
-        error = option_order("slow_lag_packets", o->slow_lag_packets, "history_packets", o->history_packets, log);
+        error =
+            option_order("slow_lag_packets", o->slow_lag_packets, "history_packets", o->history_packets, log);
     if (error == LLM_OK && o->slow_lag_bytes != 0)
         error = option_order("slow_lag_bytes", o->slow_lag_bytes, "history_bytes", o->history_bytes, log);
     return error;
 }
 
-int lli_options_check_window(const struct llm_options *o, uint32_t window_packets, uint32_t packet_max, const struct lli_log *log)
+int lli_options_check_window(const struct llm_options *o, uint32_t window_packets, uint32_t packet_max,
+                             const struct lli_log *log)
 {
     if (o->slow_lag_bytes != 0 && o->slow_lag_bytes < packet_max)
-        return lli_fail(log, LLM_EOPTION, "option slow_lag_bytes: %llu is less than one packet, %u bytes, and nobody is behind by less; raise "
-                        "it, or leave it out", (unsigned long long)o->slow_lag_bytes, packet_max);
+        return lli_fail(log, LLM_EOPTION,
+                        "option slow_lag_bytes: %llu is less than one packet, %u bytes, and nobody is behind "
+                        "by less; raise "
+                        "it, or leave it out",
+                        (unsigned long long)o->slow_lag_bytes, packet_max);
     if (o->slow_lag_bytes == 0 || lli_options_flow(o) == LLI_FLOW_OPEN ||
         (uint64_t)window_packets * packet_max <= o->slow_lag_bytes)
         return LLM_OK;
-    return lli_fail(log, LLM_EOPTION, "option slow_lag_bytes: %llu is less than flow control lets receivers be behind by, %u packets of "
-                    "%u bytes; raise it, or lower flow_window_packets", (unsigned long long)o->slow_lag_bytes, window_packets, packet_max);
+    return lli_fail(
+        log, LLM_EOPTION,
+        "option slow_lag_bytes: %llu is less than flow control lets receivers be behind by, %u packets of "
+        "%u bytes; raise it, or lower flow_window_packets",
+        (unsigned long long)o->slow_lag_bytes, window_packets, packet_max);
 }
 
 /* Returns true for thresholds of the slow-receiver policy, without the options that apply to all of them. */
 static bool option_is_threshold(const char *name)
 {
-    static const char *const names[] = {"slow_naks_per_s", "slow_nak_ppm", "slow_lag_packets", "slow_lag_bytes", "slow_lag_ns",
-                                        "slow_ack_ns", "slow_silence_ns"};
+    static const char *const names[] = {"slow_naks_per_s", "slow_nak_ppm", "slow_lag_packets",
+                                        "slow_lag_bytes",  "slow_lag_ns",  "slow_ack_ns",
+                                        "slow_silence_ns"};
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strcmp(name, names[i]) == 0)
@@ -455,13 +501,16 @@ static bool option_is_threshold(const char *name)
 void lli_options_log_unused(const struct llm_options *o, const char *object, const struct lli_log *log)
 {
     for (size_t i = 0; i < option_table.count && o->slow == LLM_SLOW_OFF; i++)
-        if (option_is_threshold(option_rows[i].name) && option_get(o, &option_rows[i]) != option_rows[i].value)
-            lli_log(log, LLM_LEVEL_WARNING, "%s: option %s: %llu has no effect with slow=off: leave one out", object, option_rows[i].name,
-                    (unsigned long long)option_get(o, &option_rows[i]));
+        if (option_is_threshold(option_rows[i].name) &&
+            option_get(o, &option_rows[i]) != option_rows[i].value)
+            lli_log(log, LLM_LEVEL_WARNING, "%s: option %s: %llu has no effect with slow=off: leave one out",
+                    object, option_rows[i].name, (unsigned long long)option_get(o, &option_rows[i]));
     if (o->slow_lag_ns != 0 && option_slow_waits(o) && o->slow != LLM_SLOW_OFF)
-        lli_log(log, LLM_LEVEL_WARNING, "%s: option slow_lag_ns: %llu has no effect with flow=%s and flow_quorum_percent=100, with which the "
-                "slowest is waited for, however long it takes: leave it out, or lower flow_quorum_percent", object,
-                (unsigned long long)o->slow_lag_ns, o->flow == LLM_FLOW_PACED ? "paced" : "window");
+        lli_log(log, LLM_LEVEL_WARNING,
+                "%s: option slow_lag_ns: %llu has no effect with flow=%s and flow_quorum_percent=100, with "
+                "which the "
+                "slowest is waited for, however long it takes: leave it out, or lower flow_quorum_percent",
+                object, (unsigned long long)o->slow_lag_ns, o->flow == LLM_FLOW_PACED ? "paced" : "window");
 }
 
 /* Checks that a rate limit is one that can be enforced, or 0 for none. */
@@ -469,8 +518,8 @@ static int option_rate(const char *name, uint64_t value, const struct lli_log *l
 {
     if (value == 0 || value >= OPTION_RATE_MIN)
         return LLM_OK;
-    return lli_fail(log, LLM_EOPTION, "option %s: %llu is neither 0, no limit, nor at least %d", name, (unsigned long long)value,
-                    OPTION_RATE_MIN);
+    return lli_fail(log, LLM_EOPTION, "option %s: %llu is neither 0, no limit, nor at least %d", name,
+                    (unsigned long long)value, OPTION_RATE_MIN);
 }
 
 static int option_check_rates(const struct llm_options *o, const struct lli_log *log)
@@ -480,14 +529,16 @@ static int option_check_rates(const struct llm_options *o, const struct lli_log 
     if (error == LLM_OK)
         error = option_rate("repair_rate_bytes_per_s", o->repair_rate_bytes_per_s, log);
     if (error == LLM_OK && o->rate_bytes_per_s != 0 && o->flow_bytes_per_s_max != 0)
-        error = option_order("flow_bytes_per_s_max", o->flow_bytes_per_s_max, "rate_bytes_per_s", o->rate_bytes_per_s, log);
+        error = option_order("flow_bytes_per_s_max", o->flow_bytes_per_s_max, "rate_bytes_per_s",
+                             o->rate_bytes_per_s, log);
     return error;
 }
 
 static int option_check_acknowledge(const struct llm_options *o, const struct lli_log *log)
 {
     if (strchr(o->receiver_name, ',') != NULL)
-        return lli_fail(log, LLM_EOPTION, "option receiver_name: \"%s\" has a comma, which separates names", o->receiver_name);
+        return lli_fail(log, LLM_EOPTION, "option receiver_name: \"%s\" has a comma, which separates names",
+                        o->receiver_name);
     return LLM_OK;
 }
 
@@ -502,9 +553,11 @@ int lli_options_check(const struct llm_options *o, const struct lli_log *log)
     if (error == LLM_OK)
         error = option_power("window_packets", o->window_packets, log);
     if (error == LLM_OK)
-        error = option_order("heartbeat_ns_min", o->heartbeat_ns_min, "heartbeat_ns_max", o->heartbeat_ns_max, log);
+        error = option_order("heartbeat_ns_min", o->heartbeat_ns_min, "heartbeat_ns_max", o->heartbeat_ns_max,
+                             log);
     if (error == LLM_OK)
-        error = option_order("nak_retry_ns_min", o->nak_retry_ns_min, "nak_retry_ns_max", o->nak_retry_ns_max, log);
+        error = option_order("nak_retry_ns_min", o->nak_retry_ns_min, "nak_retry_ns_max", o->nak_retry_ns_max,
+                             log);
     if (error == LLM_OK)
         error = option_order("silence_ns", o->silence_ns, "session_timeout_ns", o->session_timeout_ns, log);
     if (error == LLM_OK)

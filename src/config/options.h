@@ -25,11 +25,12 @@ bool lli_option_values_share_instance(const struct lli_option_values *a, const s
 bool lli_options_have(const struct lli_option_values *values, const char *key);
 
 /*
- * Sets one option from text: of the library in options, of a transport in values. LLM_EOPTION: there is no such
- * option, the scheme that values was initialised for does not have it, or the value is out of its bounds.
+ * Sets one option from text: of the library in options, of a transport in values. LLM_EOPTION: there is no
+ * such option, the scheme that values was initialised for does not have it, or the value is out of its
+ * bounds.
  */
-int lli_options_set(struct llm_options *options, struct lli_option_values *values, const char *key, const char *value,
-                    const struct lli_log *log);
+int lli_options_set(struct llm_options *options, struct lli_option_values *values, const char *key,
+                    const char *value, const struct lli_log *log);
 
 /* Checks every option against its bounds, and combinations of options. LLM_EOPTION. */
 int lli_options_check(const struct llm_options *options, const struct lli_log *log);
@@ -44,15 +45,17 @@ bool lli_options_as_it_arrives(const struct llm_options *options);
 /* Converts the checked option flow. */
 enum lli_flow_mode lli_options_flow(const struct llm_options *options);
 
-/* Converts the checked options slow_...; history_packets: packets of the largest size that the history holds. */
+/*
+ * Converts the checked options slow_...; history_packets: packets of the largest size that the history holds.
+ */
 struct lli_slow_policy lli_options_slow(const struct llm_options *options, uint64_t history_packets);
 
 /* Warns of checked options slow_... that other options leave without effect; object: the transmitter. */
 void lli_options_log_unused(const struct llm_options *options, const char *object, const struct lli_log *log);
 
 /*
- * Checks that slow_lag_bytes lets receivers lag by a packet and, with flow control, by a window of the largest
- * packets. LLM_OK or LLM_EOPTION.
+ * Checks that slow_lag_bytes lets receivers lag by a packet and, with flow control, by a window of the
+ * largest packets. LLM_OK or LLM_EOPTION.
  */
 int lli_options_check_window(const struct llm_options *options, uint32_t window_packets, uint32_t packet_max,
                              const struct lli_log *log);

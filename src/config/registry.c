@@ -16,10 +16,7 @@ extern const struct lli_transport lli_transport_impair;
 extern const struct lli_transport lli_transport_hybrid;
 
 static const struct lli_transport *const registry[] = {
-    &lli_transport_udp,
-    &lli_transport_bypass,
-    &lli_transport_shm,
-    &lli_transport_loop,
+    &lli_transport_udp,  &lli_transport_bypass, &lli_transport_shm, &lli_transport_loop,
 #ifdef LLI_WITH_ROCE
     &lli_transport_roce,
 #endif
@@ -46,7 +43,10 @@ static const struct {
     {"shm+", &lli_transport_hybrid},
 };
 
-/* Strips a decorator's prefix from a scheme, and returns the rest and the decorator; the scheme itself if there is none. */
+/*
+ * Strips a decorator's prefix from a scheme, and returns the rest and the decorator; the scheme itself if
+ * there is none.
+ */
 static const char *registry_inner(const char *scheme, const struct lli_transport **decorator)
 {
     for (size_t i = 0; i < sizeof decorators / sizeof decorators[0]; i++) {
@@ -104,7 +104,8 @@ const char *lli_transport_missing(const char *scheme)
 }
 
 /* Adds a table that is not there yet, and returns how many there are. */
-static int registry_add_table(const struct lli_option_table *table, const struct lli_option_table **tables, int count, int max)
+static int registry_add_table(const struct lli_option_table *table, const struct lli_option_table **tables,
+                              int count, int max)
 {
     for (int i = 0; i < count; i++)
         if (tables[i] == table)

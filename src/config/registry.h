@@ -18,12 +18,15 @@ bool lli_transport_is_named(const char *scheme);
 const char *lli_transport_missing(const char *scheme);
 
 /*
- * Writes the tables of the options of all transports that a scheme names to tables, each once, and returns their
- * number: those of decorators, of both parts of a hybrid transport, and of the lowest transport.
+ * Writes the tables of the options of all transports that a scheme names to tables, each once, and returns
+ * their number: those of decorators, of both parts of a hybrid transport, and of the lowest transport.
  */
 int lli_transport_option_tables(const char *scheme, const struct lli_option_table **tables, int max);
 
-/* Returns the scheme of the index-th transport, decorators included, and its options, NULL if it has none; NULL after the last. */
+/*
+ * Returns the scheme of the index-th transport, decorators included, and its options, NULL if it has none;
+ * NULL after the last.
+ */
 const char *lli_transport_option_table(int index, const struct lli_option_table **table);
 
 /* Writes the known schemes to text, separated by commas, for error messages. */

@@ -53,8 +53,8 @@ bool lli_connection_confirm(struct lli_endpoint *endpoint, const struct lli_rx_p
     struct llm_connection *connection = endpoint->context->connections;
 
     while (connection != NULL &&
-           !(connection->unheard && connection->endpoint == endpoint && connection->state == LLI_CONNECTION_OPENING &&
-             confirm_input(connection, packet, now)))
+           !(connection->unheard && connection->endpoint == endpoint &&
+             connection->state == LLI_CONNECTION_OPENING && confirm_input(connection, packet, now)))
         connection = connection->next;
     return connection != NULL;
 }

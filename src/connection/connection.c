@@ -59,9 +59,11 @@ int lli_connection_channel(struct llm_context *context, const char *text, const 
     if (error != LLM_OK)
         return error;
     if (channel->options.destinations[0] != '\0')
-        return lli_fail(&context->log, LLM_EOPTION, "option destinations: a connection has one other side, leave it out");
+        return lli_fail(&context->log, LLM_EOPTION,
+                        "option destinations: a connection has one other side, leave it out");
     if (lli_options_as_it_arrives(&channel->options))
-        return lli_fail(&context->log, LLM_EOPTION, "option order: a connection delivers in sequence, leave it out");
+        return lli_fail(&context->log, LLM_EOPTION,
+                        "option order: a connection delivers in sequence, leave it out");
     /* The transport needs room for as many addresses, and for those answered meanwhile. */
     channel->options.receivers_max = channel->options.connections_max + CONNECTION_ADDRESSES;
     /* Delivery begins with the first packet; the other side is waited for as long as it is heard. */
@@ -75,7 +77,10 @@ int lli_connection_channel(struct llm_context *context, const char *text, const 
 
 /* --------------------------------------------------------------------------------------------- events */
 
-/* Ends a connection: nothing is sent or delivered any more. The event follows when the endpoints have been polled. */
+/*
+ * Ends a connection: nothing is sent or delivered any more. The event follows when the endpoints have been
+ * polled.
+ */
 static void connection_over(struct llm_connection *connection, enum llm_reason reason, uint16_t code)
 {
     if (connection->state >= LLI_CONNECTION_OVER)
@@ -96,8 +101,10 @@ static void connection_report(struct llm_connection *connection, const struct ll
         return;
     }
     (void)llm_event_text(event, text, sizeof text);
-    lli_log(&connection->context->log, event->reason == LLM_REASON_NONE || event->reason == LLM_REASON_CLOSED
-            ? LLM_LEVEL_INFO : LLM_LEVEL_WARNING, "connection %016llx: %s", (unsigned long long)connection->id, text);
+    lli_log(&connection->context->log,
+            event->reason == LLM_REASON_NONE || event->reason == LLM_REASON_CLOSED ? LLM_LEVEL_INFO
+                                                                                   : LLM_LEVEL_WARNING,
+            "connection %016llx: %s", (unsigned long long)connection->id, text);
 }
 
 void lli_connection_connected(struct llm_connection *connection)
@@ -149,17 +156,22 @@ static void connection_message(void *arg, const struct llm_message *message)
 
 /* ------------------------------------------------------------------------------------------------ make */
 
-/* Passes on an event of the connection's transmitter; an address is reported by the receiver's session, if it has one. */
+/*
+ * Passes on an event of the connection's transmitter; an address is reported by the receiver's session, if it
+ * has one.
+ */
 static void connection_transmitter_event(void *arg, const struct llm_event *event)
 {
     struct llm_connection *connection = arg;
-    const bool twice = event->kind == LLM_EVENT_UNREACHABLE && lli_rx_is_followed(&connection->receiver->sessions[0]);
+    const bool twice =
+        event->kind == LLM_EVENT_UNREACHABLE && lli_rx_is_followed(&connection->receiver->sessions[0]);
 
     if (connection->state == LLI_CONNECTION_OPEN && !twice)
         connection_report(connection, event);
 }
 
-static int connection_transmitter(struct llm_connection *connection, const struct llm_options *options, const char *text)
+static int connection_transmitter(struct llm_connection *connection, const struct llm_options *options,
+                                  const char *text)
 {
     struct llm_transmitter *transmitter = calloc(1, sizeof *transmitter);
 
@@ -179,7 +191,8 @@ static int connection_transmitter(struct llm_connection *connection, const struc
     return lli_transmitter_place(transmitter, options);
 }
 
-static int connection_receiver(struct llm_connection *connection, const struct llm_options *options, const char *text)
+static int connection_receiver(struct llm_connection *connection, const struct llm_options *options,
+                               const char *text)
 {
     struct llm_receiver *receiver = calloc(1, sizeof *receiver);
     int error;
@@ -241,8 +254,8 @@ int lli_connection_make(struct llm_context *context, const struct lli_channel *c
     connection->requests_at = LLI_NEVER;
     connection->request_topic = connection->replied_topic = UINT32_MAX;
     llm_connection_handlers_init(&connection->handlers);
-    error = lli_options_import(&connection->handlers, sizeof connection->handlers, handlers, "struct llm_connection_handlers",
-                               &context->log);
+    error = lli_options_import(&connection->handlers, sizeof connection->handlers, handlers,
+                               "struct llm_connection_handlers", &context->log);
     if (error == LLM_OK)
         error = lli_endpoint_open(context, channel, &connection->endpoint);
     if (error != LLM_OK) {
@@ -250,8 +263,8 @@ int lli_connection_make(struct llm_context *context, const struct lli_channel *c
         return error;
     }
     if (!(connection->endpoint->caps.flags & LLI_CAP_UNICAST))
-        error = lli_fail(&context->log, LLM_ESCHEME, "channel \"%s\": the transport has no unicast, which connections need",
-                         text);
+        error = lli_fail(&context->log, LLM_ESCHEME,
+                         "channel \"%s\": the transport has no unicast, which connections need", text);
     connection->requests = calloc(LLM_REQUESTS_MAX, sizeof *connection->requests);
     if (error == LLM_OK && connection->requests == NULL)
         error = lli_fail(&context->log, LLM_ENOMEM, "no memory for requests");
@@ -337,7 +350,8 @@ static void connection_stop(struct llm_connection *connection, unsigned closing)
     const struct lli_wire_address peer = connection->peer;
 
     if (connection->running) {
-        connection->undelivered = connection->transmitter->tx.pack.number > 0 && !connection_is_delivered(connection);
+        connection->undelivered =
+            connection->transmitter->tx.pack.number > 0 && !connection_is_delivered(connection);
         if (closing != 0 && !connection->dismissed)
             connection_leave(connection, (enum lli_wire_closing)closing);
         lli_endpoint_flush(connection->endpoint);
@@ -372,11 +386,15 @@ void lli_connection_destroy(struct llm_connection *connection)
 
 /* --------------------------------------------------------------------------------------------- connect */
 
-static int connection_send_connect(struct llm_connection *connection, const struct lli_channel *channel, const struct iovec *payload)
+static int connection_send_connect(struct llm_connection *connection, const struct lli_channel *channel,
+                                   const struct iovec *payload)
 {
     /* Any number of connections may be requested under one name. */
-    const struct lli_group group = {.host = channel->host, .port = channel->port, .options = &channel->options,
-                                    .values = &channel->values, .shared = true};
+    const struct lli_group group = {.host = channel->host,
+                                    .port = channel->port,
+                                    .options = &channel->options,
+                                    .values = &channel->values,
+                                    .shared = true};
     const struct lli_endpoint *endpoint = connection->endpoint;
     struct lli_wire_connect connect = {
         .id = connection->id,
@@ -400,16 +418,17 @@ static int connection_send_connect(struct llm_connection *connection, const stru
     return LLM_OK;
 }
 
-static int connection_connect(struct llm_context *context, const char *text, const struct llm_options *options,
-                              const struct iovec *payload, const struct llm_connection_handlers *handlers,
-                              struct llm_connection **result)
+static int connection_connect(struct llm_context *context, const char *text,
+                              const struct llm_options *options, const struct iovec *payload,
+                              const struct llm_connection_handlers *handlers, struct llm_connection **result)
 {
     struct llm_connection *connection;
     struct lli_channel channel;
     int error = lli_connection_channel(context, text, options, &channel);
 
     if (error == LLM_OK && payload != NULL && payload->iov_len > LLM_CONNECT_PAYLOAD_MAX)
-        error = lli_fail(&context->log, LLM_EMSGSIZE, "channel \"%s\": a payload of %zu bytes, at most %d can be shown", text,
+        error = lli_fail(&context->log, LLM_EMSGSIZE,
+                         "channel \"%s\": a payload of %zu bytes, at most %d can be shown", text,
                          payload->iov_len, LLM_CONNECT_PAYLOAD_MAX);
     if (error == LLM_OK)
         error = lli_connection_make(context, &channel, text, handlers, &connection);
@@ -437,10 +456,14 @@ int llm_connection_open(struct llm_context *context, const char *channel, const 
         return LLM_EINVAL;
     if (channel == NULL || handlers == NULL || connection == NULL)
         return lli_refuse(context, LLM_EINVAL, "llm_connection_open: %s is NULL: it has to be given",
-                          channel == NULL ? "channel" : handlers == NULL ? "handlers" : "connection");
+                          channel == NULL    ? "channel"
+                          : handlers == NULL ? "handlers"
+                                             : "connection");
     if (payload != NULL && payload->iov_base == NULL && payload->iov_len > 0)
-        return lli_refuse(context, LLM_EINVAL, "llm_connection_open: the payload has %zu bytes at NULL: give its bytes, or NULL for payload",
-                          payload->iov_len);
+        return lli_refuse(
+            context, LLM_EINVAL,
+            "llm_connection_open: the payload has %zu bytes at NULL: give its bytes, or NULL for payload",
+            payload->iov_len);
     if (!lli_context_enter(context))
         return LLM_ESTATE;
     if (!context->in_handler)
@@ -476,7 +499,10 @@ uint64_t llm_connection_id(const struct llm_connection *connection)
 
 /* ----------------------------------------------------------------------------------------------- close */
 
-/* Sends the rest and the end, and waits until the other side has everything, is gone, or linger_ns has passed. */
+/*
+ * Sends the rest and the end, and waits until the other side has everything, is gone, or linger_ns has
+ * passed.
+ */
 static void connection_finish(struct llm_connection *connection)
 {
     struct llm_context *context = connection->context;
@@ -487,7 +513,8 @@ static void connection_finish(struct llm_connection *connection)
     lli_endpoint_due(connection->endpoint, 0);
     (void)lli_context_poll(context);
     connection->lingers_until = lli_clock_ns() + connection->linger;
-    while (connection->running && !connection_is_delivered(connection) && lli_clock_ns() < connection->lingers_until) {
+    while (connection->running && !connection_is_delivered(connection) &&
+           lli_clock_ns() < connection->lingers_until) {
         lli_context_leave(context);
         if (!lli_context_enter(context))
             break;
@@ -499,7 +526,8 @@ static int connection_close(struct llm_connection *connection)
 {
     int undelivered;
 
-    if (connection->closing || (connection->context->in_handler && connection->state != LLI_CONNECTION_REPORTED))
+    if (connection->closing ||
+        (connection->context->in_handler && connection->state != LLI_CONNECTION_REPORTED))
         return LLI_REFUSE_IN_HANDLER(connection->context, "llm_connection_close");
     if (connection->context->in_handler) {
         connection->released = true;
@@ -560,7 +588,8 @@ static void connection_disconnected(struct llm_connection *connection)
 static void connection_unreachable(struct llm_connection *connection)
 {
     connection->endpoint->counters.packets_unreachable++;
-    lli_log(&connection->context->log, LLM_LEVEL_WARNING, "connection %016llx: accepted, but the address that the answer names "
+    lli_log(&connection->context->log, LLM_LEVEL_WARNING,
+            "connection %016llx: accepted, but the address that the answer names "
             "could not be resolved in connect_timeout_ns; see whether there is a route to it",
             (unsigned long long)connection->id);
     connection_over(connection, LLM_REASON_UNANSWERED, 0);
@@ -579,7 +608,8 @@ static lli_ns connection_service_connecting(struct llm_connection *connection, l
     case LLI_CONNECTOR_CONNECTING:
         break;
     case LLI_CONNECTOR_REFUSED:
-        connection_over(connection, connector->refuse.reason == LLI_WIRE_FULL ? LLM_REASON_FULL : LLM_REASON_REFUSED,
+        connection_over(connection,
+                        connector->refuse.reason == LLI_WIRE_FULL ? LLM_REASON_FULL : LLM_REASON_REFUSED,
                         connector->refuse.code);
         break;
     case LLI_CONNECTOR_UNANSWERED:
@@ -628,7 +658,8 @@ static lli_ns connection_service_over(struct llm_connection *connection, lli_ns 
             return now + CONNECTION_LOOK;
         connection_stop(connection, 0);
     }
-    connection_stop(connection, connection->reason == LLM_REASON_BROKEN ? LLI_WIRE_BROKEN : LLI_WIRE_ABANDONED);
+    connection_stop(connection,
+                    connection->reason == LLM_REASON_BROKEN ? LLI_WIRE_BROKEN : LLI_WIRE_ABANDONED);
     return LLI_NEVER;
 }
 
@@ -661,7 +692,8 @@ static lli_ns connection_service(struct llm_connection *connection, lli_ns now)
         connection_over(connection, LLM_REASON_UNANSWERED, 0);
     }
     if (connection->state == LLI_CONNECTION_OPEN)
-        at = lli_min(lli_requests_expire(connection, false, LLM_REASON_UNANSWERED, now), connection_service_unheard(connection, now));
+        at = lli_min(lli_requests_expire(connection, false, LLM_REASON_UNANSWERED, now),
+                     connection_service_unheard(connection, now));
     if (connection->state == LLI_CONNECTION_OVER && connection_is_untold(connection)) {
         connection_unconfirmed(connection);
         return LLI_NEVER;
@@ -729,11 +761,13 @@ static void connections_release(struct llm_context *context)
 
 /* ------------------------------------------------------------------------------------------------ input */
 
-static bool conn_connect(struct lli_endpoint *endpoint, lli_handle from, const struct lli_wire_connect *connect, lli_ns now)
+static bool conn_connect(struct lli_endpoint *endpoint, lli_handle from,
+                         const struct lli_wire_connect *connect, lli_ns now)
 {
     bool known = false;
 
-    for (struct llm_listener *listener = endpoint->context->listeners; listener != NULL; listener = listener->next)
+    for (struct llm_listener *listener = endpoint->context->listeners; listener != NULL;
+         listener = listener->next)
         if (listener->endpoint == endpoint && listener->group == from) {
             lli_acceptor_input(&listener->acceptor, connect, now);
             known = true;
@@ -746,7 +780,8 @@ static struct llm_connection *conn_find(const struct lli_endpoint *endpoint, uin
     struct llm_connection *connection = endpoint->context->connections;
 
     /* Both sides may be of one context. */
-    while (connection != NULL && (connection->endpoint != endpoint || connection->id != id || connection->accepted != accepted))
+    while (connection != NULL &&
+           (connection->endpoint != endpoint || connection->id != id || connection->accepted != accepted))
         connection = connection->next;
     return connection;
 }
@@ -806,7 +841,8 @@ static bool conn_close(struct lli_endpoint *endpoint, const struct lli_wire_clos
     return known;
 }
 
-static enum lli_wire_fault connections_input(struct lli_endpoint *endpoint, const struct lli_in *in, lli_ns now)
+static enum lli_wire_fault connections_input(struct lli_endpoint *endpoint, const struct lli_in *in,
+                                             lli_ns now)
 {
     union {
         struct lli_wire_connect connect;
@@ -844,18 +880,23 @@ static enum lli_wire_fault connections_input(struct lli_endpoint *endpoint, cons
     return LLI_WIRE_OK;
 }
 
-/* ------------------------------------------------------------------------------------------------------- upcalls */
+/*
+ * -------------------------------------------------------------------------------------------------------
+ * upcalls
+ */
 
 static void connections_moved(const struct lli_endpoint *endpoint)
 {
     for (struct llm_connection *c = endpoint->context->connections; c != NULL; c = c->next)
         if (c->endpoint == endpoint)
-            c->connector.connect.address = c->transmitter->tx.config.address = c->receiver->config.address = endpoint->address;
+            c->connector.connect.address = c->transmitter->tx.config.address = c->receiver->config.address =
+                endpoint->address;
 }
 
 static void connections_stats(const struct llm_context *context, const struct lli_stats_visitor *visitor)
 {
-    for (const struct llm_listener *listener = context->listeners; listener != NULL; listener = listener->next)
+    for (const struct llm_listener *listener = context->listeners; listener != NULL;
+         listener = listener->next)
         lli_listener_stats(listener, visitor);
 }
 
@@ -875,5 +916,7 @@ int lli_connections_begin(struct llm_context *context)
     context->upcalls = &connections_upcalls;
     if (context->close_retries == NULL)
         context->close_retries = calloc(1, sizeof *context->close_retries);
-    return context->close_retries == NULL ? lli_fail(&context->log, LLM_ENOMEM, "no memory for the ends of connections") : LLM_OK;
+    return context->close_retries == NULL
+               ? lli_fail(&context->log, LLM_ENOMEM, "no memory for the ends of connections")
+               : LLM_OK;
 }

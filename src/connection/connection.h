@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Connections and listeners (ADR 21), and how an endpoint and a context drive them. A connection is a
- * transmitter and a receiver of one session each, linked into the endpoint like all others once the other side's
- * address is known; only their start and end differ.
+ * transmitter and a receiver of one session each, linked into the endpoint like all others once the other
+ * side's address is known; only their start and end differ.
  */
 #ifndef LLI_CONNECTION_H
 #define LLI_CONNECTION_H
@@ -13,9 +13,9 @@
 
 enum lli_connection_state {
     LLI_CONNECTION_CONNECTING = 0, /* CONNECT is sent or being sent; connector has its state */
-    LLI_CONNECTION_OPENING,    /* its sessions run; the accepting side has not heard the other */
+    LLI_CONNECTION_OPENING,        /* its sessions run; the accepting side has not heard the other */
     LLI_CONNECTION_OPEN,
-    LLI_CONNECTION_OVER,       /* over, to be reported */
+    LLI_CONNECTION_OVER, /* over, to be reported */
     LLI_CONNECTION_REPORTED,
 };
 
@@ -31,7 +31,8 @@ struct llm_connection {
     struct llm_context *context;
     struct llm_connection *next; /* next connection of the context */
     struct lli_endpoint *endpoint;
-    struct llm_listener *listener; /* listener that accepted it; NULL: the connecting side, or the listener was closed */
+    /* Listener that accepted it; NULL: the connecting side, or the listener was closed. */
+    struct llm_listener *listener;
     struct llm_connection_handlers handlers;
     struct llm_transmitter *transmitter;
     struct llm_receiver *receiver;
@@ -39,28 +40,28 @@ struct llm_connection {
     enum lli_connection_state state;
     enum llm_reason reason; /* valid in OVER and REPORTED */
     uint16_t code;
-    bool accepted;          /* this is the accepting side */
-    bool running;           /* the sessions are linked into the endpoint, or the connection is muted */
-    bool closing;           /* llm_connection_close() runs */
-    bool released;          /* llm_connection_close() was called in a handler */
-    bool undelivered;       /* some messages are not known to have arrived */
-    bool dismissed;         /* no CLOSE is sent: the other side has left and said so, or never connected */
-    bool unheard;            /* accepted, and only the ACCEPT is sent: the other side has not confirmed it */
-    bool joined;            /* joined the listener's group, to send the request */
+    bool accepted;    /* this is the accepting side */
+    bool running;     /* the sessions are linked into the endpoint, or the connection is muted */
+    bool closing;     /* llm_connection_close() runs */
+    bool released;    /* llm_connection_close() was called in a handler */
+    bool undelivered; /* some messages are not known to have arrived */
+    bool dismissed;   /* no CLOSE is sent: the other side has left and said so, or never connected */
+    bool unheard;     /* accepted, and only the ACCEPT is sent: the other side has not confirmed it */
+    bool joined;      /* joined the listener's group, to send the request */
     lli_handle group;
-    lli_ns until;           /* OPENING: deadline */
+    lli_ns until; /* OPENING: deadline */
     lli_ns linger;
-    lli_ns lingers_until;   /* deadline of the close, 0: not closing */
-    uint64_t session;       /* session of the other side, 0: unknown */
+    lli_ns lingers_until;         /* deadline of the close, 0: not closing */
+    uint64_t session;             /* session of the other side, 0: unknown */
     struct lli_wire_address peer; /* address of the other side; empty: unknown, or no longer needed */
     struct lli_connector connector;
     /* Requests and replies. */
     struct lli_request *requests; /* LLM_REQUESTS_MAX entries: request n is in entry n modulo that */
     uint64_t requests_next;
-    lli_ns requests_at;           /* no request times out before */
-    struct llm_topic *asking;     /* topic of requests; NULL: not opened yet */
+    lli_ns requests_at;       /* no request times out before */
+    struct llm_topic *asking; /* topic of requests; NULL: not opened yet */
     struct llm_topic *replying;
-    uint32_t request_topic;         /* the other side's topic of requests, UINT32_MAX: unknown */
+    uint32_t request_topic; /* the other side's topic of requests, UINT32_MAX: unknown */
     uint32_t replied_topic;
 };
 
@@ -87,9 +88,9 @@ int lli_connection_make(struct llm_context *context, const struct lli_channel *c
                         const struct llm_connection_handlers *handlers, struct llm_connection **connection);
 
 /*
- * Starts both sessions: the other side's session, address and longest message are known, for the connecting side
- * also the session's first packet. Sessions of an accepted connection run once the other side is heard. LLM_E...
- * on failure.
+ * Starts both sessions: the other side's session, address and longest message are known, for the connecting
+ * side also the session's first packet. Sessions of an accepted connection run once the other side is heard.
+ * LLM_E... on failure.
  */
 int lli_connection_run(struct llm_connection *connection, const struct lli_wire_accept *other, lli_ns now);
 
@@ -119,7 +120,10 @@ bool lli_connection_confirm(struct lli_endpoint *endpoint, const struct lli_rx_p
 
 /* ------------------------------------------------------------------------------------------- peers.c */
 
-/* Resolves an address. LLM_EAGAIN: it is being resolved, or there is no room for it now; LLM_EINVAL: it never will be. */
+/*
+ * Resolves an address. LLM_EAGAIN: it is being resolved, or there is no room for it now; LLM_EINVAL: it never
+ * will be.
+ */
 int lli_conn_reach(struct lli_endpoint *endpoint, const struct lli_wire_address *address, lli_handle *handle);
 
 /* Sends one packet, to a peer or a group. False: there is no buffer now. */
@@ -128,15 +132,18 @@ bool lli_conn_post(struct lli_endpoint *endpoint, const uint8_t *bytes, size_t s
 /* Returns true if a connection, its close retry or a pending caller needs an address. */
 bool lli_conn_need(const struct lli_endpoint *endpoint, const struct lli_wire_address *address);
 
-/* Frees the transport's entry of an address, of which there are few, unless a connection or a pending caller needs it. */
+/*
+ * Frees the transport's entry of an address, of which there are few, unless a connection or a pending caller
+ * needs it.
+ */
 void lli_conn_forget(struct lli_endpoint *endpoint, const struct lli_wire_address *address);
 
 /* Sends CLOSE of a connection whose peer is resolved, and repeats it until it is answered (close retry). */
 void lli_conn_leave(const struct llm_connection *connection, const struct lli_wire_close *close);
 
 /* Sends CLOSE once to an address that may not be resolved yet; nothing if there is no room for it now. */
-void lli_conn_close_once(struct lli_endpoint *endpoint, const struct lli_wire_close *close, const struct lli_wire_address *to,
-                    lli_ns now);
+void lli_conn_close_once(struct lli_endpoint *endpoint, const struct lli_wire_close *close,
+                         const struct lli_wire_address *to, lli_ns now);
 
 /* Takes the answer to a CLOSE. False: no close retry waits for it. */
 bool lli_conn_heard(const struct lli_endpoint *endpoint, const struct lli_wire_close *close);
@@ -144,18 +151,25 @@ bool lli_conn_heard(const struct lli_endpoint *endpoint, const struct lli_wire_c
 /* Sends the close retries that are due. Returns when to call it again. */
 lli_ns lli_conn_say(struct llm_context *context, lli_ns now);
 
-/* Waits for outstanding answers to close retries, until their linger time is over; then drops all close retries. */
+/*
+ * Waits for outstanding answers to close retries, until their linger time is over; then drops all close
+ * retries.
+ */
 void lli_conn_part(struct llm_context *context);
 
 /* ------------------------------------------------------------------------------------------ request.c */
 
-/* Returns true if a topic of the other side is that of requests or replies, which is not reported to the application. */
+/*
+ * Returns true if a topic of the other side is that of requests or replies, which is not reported to the
+ * application.
+ */
 bool lli_requests_topic(struct llm_connection *connection, const struct llm_event *event);
 
 /* Takes a message on one of these topics. */
 void lli_requests_message(struct llm_connection *connection, const struct llm_message *message);
 
-static inline bool lli_requests_has(const struct llm_connection *connection, const struct llm_message *message)
+static inline bool lli_requests_has(const struct llm_connection *connection,
+                                    const struct llm_message *message)
 {
     return message->topic_id == connection->request_topic || message->topic_id == connection->replied_topic;
 }

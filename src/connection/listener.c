@@ -29,7 +29,8 @@ static int listener_place(struct llm_listener *listener, const struct llm_option
 
     lli_acceptor_init(&listener->acceptor, applicants, ids, max, options->connect_timeout_ns);
     return applicants == NULL || ids == NULL
-               ? lli_fail(&listener->context->log, LLM_ENOMEM, "no memory for connections_max=%u", max) : LLM_OK;
+               ? lli_fail(&listener->context->log, LLM_ENOMEM, "no memory for connections_max=%u", max)
+               : LLM_OK;
 }
 
 void lli_listener_free(struct llm_listener *listener)
@@ -42,13 +43,16 @@ void lli_listener_free(struct llm_listener *listener)
 static int listener_join(struct llm_listener *listener)
 {
     const struct lli_endpoint *endpoint = listener->endpoint;
-    const struct lli_group group = {.host = listener->channel.host, .port = listener->channel.port, .options = &listener->channel.options,
+    const struct lli_group group = {.host = listener->channel.host,
+                                    .port = listener->channel.port,
+                                    .options = &listener->channel.options,
                                     .values = &listener->channel.values};
 
     for (const struct llm_listener *other = listener->context->listeners; other != NULL; other = other->next)
-        if (other->endpoint == endpoint && other->channel.port == group.port && strcmp(other->channel.host, group.host) == 0)
-            return lli_fail(&listener->context->log, LLM_EADDRINUSE, "channel \"%s\": there is a listener in this context",
-                            listener->text);
+        if (other->endpoint == endpoint && other->channel.port == group.port &&
+            strcmp(other->channel.host, group.host) == 0)
+            return lli_fail(&listener->context->log, LLM_EADDRINUSE,
+                            "channel \"%s\": there is a listener in this context", listener->text);
     if (!(endpoint->caps.flags & LLI_CAP_UNICAST))
         return lli_fail(&listener->context->log, LLM_ESCHEME,
                         "channel \"%s\": the transport has no unicast, which connections need",
@@ -68,11 +72,11 @@ static int listener_open(struct llm_context *context, const char *text, const st
     (void)snprintf(listener->text, sizeof listener->text, "%.230s", text);
     (void)snprintf(listener->object, sizeof listener->object, "listener %.230s", text);
     llm_listener_handlers_init(&listener->handlers);
-    error = lli_options_import(&listener->handlers, sizeof listener->handlers, handlers, "struct llm_listener_handlers",
-                               &context->log);
+    error = lli_options_import(&listener->handlers, sizeof listener->handlers, handlers,
+                               "struct llm_listener_handlers", &context->log);
     if (error == LLM_OK && listener->handlers.connect == NULL)
-        error = lli_fail(&context->log, LLM_EINVAL, "channel \"%s\": a listener without the handler connect would never accept",
-                         text);
+        error = lli_fail(&context->log, LLM_EINVAL,
+                         "channel \"%s\": a listener without the handler connect would never accept", text);
     if (error == LLM_OK)
         error = lli_connection_channel(context, text, options, &listener->channel);
     if (error == LLM_OK)
@@ -97,7 +101,7 @@ free_listener:
 }
 
 int llm_listener_open(struct llm_context *context, const char *channel, const struct llm_options *options,
-               const struct llm_listener_handlers *handlers, struct llm_listener **listener)
+                      const struct llm_listener_handlers *handlers, struct llm_listener **listener)
 {
     int error;
 
@@ -105,7 +109,9 @@ int llm_listener_open(struct llm_context *context, const char *channel, const st
         return LLM_EINVAL;
     if (channel == NULL || handlers == NULL || listener == NULL)
         return lli_refuse(context, LLM_EINVAL, "llm_listener_open: %s is NULL: it has to be given",
-                          channel == NULL ? "channel" : handlers == NULL ? "handlers" : "listener");
+                          channel == NULL    ? "channel"
+                          : handlers == NULL ? "handlers"
+                                             : "listener");
     if (!lli_context_enter(context))
         return LLM_ESTATE;
     if (!context->in_handler)
@@ -120,8 +126,7 @@ int llm_listener_open(struct llm_context *context, const char *channel, const st
 
 /* Makes the connection of a waiting caller; on failure the caller is refused. */
 static int listener_accept(struct llm_listener *listener, struct lli_applicant *applicant,
-                           const struct llm_connection_handlers *handlers,
-                           lli_ns now)
+                           const struct llm_connection_handlers *handlers, lli_ns now)
 {
     const struct lli_wire_accept other = {
         .session = applicant->connect.session,
@@ -130,7 +135,8 @@ static int listener_accept(struct llm_listener *listener, struct lli_applicant *
     };
     struct lli_wire_accept answer = {.address = listener->endpoint->address};
     struct llm_connection *connection = NULL;
-    int error = lli_connection_make(listener->context, &listener->channel, listener->text, handlers, &connection);
+    int error =
+        lli_connection_make(listener->context, &listener->channel, listener->text, handlers, &connection);
 
     if (error == LLM_OK) {
         connection->id = applicant->connect.id;
@@ -179,7 +185,8 @@ static void listener_report(struct llm_listener *listener, struct lli_applicant 
     if (answer < 0 || answer > LISTENER_CODE_MAX) {
         lli_log(&context->log, LLM_LEVEL_ERROR,
                 "%s: the request handler returned %d: return LLM_OK, LLM_EAGAIN or a code of 1 to %d; "
-                "refused with code %d", listener->object, answer, LISTENER_CODE_MAX, LISTENER_CODE_MAX);
+                "refused with code %d",
+                listener->object, answer, LISTENER_CODE_MAX, LISTENER_CODE_MAX);
         answer = LISTENER_CODE_MAX;
     }
     lli_acceptor_refuse(&listener->acceptor, applicant, LLI_WIRE_REFUSED, (uint16_t)answer, now);
@@ -211,7 +218,8 @@ static lli_ns listener_report_all(struct llm_listener *listener, lli_ns now)
 }
 
 /* Sends the answer of an entry, or finds that it cannot be sent. False: not yet. */
-static bool listener_answer(struct llm_listener *listener, uint32_t place, const struct lli_wire_address *address)
+static bool listener_answer(struct llm_listener *listener, uint32_t place,
+                            const struct lli_wire_address *address)
 {
     uint8_t bytes[LLI_WIRE_CONTROL_MAX];
     lli_handle to;
@@ -221,7 +229,8 @@ static bool listener_answer(struct llm_listener *listener, uint32_t place, const
         return false;
     if (error != LLM_OK)
         listener->endpoint->counters.packets_unreachable++;
-    else if (!lli_conn_post(listener->endpoint, bytes, lli_acceptor_answer(&listener->acceptor, place, bytes), to))
+    else if (!lli_conn_post(listener->endpoint, bytes, lli_acceptor_answer(&listener->acceptor, place, bytes),
+                            to))
         return false;
     lli_acceptor_answered(&listener->acceptor, place);
     return true;
@@ -255,19 +264,26 @@ lli_ns lli_listener_service(struct llm_listener *listener, lli_ns now)
 }
 
 /* Finds a caller that waits and may be answered now. */
-static int listener_waiting(const struct llm_listener *listener, uint64_t id, struct lli_applicant **applicant)
+static int listener_waiting(const struct llm_listener *listener, uint64_t id,
+                            struct lli_applicant **applicant)
 {
     if (listener->context->in_handler)
-        return lli_refuse(listener->context, LLM_ESTATE, "%s: a caller is not accepted or refused inside a handler: have the request handler "
-                          "return the answer, or answer when the poll has returned", listener->object);
+        return lli_refuse(
+            listener->context, LLM_ESTATE,
+            "%s: a caller is not accepted or refused inside a handler: have the request handler "
+            "return the answer, or answer when the poll has returned",
+            listener->object);
     *applicant = lli_acceptor_find(&listener->acceptor, id);
     if (*applicant != NULL && (*applicant)->state == LLI_APPLICANT_WAITS)
         return LLM_OK;
-    return lli_refuse(listener->context, LLM_ENOTFOUND, "%s: no caller %016llx waits: it was answered already, or its "
-                      "connect_timeout_ns has passed", listener->object, (unsigned long long)id);
+    return lli_refuse(listener->context, LLM_ENOTFOUND,
+                      "%s: no caller %016llx waits: it was answered already, or its "
+                      "connect_timeout_ns has passed",
+                      listener->object, (unsigned long long)id);
 }
 
-int llm_listener_accept(struct llm_listener *listener, uint64_t id, const struct llm_connection_handlers *handlers)
+int llm_listener_accept(struct llm_listener *listener, uint64_t id,
+                        const struct llm_connection_handlers *handlers)
 {
     struct lli_applicant *applicant = NULL;
     int error;
@@ -275,7 +291,8 @@ int llm_listener_accept(struct llm_listener *listener, uint64_t id, const struct
     if (listener == NULL)
         return LLM_EINVAL;
     if (handlers == NULL)
-        return lli_refuse(listener->context, LLM_EINVAL, "llm_listener_accept: handlers is NULL: it has to be given");
+        return lli_refuse(listener->context, LLM_EINVAL,
+                          "llm_listener_accept: handlers is NULL: it has to be given");
     if (!lli_context_enter(listener->context))
         return LLM_ESTATE;
     error = listener_waiting(listener, id, &applicant);
@@ -295,7 +312,8 @@ int llm_listener_refuse(struct llm_listener *listener, uint64_t id, int code)
     if (listener == NULL)
         return LLM_EINVAL;
     if (code < 1 || code > LISTENER_CODE_MAX)
-        return lli_refuse(listener->context, LLM_EINVAL, "llm_listener_refuse: code %d: use one of 1 to %d", code, LISTENER_CODE_MAX);
+        return lli_refuse(listener->context, LLM_EINVAL, "llm_listener_refuse: code %d: use one of 1 to %d",
+                          code, LISTENER_CODE_MAX);
     if (!lli_context_enter(listener->context))
         return LLM_ESTATE;
     error = listener_waiting(listener, id, &applicant);
@@ -315,14 +333,16 @@ void lli_listener_destroy(struct llm_listener *listener)
     struct lli_wire_address address;
     lli_ns at = LLI_NEVER;
 
-    for (struct llm_connection *connection = listener->context->connections; connection != NULL; connection = connection->next)
+    for (struct llm_connection *connection = listener->context->connections; connection != NULL;
+         connection = connection->next)
         if (connection->listener == listener)
             connection->listener = NULL;
     while (*link != listener)
         link = &(*link)->next;
     *link = listener->next;
     /* Expire all callers. */
-    for (uint32_t place = 0; lli_acceptor_expire(&listener->acceptor, LLI_NEVER - 1, &place, &address, &at); place++)
+    for (uint32_t place = 0; lli_acceptor_expire(&listener->acceptor, LLI_NEVER - 1, &place, &address, &at);
+         place++)
         lli_conn_forget(listener->endpoint, &address);
     listener->endpoint->transport->leave(listener->endpoint->instance, listener->group, LLI_JOIN_RECEIVE);
     lli_endpoint_close(listener->endpoint);
@@ -351,19 +371,22 @@ int llm_listener_close(struct llm_listener **handle)
     return error;
 }
 
-/* ---------------------------------------------------------------------------------------------------- counters */
+/*
+ * ----------------------------------------------------------------------------------------------------
+ * counters
+ */
 
 static const struct lli_stats_row listener_rows[] = {
 #define LISTENER_ROW(name, text) {#name, offsetof(struct lli_acceptor_counters, name)},
-    LLI_ACCEPTOR_COUNTERS(LISTENER_ROW)
-};
+    LLI_ACCEPTOR_COUNTERS(LISTENER_ROW)};
 
 void lli_listener_stats(const struct llm_listener *listener, const struct lli_stats_visitor *to)
 {
     uint64_t connections = 0;
 
     to->object(to->arg, LLM_STATS_LISTENER, 0, listener->object);
-    lli_stats_rows(to, &listener->acceptor.counters, listener_rows, sizeof listener_rows / sizeof listener_rows[0]);
+    lli_stats_rows(to, &listener->acceptor.counters, listener_rows,
+                   sizeof listener_rows / sizeof listener_rows[0]);
     for (const struct llm_connection *c = listener->context->connections; c != NULL; c = c->next)
         connections += c->listener == listener && c->state == LLI_CONNECTION_OPEN;
     lli_stats_put(to, LLM_STATS_GAUGE, "connections", connections);

@@ -58,7 +58,9 @@ void lli_conn_forget(struct lli_endpoint *endpoint, const struct lli_wire_addres
     lli_reach_forget(endpoint, wire);
 }
 
-/* --------------------------------------------------------------------------------------------- close retries */
+/*
+ * --------------------------------------------------------------------------------------------- close retries
+ */
 
 /* Schedules a close retry; the endpoint stays open for it. */
 static void conn_retry(struct lli_endpoint *endpoint, struct lli_close_retry *close_retry)
@@ -73,7 +75,8 @@ void lli_conn_leave(const struct llm_connection *connection, const struct lli_wi
     struct lli_endpoint *endpoint = connection->endpoint;
     const struct llm_transmitter *transmitter = connection->transmitter;
     const lli_ns now = lli_clock_ns();
-    const lli_ns until = connection->lingers_until != 0 ? connection->lingers_until : now + connection->linger;
+    const lli_ns until =
+        connection->lingers_until != 0 ? connection->lingers_until : now + connection->linger;
     struct lli_close_retry *close_retry;
     uint8_t bytes[LLI_WIRE_CONTROL_MAX];
 
@@ -93,13 +96,15 @@ void lli_conn_leave(const struct llm_connection *connection, const struct lli_wi
     conn_retry(endpoint, close_retry);
 }
 
-void lli_conn_close_once(struct lli_endpoint *endpoint, const struct lli_wire_close *close, const struct lli_wire_address *to,
-                    lli_ns now)
+void lli_conn_close_once(struct lli_endpoint *endpoint, const struct lli_wire_close *close,
+                         const struct lli_wire_address *to, lli_ns now)
 {
     struct lli_close_retries *close_retries = endpoint->context->close_retries;
     struct lli_close_retry *close_retry;
 
-    /* Reserve half of the entries for CLOSEs of own connections, which no packet from elsewhere can provoke. */
+    /*
+     * Reserve half of the entries for CLOSEs of own connections, which no packet from elsewhere can provoke.
+     */
     if (close_retries == NULL || close_retries->count >= LLI_CLOSE_RETRIES / 2 || to->size == 0)
         return;
     close_retry = lli_close_retries_place(close_retries);
@@ -109,7 +114,8 @@ void lli_conn_close_once(struct lli_endpoint *endpoint, const struct lli_wire_cl
 
 bool lli_conn_heard(const struct lli_endpoint *endpoint, const struct lli_wire_close *close)
 {
-    return endpoint->context->close_retries != NULL && lli_close_retries_heard(endpoint->context->close_retries, close->id);
+    return endpoint->context->close_retries != NULL &&
+           lli_close_retries_heard(endpoint->context->close_retries, close->id);
 }
 
 static void conn_end(struct llm_context *context, struct lli_close_retry *close_retry)
@@ -117,7 +123,8 @@ static void conn_end(struct llm_context *context, struct lli_close_retry *close_
     struct lli_endpoint *endpoint = close_retry->via;
     const struct lli_wire_address to = close_retry->to;
 
-    endpoint->counters.closes_unanswered += lli_close_retry_wants_answer(&close_retry->close) && !close_retry->answered;
+    endpoint->counters.closes_unanswered +=
+        lli_close_retry_wants_answer(&close_retry->close) && !close_retry->answered;
     lli_close_retries_free(context->close_retries, close_retry);
     lli_conn_forget(endpoint, &to);
     lli_endpoint_flush(endpoint);
@@ -132,7 +139,8 @@ static bool conn_say(struct lli_close_retry *close_retry, lli_ns now)
     lli_handle to;
     const int error = lli_conn_reach(endpoint, &close_retry->to, &to);
 
-    if (error == LLM_OK && lli_conn_post(endpoint, bytes, lli_wire_put_close(bytes, &close_retry->close), to)) {
+    if (error == LLM_OK &&
+        lli_conn_post(endpoint, bytes, lli_wire_put_close(bytes, &close_retry->close), to)) {
         endpoint->counters.closes_repeated += lli_close_retry_wants_answer(&close_retry->close);
         lli_close_retry_said(close_retry, now);
         return true;
@@ -170,7 +178,8 @@ static lli_ns conn_waited_until(const struct lli_close_retries *close_retries)
     lli_ns until = 0;
 
     for (uint32_t i = 0; i < LLI_CLOSE_RETRIES; i++)
-        if (close_retries->places[i].close.id != 0 && lli_close_retry_wants_answer(&close_retries->places[i].close))
+        if (close_retries->places[i].close.id != 0 &&
+            lli_close_retry_wants_answer(&close_retries->places[i].close))
             until = lli_max(until, close_retries->places[i].until);
     return until;
 }

@@ -16,20 +16,25 @@ enum { REQUEST_HEAD = 8 };
 /* Checks that a request or a reply may be sent now: LLM_OK, or the error, which is logged. */
 static int request_allowed(const struct llm_connection *connection, const char *call, size_t size)
 {
-    const uint64_t most = connection->transmitter->message_bytes_max - lli_min(connection->transmitter->message_bytes_max, REQUEST_HEAD);
+    const uint64_t most = connection->transmitter->message_bytes_max -
+                          lli_min(connection->transmitter->message_bytes_max, REQUEST_HEAD);
 
     if (connection->state != LLI_CONNECTION_OPEN || connection->closing)
-        return lli_refuse(connection->context, LLM_ESTATE, "%s: connection %016llx is not there yet, or over: ask between the events "
-                          "CONNECTED and DISCONNECTED", call, (unsigned long long)connection->id);
+        return lli_refuse(connection->context, LLM_ESTATE,
+                          "%s: connection %016llx is not there yet, or over: ask between the events "
+                          "CONNECTED and DISCONNECTED",
+                          call, (unsigned long long)connection->id);
     if (size > most)
-        return lli_refuse(connection->context, LLM_EMSGSIZE, "%s: %zu bytes: connection %016llx takes at most %llu, by message_bytes_max of "
-                          "both sides", call, size, (unsigned long long)connection->id, (unsigned long long)most);
+        return lli_refuse(connection->context, LLM_EMSGSIZE,
+                          "%s: %zu bytes: connection %016llx takes at most %llu, by message_bytes_max of "
+                          "both sides",
+                          call, size, (unsigned long long)connection->id, (unsigned long long)most);
     return LLM_OK;
 }
 
 /* Sends a number and the data after it on a topic, which is opened by the first send. */
-static int request_send(struct llm_connection *connection, struct llm_topic **topic, const char *name, uint64_t number,
-                        const struct iovec *data)
+static int request_send(struct llm_connection *connection, struct llm_topic **topic, const char *name,
+                        uint64_t number, const struct iovec *data)
 {
     uint8_t head[REQUEST_HEAD];
     const struct iovec pieces[] = {{head, sizeof head}, *data};
@@ -41,7 +46,8 @@ static int request_send(struct llm_connection *connection, struct llm_topic **to
     return llm_sendv(*topic, pieces, 2, 0);
 }
 
-static int request_begin(struct llm_connection *connection, const struct iovec *data, const struct lli_request *wanted)
+static int request_begin(struct llm_connection *connection, const struct iovec *data,
+                         const struct lli_request *wanted)
 {
     struct lli_request *request = &connection->requests[connection->requests_next % LLM_REQUESTS_MAX];
     int error = request_allowed(connection, "llm_connection_request", data->iov_len);
@@ -60,8 +66,8 @@ static int request_begin(struct llm_connection *connection, const struct iovec *
     return LLM_OK;
 }
 
-int llm_connection_request(struct llm_connection *connection, const void *data, size_t size, uint64_t timeout_ns, llm_reply_fn *reply,
-                void *arg)
+int llm_connection_request(struct llm_connection *connection, const void *data, size_t size,
+                           uint64_t timeout_ns, llm_reply_fn *reply, void *arg)
 {
     const struct iovec piece = {(void *)(uintptr_t)data, size};
     const lli_ns now = lli_clock_ns();
@@ -72,8 +78,11 @@ int llm_connection_request(struct llm_connection *connection, const void *data, 
     if (connection == NULL)
         return LLM_EINVAL;
     if ((data == NULL && size > 0) || reply == NULL || timeout_ns == 0)
-        return lli_refuse(connection->context, LLM_EINVAL, "llm_connection_request: %s: give the bytes, a reply function and a time in ns",
-                          reply == NULL ? "reply is NULL" : timeout_ns == 0 ? "timeout_ns is 0" : "data is NULL, and size not 0");
+        return lli_refuse(connection->context, LLM_EINVAL,
+                          "llm_connection_request: %s: give the bytes, a reply function and a time in ns",
+                          reply == NULL     ? "reply is NULL"
+                          : timeout_ns == 0 ? "timeout_ns is 0"
+                                            : "data is NULL, and size not 0");
     if (!lli_context_enter(connection->context))
         return LLM_ESTATE;
     error = request_begin(connection, &piece, &wanted);
@@ -89,7 +98,8 @@ int llm_connection_reply(struct llm_connection *connection, uint64_t id, const v
     if (connection == NULL)
         return LLM_EINVAL;
     if (data == NULL && size > 0)
-        return lli_refuse(connection->context, LLM_EINVAL, "llm_connection_reply: data is NULL and size %zu: give the bytes, or size 0", size);
+        return lli_refuse(connection->context, LLM_EINVAL,
+                          "llm_connection_reply: data is NULL and size %zu: give the bytes, or size 0", size);
     if (!lli_context_enter(connection->context))
         return LLM_ESTATE;
     error = request_allowed(connection, "llm_connection_reply", size);
@@ -114,8 +124,12 @@ bool lli_requests_topic(struct llm_connection *connection, const struct llm_even
     return true;
 }
 
-/* Passes a reply to the request that waits for it. The entry is freed first: the reply function may send a request. */
-static void request_replied(struct llm_connection *connection, uint64_t number, const uint8_t *data, size_t size)
+/*
+ * Passes a reply to the request that waits for it. The entry is freed first: the reply function may send a
+ * request.
+ */
+static void request_replied(struct llm_connection *connection, uint64_t number, const uint8_t *data,
+                            size_t size)
 {
     struct lli_request *place = &connection->requests[number % LLM_REQUESTS_MAX];
     const struct lli_request request = *place;

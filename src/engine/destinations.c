@@ -2,18 +2,19 @@
 #include "engine/destinations.h"
 
 /*
- * Posts packets to one destination, without those that the transport already took for it. In one call, so that
- * segmentation offload (GSO) keeps its trains. Returns the number of packets taken for it so far.
+ * Posts packets to one destination, without those that the transport already took for it. In one call, so
+ * that segmentation offload (GSO) keeps its trains. Returns the number of packets taken for it so far.
  */
-static int destination_post(struct lli_endpoint *endpoint, struct lli_destination *destination, const struct lli_packet *packets,
-                            int count)
+static int destination_post(struct lli_endpoint *endpoint, struct lli_destination *destination,
+                            const struct lli_packet *packets, int count)
 {
     struct lli_out out[LLI_ENDPOINT_POST];
 
     for (int i = destination->surplus; i < count; i++)
         out[i] = (struct lli_out){packets[i].data, packets[i].size, destination->to};
     if (destination->surplus < count)
-        destination->surplus += lli_endpoint_post(endpoint, out + destination->surplus, count - destination->surplus);
+        destination->surplus +=
+            lli_endpoint_post(endpoint, out + destination->surplus, count - destination->surplus);
     return destination->surplus;
 }
 

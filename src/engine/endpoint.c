@@ -10,15 +10,18 @@
 #include "config/registry.h"
 
 enum {
-    ENDPOINT_BURST = 128,   /* packets fetched at a time */
-    ENDPOINT_BURSTS = 8,    /* bursts received before due work is done */
-    ENDPOINT_SCRATCH = 64,  /* control packets in flight at a time; a power of two */
+    ENDPOINT_BURST = 128,  /* packets fetched at a time */
+    ENDPOINT_BURSTS = 8,   /* bursts received before due work is done */
+    ENDPOINT_SCRATCH = 64, /* control packets in flight at a time; a power of two */
     ENDPOINT_SCRATCH_SIZE = LLI_ENDPOINT_SCRATCH,
     ENDPOINT_POST = LLI_ENDPOINT_POST,
-    ENDPOINT_OLD = 64,      /* repairs, and replayed packets, between two sends of new packets */
+    ENDPOINT_OLD = 64, /* repairs, and replayed packets, between two sends of new packets */
 };
 
-/* Retry interval while the transport is stuck. It wakes sleepers when it can go on; this is in case it does not. */
+/*
+ * Retry interval while the transport is stuck. It wakes sleepers when it can go on; this is in case it does
+ * not.
+ */
 #define ENDPOINT_STUCK ((lli_ns)1000000)
 
 /* Interval between looks at the transport. */
@@ -26,12 +29,16 @@ enum {
 
 /* ------------------------------------------------------------------------------------- open and close */
 
-/* Returns true if two channels can share an instance: they agree in all options that concern more than the group. */
+/*
+ * Returns true if two channels can share an instance: they agree in all options that concern more than the
+ * group.
+ */
 static bool endpoint_is_shared(const struct lli_channel *a, const struct lli_channel *b)
 {
     const bool v6_a = strchr(a->host, ':') != NULL, v6_b = strchr(b->host, ':') != NULL;
 
-    return strcmp(a->scheme, b->scheme) == 0 && v6_a == v6_b && lli_options_share_instance(&a->options, &b->options) &&
+    return strcmp(a->scheme, b->scheme) == 0 && v6_a == v6_b &&
+           lli_options_share_instance(&a->options, &b->options) &&
            lli_option_values_share_instance(&a->values, &b->values);
 }
 
@@ -86,7 +93,8 @@ static int endpoint_new(struct llm_context *context, const struct lli_channel *c
     endpoint->scratch_posted = calloc(ENDPOINT_SCRATCH, sizeof *endpoint->scratch_posted);
     if (lli_latency_endpoint(endpoint) != LLM_OK)
         goto free_endpoint;
-    if (lli_reach_init(&endpoint->reach, channel->options.receivers_max + channel->options.sessions_max) != LLM_OK ||
+    if (lli_reach_init(&endpoint->reach, channel->options.receivers_max + channel->options.sessions_max) !=
+            LLM_OK ||
         endpoint->instance == NULL || endpoint->scratch == NULL || endpoint->scratch_posted == NULL) {
         error = lli_fail(&context->log, error, "no memory for an endpoint");
         goto free_endpoint;
@@ -97,7 +105,8 @@ static int endpoint_new(struct llm_context *context, const struct lli_channel *c
     if (error != LLM_OK)
         goto free_endpoint;
     if (transport->region != NULL)
-        error = transport->region(endpoint->instance, endpoint->scratch, ENDPOINT_SCRATCH * ENDPOINT_SCRATCH_SIZE);
+        error = transport->region(endpoint->instance, endpoint->scratch,
+                                  ENDPOINT_SCRATCH * ENDPOINT_SCRATCH_SIZE);
     if (error == LLM_OK)
         error = endpoint_address(endpoint);
     if (error != LLM_OK)
@@ -120,13 +129,17 @@ static int endpoint_no_transport(const struct llm_context *context, const char *
 
     lli_transport_names(names, sizeof names);
     if (remedy != NULL)
-        return lli_fail(&context->log, LLM_ESCHEME, "scheme \"%s\": this library was built without it and has %s; %s", scheme,
-                        names, remedy);
-    return lli_fail(&context->log, LLM_ESCHEME, "scheme \"%s\" is not known; this library has %s, and impair+ or shm+ before "
-                    "each", scheme, names);
+        return lli_fail(&context->log, LLM_ESCHEME,
+                        "scheme \"%s\": this library was built without it and has %s; %s", scheme, names,
+                        remedy);
+    return lli_fail(&context->log, LLM_ESCHEME,
+                    "scheme \"%s\" is not known; this library has %s, and impair+ or shm+ before "
+                    "each",
+                    scheme, names);
 }
 
-int lli_endpoint_open(struct llm_context *context, const struct lli_channel *channel, struct lli_endpoint **result)
+int lli_endpoint_open(struct llm_context *context, const struct lli_channel *channel,
+                      struct lli_endpoint **result)
 {
     const struct lli_transport *transport = lli_transport_find(channel->scheme);
     struct lli_endpoint *endpoint;
@@ -179,7 +192,10 @@ static void endpoint_start(struct lli_endpoint *endpoint)
     endpoint->started = true;
 }
 
-/* Sends posted packets, and reports completions to the transmitters: the transport counts packets, not by transmitter. */
+/*
+ * Sends posted packets, and reports completions to the transmitters: the transport counts packets, not by
+ * transmitter.
+ */
 void lli_endpoint_flush(struct lli_endpoint *endpoint)
 {
     uint64_t reaped;
@@ -193,7 +209,8 @@ void lli_endpoint_flush(struct lli_endpoint *endpoint)
     endpoint->unsettled = endpoint->stuck || reaped < endpoint->posted;
     if (reaped < endpoint->reaping)
         return;
-    for (struct llm_transmitter *transmitter = endpoint->transmitters; transmitter != NULL; transmitter = transmitter->next)
+    for (struct llm_transmitter *transmitter = endpoint->transmitters; transmitter != NULL;
+         transmitter = transmitter->next)
         lli_tx_reaped(&transmitter->tx, reaped == endpoint->posted);
     endpoint->reaping = endpoint->posted;
 }
@@ -219,7 +236,8 @@ int lli_endpoint_post(struct lli_endpoint *endpoint, const struct lli_out *packe
 }
 
 /* Resolves the destination of a packet: its address, or the group. False if it cannot be resolved. */
-static bool endpoint_resolve(struct lli_endpoint *endpoint, const struct lli_packet *packet, lli_handle group, lli_handle *to)
+static bool endpoint_resolve(struct lli_endpoint *endpoint, const struct lli_packet *packet, lli_handle group,
+                             lli_handle *to)
 {
     *to = group;
     if (packet->to == NULL || lli_reach_peer(endpoint, packet->to, to) == LLM_OK)
@@ -240,7 +258,8 @@ uint8_t *lli_endpoint_scratch(struct lli_endpoint *endpoint)
     return endpoint->scratch + (size_t)index * ENDPOINT_SCRATCH_SIZE;
 }
 
-void lli_endpoint_post_control(struct lli_endpoint *endpoint, const struct lli_packet *packet, lli_handle group)
+void lli_endpoint_post_control(struct lli_endpoint *endpoint, const struct lli_packet *packet,
+                               lli_handle group)
 {
     struct lli_out out = {.data = packet->data, .size = packet->size};
 
@@ -303,7 +322,9 @@ int lli_endpoint_send(struct llm_transmitter *transmitter, bool all, uint64_t be
     struct lli_tx *tx = &transmitter->tx;
     const bool watched = transmitter->watched;
     const lli_seq sent = tx->sent;
-    /* Only a rate limit needs the time before the flush; otherwise the clock is read after the packets left. */
+    /*
+     * Only a rate limit needs the time before the flush; otherwise the clock is read after the packets left.
+     */
     const lli_ns now = watched && lli_tx_is_paced(tx) ? lli_clock_ns() : LLI_NEVER;
 
     if (all)
@@ -321,7 +342,8 @@ int lli_endpoint_send(struct llm_transmitter *transmitter, bool all, uint64_t be
     return endpoint->stuck || tx->sent < tx->history.next ? LLM_EAGAIN : LLM_OK;
 }
 
-void lli_endpoint_sent_single(struct llm_transmitter *transmitter, const uint8_t *packet, uint32_t bytes, bool taken, uint64_t begin)
+void lli_endpoint_sent_single(struct llm_transmitter *transmitter, const uint8_t *packet, uint32_t bytes,
+                              bool taken, uint64_t begin)
 {
     struct lli_endpoint *endpoint = transmitter->endpoint;
     struct lli_tx *tx = &transmitter->tx;
@@ -365,15 +387,18 @@ LLI_OUT_OF_LINE void lli_endpoint_send_dirty(struct llm_context *context, bool a
     context->dirty = dirty;
 }
 
-static void endpoint_post_repairs(struct lli_endpoint *endpoint, struct llm_transmitter *transmitter, lli_ns now)
+static void endpoint_post_repairs(struct lli_endpoint *endpoint, struct llm_transmitter *transmitter,
+                                  lli_ns now)
 {
     struct lli_packet packet;
     struct lli_out out;
 
-    for (int i = 0; i < ENDPOINT_OLD && !endpoint->stuck && lli_tx_repair(&transmitter->tx, now, &packet); i++) {
+    for (int i = 0; i < ENDPOINT_OLD && !endpoint->stuck && lli_tx_repair(&transmitter->tx, now, &packet);
+         i++) {
         out = (struct lli_out){.data = packet.data, .size = packet.size};
         /* A repair to an address that cannot be resolved is dropped: the receiver sends its NAK again. */
-        if (endpoint_resolve(endpoint, &packet, transmitter->group, &out.to) && lli_endpoint_post(endpoint, &out, 1) == 0)
+        if (endpoint_resolve(endpoint, &packet, transmitter->group, &out.to) &&
+            lli_endpoint_post(endpoint, &out, 1) == 0)
             return;
         lli_destinations_post_others(endpoint, transmitter, &packet);
         lli_tx_repaired(&transmitter->tx, now);
@@ -386,7 +411,8 @@ static bool endpoint_post_lvc(struct lli_endpoint *endpoint, struct llm_transmit
     struct lli_packet packet;
     uint8_t *buffer;
 
-    if (transmitter->tx.lvc.waiting == 0 || endpoint->stuck || (buffer = lli_endpoint_scratch(endpoint)) == NULL ||
+    if (transmitter->tx.lvc.waiting == 0 || endpoint->stuck ||
+        (buffer = lli_endpoint_scratch(endpoint)) == NULL ||
         !lli_tx_replay_lvc(&transmitter->tx, now, buffer, ENDPOINT_SCRATCH_SIZE, &packet))
         return false;
     lli_endpoint_post_control(endpoint, &packet, transmitter->group);
@@ -394,14 +420,17 @@ static bool endpoint_post_lvc(struct lli_endpoint *endpoint, struct llm_transmit
 }
 
 /* Serves late joiners last: posts replayed packets, and cached messages between them. */
-static void endpoint_post_replays(struct lli_endpoint *endpoint, struct llm_transmitter *transmitter, lli_ns now)
+static void endpoint_post_replays(struct lli_endpoint *endpoint, struct llm_transmitter *transmitter,
+                                  lli_ns now)
 {
     struct lli_packet packet;
     struct lli_out out;
 
-    for (int i = 0; i < ENDPOINT_OLD && !endpoint->stuck && lli_tx_replay(&transmitter->tx, now, &packet); i++) {
+    for (int i = 0; i < ENDPOINT_OLD && !endpoint->stuck && lli_tx_replay(&transmitter->tx, now, &packet);
+         i++) {
         out = (struct lli_out){.data = packet.data, .size = packet.size};
-        if (endpoint_resolve(endpoint, &packet, transmitter->group, &out.to) && lli_endpoint_post(endpoint, &out, 1) == 0)
+        if (endpoint_resolve(endpoint, &packet, transmitter->group, &out.to) &&
+            lli_endpoint_post(endpoint, &out, 1) == 0)
             return;
         lli_tx_replayed(&transmitter->tx);
         (void)endpoint_post_lvc(endpoint, transmitter, now);
@@ -411,7 +440,8 @@ static void endpoint_post_replays(struct lli_endpoint *endpoint, struct llm_tran
 }
 
 /* Sends what is due for a transmitter. Returns the number of control packets, mostly heartbeats. */
-static uint32_t endpoint_service_transmitter(struct lli_endpoint *endpoint, struct llm_transmitter *transmitter, lli_ns now)
+static uint32_t endpoint_service_transmitter(struct lli_endpoint *endpoint,
+                                             struct llm_transmitter *transmitter, lli_ns now)
 {
     struct lli_packet packet;
     uint32_t count = 0;
@@ -423,7 +453,8 @@ static uint32_t endpoint_service_transmitter(struct lli_endpoint *endpoint, stru
     endpoint_post_data(endpoint, transmitter, now);
     endpoint_post_repairs(endpoint, transmitter, now);
     for (; (buffer = lli_endpoint_scratch(endpoint)) != NULL &&
-           lli_tx_control(&transmitter->tx, now, buffer, ENDPOINT_SCRATCH_SIZE, &packet); count++) {
+           lli_tx_control(&transmitter->tx, now, buffer, ENDPOINT_SCRATCH_SIZE, &packet);
+         count++) {
         lli_destinations_post_others(endpoint, transmitter, &packet);
         /* The buffer is in use even if the transport has no room for the first destination. */
         endpoint->scratch_posted[endpoint->scratch_next & (ENDPOINT_SCRATCH - 1)] = endpoint->posted;
@@ -448,7 +479,8 @@ static void endpoint_flush_heartbeats(struct lli_endpoint *endpoint, uint32_t co
 
     lli_endpoint_flush(endpoint);
     took = (lli_clock_ns() - begin) / count;
-    for (struct llm_transmitter *transmitter = endpoint->transmitters; transmitter != NULL; transmitter = transmitter->next)
+    for (struct llm_transmitter *transmitter = endpoint->transmitters; transmitter != NULL;
+         transmitter = transmitter->next)
         lli_tx_heartbeat_took(&transmitter->tx, took);
 }
 
@@ -475,8 +507,8 @@ static void endpoint_count_fault(struct lli_endpoint *endpoint, enum lli_wire_fa
     }
 }
 
-LLI_OUT_OF_LINE bool lli_endpoint_is_from(struct lli_endpoint *endpoint, const struct lli_in *in, uint8_t type,
-                                                    const uint8_t *body, size_t body_size)
+LLI_OUT_OF_LINE bool lli_endpoint_is_from(struct lli_endpoint *endpoint, const struct lli_in *in,
+                                          uint8_t type, const uint8_t *body, size_t body_size)
 {
     struct lli_wire_address announced;
     struct lli_address address;
@@ -489,23 +521,27 @@ LLI_OUT_OF_LINE bool lli_endpoint_is_from(struct lli_endpoint *endpoint, const s
     if (endpoint->transport->came_from(endpoint->instance, in, &address))
         return true;
     if (endpoint->counters.packets_misaddressed++ == 0)
-        lli_log(&endpoint->context->log, LLM_LEVEL_WARNING, "%s: a packet of type %u announced an address of another host than the one that "
-                "it came from, and was refused, as all such are; where a network translates addresses set check_source=0 on all channels",
+        lli_log(&endpoint->context->log, LLM_LEVEL_WARNING,
+                "%s: a packet of type %u announced an address of another host than the one that "
+                "it came from, and was refused, as all such are; where a network translates addresses set "
+                "check_source=0 on all channels",
                 endpoint->object, type);
     return false;
 }
 
 /* Hands a packet to accepted connections that heard nothing yet, whose sessions are not linked. */
 static LLI_OUT_OF_LINE void endpoint_hand_on_unheard(struct lli_endpoint *endpoint, bool group, bool known,
-                                                              const struct lli_rx_packet *packet, lli_ns now)
+                                                     const struct lli_rx_packet *packet, lli_ns now)
 {
-    const bool unheard = !group && endpoint->unheard > 0 && endpoint->context->upcalls->confirm(endpoint, packet, now);
+    const bool unheard =
+        !group && endpoint->unheard > 0 && endpoint->context->upcalls->confirm(endpoint, packet, now);
 
     endpoint->counters.packets_foreign += !known && !unheard;
 }
 
 /* Hands a packet to the sessions that have its tag. */
-static inline void endpoint_hand_on(struct lli_endpoint *endpoint, const struct lli_in *in, const struct lli_rx_packet *packet, lli_ns now)
+static inline void endpoint_hand_on(struct lli_endpoint *endpoint, const struct lli_in *in,
+                                    const struct lli_rx_packet *packet, lli_ns now)
 {
     const bool group = in->from != LLI_HANDLE_UNICAST;
     bool known = false;
@@ -526,7 +562,8 @@ static inline void endpoint_hand_on(struct lli_endpoint *endpoint, const struct 
 }
 
 /* Hands a packet on to connections, or only checks its form if there are none. */
-static enum lli_wire_fault endpoint_input_connection(struct lli_endpoint *endpoint, const struct lli_in *in, lli_ns now)
+static enum lli_wire_fault endpoint_input_connection(struct lli_endpoint *endpoint, const struct lli_in *in,
+                                                     lli_ns now)
 {
     struct lli_wire_header header;
     enum lli_wire_fault fault;
@@ -542,7 +579,8 @@ static enum lli_wire_fault endpoint_input_connection(struct lli_endpoint *endpoi
 
 /* Takes packets other than DATA: control packets, those of connections being set up, or invalid ones. */
 static LLI_OUT_OF_LINE void endpoint_input_other(struct lli_endpoint *endpoint, const struct lli_in *in,
-                                                           enum lli_wire_fault fault, const struct lli_rx_packet *packet, lli_ns now)
+                                                 enum lli_wire_fault fault,
+                                                 const struct lli_rx_packet *packet, lli_ns now)
 {
     if (fault == LLI_WIRE_CONTROL) {
         if (lli_endpoint_is_from(endpoint, in, packet->header.type, packet->body, packet->body_size))
@@ -550,13 +588,15 @@ static LLI_OUT_OF_LINE void endpoint_input_other(struct lli_endpoint *endpoint, 
         return;
     }
     lli_endpoint_due(endpoint, 0);
-    endpoint_count_fault(endpoint, fault != LLI_WIRE_TYPE_BAD ? fault : endpoint_input_connection(endpoint, in, now));
+    endpoint_count_fault(endpoint,
+                         fault != LLI_WIRE_TYPE_BAD ? fault : endpoint_input_connection(endpoint, in, now));
 }
 
 static void endpoint_input(struct lli_endpoint *endpoint, const struct lli_in *in, lli_ns now)
 {
     struct lli_rx_packet packet = {.bytes = in->data, .size = in->size, .stamp_ns = in->stamp_ns};
-    enum lli_wire_fault fault = lli_wire_get_base(in->data, in->size, &packet.header, &packet.body, &packet.body_size);
+    enum lli_wire_fault fault =
+        lli_wire_get_base(in->data, in->size, &packet.header, &packet.body, &packet.body_size);
 
     if (fault != LLI_WIRE_OK)
         endpoint_input_other(endpoint, in, fault, &packet, now);
@@ -576,8 +616,8 @@ static inline bool endpoint_may_be_single(const struct lli_in *in)
 }
 
 /* Processes a burst. */
-static LLI_OUT_OF_LINE void endpoint_receive(struct lli_endpoint *endpoint, const struct lli_in *packets, int count,
-                                                       lli_ns now)
+static LLI_OUT_OF_LINE void endpoint_receive(struct lli_endpoint *endpoint, const struct lli_in *packets,
+                                             int count, lli_ns now)
 {
     for (int i = 0; i < count; i++) {
         endpoint_input(endpoint, &packets[i], now);
@@ -588,10 +628,11 @@ static LLI_OUT_OF_LINE void endpoint_receive(struct lli_endpoint *endpoint, cons
 }
 
 /*
- * Fast path: processes a packet that arrived alone and has one message. False, with nothing changed: it is not
- * such a packet.
+ * Fast path: processes a packet that arrived alone and has one message. False, with nothing changed: it is
+ * not such a packet.
  */
-static inline bool endpoint_receive_single(struct lli_endpoint *endpoint, const struct lli_in *packet, lli_ns now)
+static inline bool endpoint_receive_single(struct lli_endpoint *endpoint, const struct lli_in *packet,
+                                           lli_ns now)
 {
     if (!endpoint_may_be_single(packet) || !lli_sessions_single(endpoint, packet, now))
         return false;
@@ -606,7 +647,8 @@ static LLI_OUT_OF_LINE void endpoint_send_packed(struct lli_endpoint *endpoint, 
 {
     uint64_t begin = 0;
 
-    for (struct llm_transmitter *transmitter = endpoint->transmitters; transmitter != NULL; transmitter = transmitter->next) {
+    for (struct llm_transmitter *transmitter = endpoint->transmitters; transmitter != NULL;
+         transmitter = transmitter->next) {
         lli_tx_seal(&transmitter->tx, now);
         if (endpoint->latency != NULL && begin == 0 && transmitter->tx.sent != transmitter->tx.history.next)
             begin = lli_ticks();
@@ -615,11 +657,15 @@ static LLI_OUT_OF_LINE void endpoint_send_packed(struct lli_endpoint *endpoint, 
     lli_endpoint_flush(endpoint);
     if (begin == 0)
         return;
-    for (struct llm_transmitter *transmitter = endpoint->transmitters; transmitter != NULL; transmitter = transmitter->next)
+    for (struct llm_transmitter *transmitter = endpoint->transmitters; transmitter != NULL;
+         transmitter = transmitter->next)
         lli_latency_sent(transmitter, begin, 0);
 }
 
-/* Asks a transport and those below it to log what they found out. Returns true if any of them ever reports anything. */
+/*
+ * Asks a transport and those below it to log what they found out. Returns true if any of them ever reports
+ * anything.
+ */
 static bool endpoint_report(const struct lli_transport *transport, void *instance)
 {
     const struct lli_transport *inner;
@@ -628,7 +674,8 @@ static bool endpoint_report(const struct lli_transport *transport, void *instanc
 
     if (reports)
         transport->report(instance);
-    for (int i = 0; transport->inner != NULL && (inner = transport->inner(instance, i, &inner_instance)) != NULL; i++)
+    for (int i = 0;
+         transport->inner != NULL && (inner = transport->inner(instance, i, &inner_instance)) != NULL; i++)
         reports |= endpoint_report(inner, (void *)(uintptr_t)inner_instance);
     return reports;
 }
@@ -639,9 +686,11 @@ static void endpoint_move(struct lli_endpoint *endpoint, lli_ns now)
     const struct lli_wire_address before = endpoint->address;
 
     if (endpoint_address(endpoint) != LLM_OK ||
-        (before.size == endpoint->address.size && memcmp(before.bytes, endpoint->address.bytes, before.size) == 0))
+        (before.size == endpoint->address.size &&
+         memcmp(before.bytes, endpoint->address.bytes, before.size) == 0))
         return;
-    for (struct llm_transmitter *transmitter = endpoint->transmitters; transmitter != NULL; transmitter = transmitter->next)
+    for (struct llm_transmitter *transmitter = endpoint->transmitters; transmitter != NULL;
+         transmitter = transmitter->next)
         lli_tx_move(&transmitter->tx, &endpoint->address, now);
     for (struct llm_receiver *receiver = endpoint->receivers; receiver != NULL; receiver = receiver->next)
         receiver->config.address = endpoint->address;
@@ -680,7 +729,10 @@ static LLI_OUT_OF_LINE void endpoint_service(struct lli_endpoint *endpoint, lli_
     /* Handlers may have packed and sent meanwhile. */
     for (transmitter = endpoint->transmitters; transmitter != NULL; transmitter = transmitter->next)
         at = lli_min(at, lli_tx_deadline(&transmitter->tx));
-    /* An endpoint with transmitters is polled for its heartbeats; one with receivers only may have no other deadline. */
+    /*
+     * An endpoint with transmitters is polled for its heartbeats; one with receivers only may have no other
+     * deadline.
+     */
     endpoint->deadline = endpoint->transmitters != NULL ? at : lli_min(at, endpoint->report_at);
     if (endpoint->stuck)
         endpoint->deadline = lli_max(endpoint->deadline, now + ENDPOINT_STUCK);
@@ -693,7 +745,9 @@ static bool endpoint_waits(const struct lli_transport *transport, const void *in
     const void *inner_instance = NULL;
     bool waits = transport->waiting != NULL && transport->waiting(instance);
 
-    for (int i = 0; !waits && transport->inner != NULL && (inner = transport->inner(instance, i, &inner_instance)) != NULL; i++)
+    for (int i = 0; !waits && transport->inner != NULL &&
+                    (inner = transport->inner(instance, i, &inner_instance)) != NULL;
+         i++)
         waits = endpoint_waits(inner, inner_instance);
     return waits;
 }
@@ -731,7 +785,8 @@ lli_ns lli_endpoint_deadline(const struct llm_context *context)
 {
     lli_ns at = lli_min(context->stats_at, context->connections_at);
 
-    for (const struct lli_endpoint *endpoint = context->endpoints; endpoint != NULL; endpoint = endpoint->next)
+    for (const struct lli_endpoint *endpoint = context->endpoints; endpoint != NULL;
+         endpoint = endpoint->next)
         at = lli_min(at, endpoint->deadline);
     return at;
 }

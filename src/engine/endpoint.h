@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An endpoint is an instance of a transport with the transmitters and receivers that use it. It hands received
- * packets to their sessions and the sessions' packets to the transport; no other module knows both sides.
+ * An endpoint is an instance of a transport with the transmitters and receivers that use it. It hands
+ * received packets to their sessions and the sessions' packets to the transport; no other module knows both
+ * sides.
  */
 #ifndef LLI_ENDPOINT_H
 #define LLI_ENDPOINT_H
@@ -19,19 +20,20 @@ struct lli_packet;
 struct lli_endpoint_latency;
 
 /* X(name, text) */
-#define LLI_ENDPOINT_COUNTERS(X)                                                                                           \
-    X(packets_short, "packets too short for a header")                                                                     \
-    X(packets_version, "packets of another version")                                                                       \
-    X(packets_type, "packets of an unknown type")                                                                          \
-    X(packets_malformed, "packets that contradict themselves")                                                             \
-    X(packets_foreign, "packets of sessions that are neither sent nor followed here")                                      \
-    X(packets_misaddressed, "packets refused because they announce an address of another host than their source (check_source)") \
-    X(packets_unsent, "control packets dropped because the transport accepted none")                                       \
-    X(packets_unreachable, "packets not sent because their address could not be resolved")                                 \
-    X(addresses_forgotten, "addresses removed because they were no longer needed")                                         \
-    X(addresses_evicted, "addresses removed although needed, to make room for others; raise receivers_max")                \
-    X(addresses_unreachable, "addresses that packets could not be sent to")                                                \
-    X(closes_repeated, "close retries sent")                                                                               \
+#define LLI_ENDPOINT_COUNTERS(X)                                                                            \
+    X(packets_short, "packets too short for a header")                                                      \
+    X(packets_version, "packets of another version")                                                        \
+    X(packets_type, "packets of an unknown type")                                                           \
+    X(packets_malformed, "packets that contradict themselves")                                              \
+    X(packets_foreign, "packets of sessions that are neither sent nor followed here")                       \
+    X(packets_misaddressed,                                                                                 \
+      "packets refused because they announce an address of another host than their source (check_source)")  \
+    X(packets_unsent, "control packets dropped because the transport accepted none")                        \
+    X(packets_unreachable, "packets not sent because their address could not be resolved")                  \
+    X(addresses_forgotten, "addresses removed because they were no longer needed")                          \
+    X(addresses_evicted, "addresses removed although needed, to make room for others; raise receivers_max") \
+    X(addresses_unreachable, "addresses that packets could not be sent to")                                 \
+    X(closes_repeated, "close retries sent")                                                                \
     X(closes_unanswered, "last words of a connection, with all repetitions, that were not answered")
 
 enum {
@@ -49,14 +51,17 @@ struct lli_endpoint {
     struct llm_context *context;
     struct lli_endpoint *next;
     const struct lli_transport *transport;
-    const struct lli_transport *inherited; /* in a child process: the transport of the instance, while transport is one that does
-                                              nothing; else NULL */
+    /*
+     * In a child process: the transport of the instance, while transport is one that does nothing; else NULL.
+     */
+    const struct lli_transport *inherited;
     void *instance;
     struct lli_caps caps;
     struct lli_wire_address address;
-    struct lli_channel channel; /* of its first user; later users agree in the options that concern the instance */
+    /* Of its first user; later users agree in the options that concern the instance. */
+    struct lli_channel channel;
     uint32_t users;
-    int fd;                     /* result of transport->arm(), -1 before */
+    int fd; /* result of transport->arm(), -1 before */
 
     struct llm_transmitter *transmitters;
     struct llm_receiver *receivers;
@@ -65,24 +70,31 @@ struct lli_endpoint {
     uint64_t reaping; /* of these, packets whose completion transmitters wait for: lli_tx_reaped() */
     int more;         /* a receive of at least this many packets suggests that more wait */
     bool unsettled;   /* posted packets are not all sent and completed */
-    bool started;     /* a flush of all of them was requested from the transport, and completions were not read since */
-    bool unread;      /* the latest poll ended before the transport ran out of packets */
-    bool stuck;       /* the transport could not send all of them yet */
-    lli_ns deadline;  /* nothing is due before */
-    lli_ns report_at;   /* next look at the transport (endpoint_look()); LLI_NEVER: it has nothing to report, and no address is known */
+    /* A flush of all of them was requested from the transport, and completions were not read since. */
+    bool started;
+    bool unread;     /* the latest poll ended before the transport ran out of packets */
+    bool stuck;      /* the transport could not send all of them yet */
+    lli_ns deadline; /* nothing is due before */
+    /*
+     * Next look at the transport (endpoint_look()); LLI_NEVER: it has nothing to report, and no address is
+     * known.
+     */
+    lli_ns report_at;
 
     uint8_t *scratch; /* ring of buffers for control packets */
-    uint64_t *scratch_posted; /* for each buffer, `posted` after its packet: in use until that many are reaped */
+    /* For each buffer, `posted` after its packet: in use until that many are reaped. */
+    uint64_t *scratch_posted;
     uint32_t scratch_next;
-    uint32_t unheard;  /* accepted connections whose other side was not heard yet */
+    uint32_t unheard; /* accepted connections whose other side was not heard yet */
     struct lli_endpoint_counters counters;
     struct lli_endpoint_latency *latency; /* NULL without a latency monitor */
-    char object[64];  /* for statistics */
+    char object[64];                      /* for statistics */
     struct lli_reach reach;
 };
 
 /* Finds the context's open endpoint for a channel, or opens one. */
-int lli_endpoint_open(struct llm_context *context, const struct lli_channel *channel, struct lli_endpoint **endpoint);
+int lli_endpoint_open(struct llm_context *context, const struct lli_channel *channel,
+                      struct lli_endpoint **endpoint);
 
 /* Removes a user; removing the last one closes the endpoint. */
 void lli_endpoint_close(struct lli_endpoint *endpoint);
@@ -103,16 +115,17 @@ bool lli_endpoint_is_unread(const struct lli_endpoint *endpoint);
 lli_ns lli_endpoint_deadline(const struct llm_context *context);
 
 /*
- * Sends a transmitter's packed messages: all, or only full packets. LLM_OK, or LLM_EAGAIN if the transport did
- * not take them. begin: lli_ticks(), just read.
+ * Sends a transmitter's packed messages: all, or only full packets. LLM_OK, or LLM_EAGAIN if the transport
+ * did not take them. begin: lli_ticks(), just read.
  */
 int lli_endpoint_send(struct llm_transmitter *transmitter, bool all, uint64_t begin);
 
 /*
- * Completes the send of a packet of lli_pack_single() that was posted; taken: the transport took it. Flushes and
- * updates the history and the counters. begin: as above.
+ * Completes the send of a packet of lli_pack_single() that was posted; taken: the transport took it. Flushes
+ * and updates the history and the counters. begin: as above.
  */
-void lli_endpoint_sent_single(struct llm_transmitter *transmitter, const uint8_t *packet, uint32_t bytes, bool taken, uint64_t begin);
+void lli_endpoint_sent_single(struct llm_transmitter *transmitter, const uint8_t *packet, uint32_t bytes,
+                              bool taken, uint64_t begin);
 
 /* Sends messages packed in handlers; all: even if the transport is busy. */
 void lli_endpoint_send_dirty(struct llm_context *context, bool all);
@@ -121,7 +134,8 @@ void lli_endpoint_send_dirty(struct llm_context *context, bool all);
 int lli_endpoint_post(struct lli_endpoint *endpoint, const struct lli_out *packets, int count);
 
 /* Sends one packet that was built in a buffer of lli_endpoint_scratch(). */
-void lli_endpoint_post_control(struct lli_endpoint *endpoint, const struct lli_packet *packet, lli_handle group);
+void lli_endpoint_post_control(struct lli_endpoint *endpoint, const struct lli_packet *packet,
+                               lli_handle group);
 uint8_t *lli_endpoint_scratch(struct lli_endpoint *endpoint);
 void lli_endpoint_flush(struct lli_endpoint *endpoint);
 
@@ -129,7 +143,8 @@ void lli_endpoint_flush(struct lli_endpoint *endpoint);
  * Returns true if the host that a control packet announces, if it does, is the packet's sender, as far as the
  * transport can tell.
  */
-bool lli_endpoint_is_from(struct lli_endpoint *endpoint, const struct lli_in *in, uint8_t type, const uint8_t *body, size_t body_size);
+bool lli_endpoint_is_from(struct lli_endpoint *endpoint, const struct lli_in *in, uint8_t type,
+                          const uint8_t *body, size_t body_size);
 
 /* Makes the endpoint due earlier. */
 static inline void lli_endpoint_due(struct lli_endpoint *endpoint, lli_ns at)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Histograms of fixed size whose buckets are as wide as their values are large: llm/stats.h gives the bounds. */
+/*
+ * Histograms of fixed size whose buckets are as wide as their values are large: llm/stats.h gives the bounds.
+ */
 #ifndef LLI_HISTOGRAM_H
 #define LLI_HISTOGRAM_H
 

@@ -17,7 +17,10 @@ enum { LATENCY_READING = 8, LATENCY_CREDIT_MAX = 1024 };
 /* Length of the comparison of the counter with the clock: a reading of either takes tens of nanoseconds. */
 #define LATENCY_CALIBRATION ((lli_ns)2000000)
 
-/* ----------------------------------------------------------------------------------------------------------- open */
+/*
+ * -----------------------------------------------------------------------------------------------------------
+ * open
+ */
 
 /* Allocates memory, zeroed and touched, so that the first sample does not fault. */
 static void *latency_take(const struct llm_context *context, size_t size)
@@ -112,7 +115,10 @@ static uint64_t latency_ns(const struct lli_latency *latency, uint64_t from, uin
     return (int64_t)(to - from) <= 0 ? 0 : ((to - from) * latency->ns_per_tick) >> TICK_SHIFT;
 }
 
-/* ------------------------------------------------------------------------------------------------------- transmit */
+/*
+ * -------------------------------------------------------------------------------------------------------
+ * transmit
+ */
 
 void lli_latency_waits(struct llm_transmitter *transmitter)
 {
@@ -138,7 +144,8 @@ void lli_latency_sent(struct llm_transmitter *transmitter, uint64_t begin, uint6
     /* Packets stuck in the transport have not left. */
     if (tx->sent == latency->sent || transmitter->endpoint->stuck)
         return;
-    if (of->level == LLM_LATENCY_WIRE && !latency->following && tx->pack.number - latency->number < LATENCY_READING) {
+    if (of->level == LLM_LATENCY_WIRE && !latency->following &&
+        tx->pack.number - latency->number < LATENCY_READING) {
         latency->sent = tx->sent;
         return;
     }
@@ -160,7 +167,10 @@ void lli_latency_sent(struct llm_transmitter *transmitter, uint64_t begin, uint6
     lli_histogram_add(&latency->flush_wire_ns, latency_ns(of, begin, end), 1);
 }
 
-/* -------------------------------------------------------------------------------------------------------- receive */
+/*
+ * --------------------------------------------------------------------------------------------------------
+ * receive
+ */
 
 void lli_latency_fetched(struct lli_endpoint *endpoint, const struct lli_in *packets, int count)
 {
@@ -180,7 +190,8 @@ void lli_latency_fetched(struct lli_endpoint *endpoint, const struct lli_in *pac
 }
 
 /* Records a delivery, by the times of the packet that completed the messages. */
-static void latency_deliver(struct llm_receiver *receiver, const struct llm_message *message, uint64_t now, int count)
+static void latency_deliver(struct llm_receiver *receiver, const struct llm_message *message, uint64_t now,
+                            int count)
 {
     struct lli_rx_latency *latency = receiver->latency;
     const struct lli_endpoint_latency *endpoint = receiver->endpoint->latency;
@@ -257,7 +268,10 @@ int lli_latency_receiver(struct llm_receiver *receiver)
     return LLM_OK;
 }
 
-/* ----------------------------------------------------------------------------------------------------------- poll */
+/*
+ * -----------------------------------------------------------------------------------------------------------
+ * poll
+ */
 
 void lli_latency_polled(struct lli_latency *latency, lli_ns now)
 {
@@ -266,10 +280,13 @@ void lli_latency_polled(struct lli_latency *latency, lli_ns now)
     latency->polled_at = now;
 }
 
-/* ---------------------------------------------------------------------------------------------------------- visit */
+/*
+ * ----------------------------------------------------------------------------------------------------------
+ * visit
+ */
 
-#define LATENCY_PUT(name, needs)                   \
-    if (latency->of->level >= (needs))             \
+#define LATENCY_PUT(name, needs)       \
+    if (latency->of->level >= (needs)) \
         put(arg, #name, &latency->name);
 
 void lli_latency_visit_context(const struct lli_latency *latency, lli_latency_put *put, void *arg)

@@ -19,24 +19,22 @@ struct lli_endpoint;
 struct lli_in;
 
 /*
- * X(name, level): histograms of a context, of an instance of a transport, of a transmitter, and of a receiver.
- * Meanings: docs/statistics.md.
+ * X(name, level): histograms of a context, of an instance of a transport, of a transmitter, and of a
+ * receiver. Meanings: docs/statistics.md.
  */
-#define LLI_LATENCY_CONTEXT(X)                                                                                             \
-    X(poll_ns, LLM_LATENCY_STAGES)
-#define LLI_LATENCY_ENDPOINT(X)                                                                                            \
-    X(burst_packets, LLM_LATENCY_QUEUES)
-#define LLI_LATENCY_TX(X)                                                                                                  \
-    X(flush_packets, LLM_LATENCY_QUEUES)                                                                                   \
-    X(queue_packets, LLM_LATENCY_QUEUES)                                                                                   \
-    X(submit_wire_ns, LLM_LATENCY_WIRE)                                                                                    \
-    X(submit_flush_ns, LLM_LATENCY_STAGES)                                                                                 \
+#define LLI_LATENCY_CONTEXT(X) X(poll_ns, LLM_LATENCY_STAGES)
+#define LLI_LATENCY_ENDPOINT(X) X(burst_packets, LLM_LATENCY_QUEUES)
+#define LLI_LATENCY_TX(X)                  \
+    X(flush_packets, LLM_LATENCY_QUEUES)   \
+    X(queue_packets, LLM_LATENCY_QUEUES)   \
+    X(submit_wire_ns, LLM_LATENCY_WIRE)    \
+    X(submit_flush_ns, LLM_LATENCY_STAGES) \
     X(flush_wire_ns, LLM_LATENCY_STAGES)
-#define LLI_LATENCY_RX(X)                                                                                                  \
-    X(buffered_packets, LLM_LATENCY_QUEUES)                                                                                    \
-    X(wire_deliver_ns, LLM_LATENCY_WIRE)                                                                                   \
-    X(wire_fetch_ns, LLM_LATENCY_STAGES)                                                                                   \
-    X(fetch_deliver_ns, LLM_LATENCY_STAGES)                                                                                \
+#define LLI_LATENCY_RX(X)                   \
+    X(buffered_packets, LLM_LATENCY_QUEUES) \
+    X(wire_deliver_ns, LLM_LATENCY_WIRE)    \
+    X(wire_fetch_ns, LLM_LATENCY_STAGES)    \
+    X(fetch_deliver_ns, LLM_LATENCY_STAGES) \
     X(handler_ns, LLM_LATENCY_STAGES)
 
 #define LLI_LATENCY_FIELD(name, level) struct lli_histogram name;
@@ -51,9 +49,10 @@ struct lli_latency {
 
 struct lli_endpoint_latency {
     const struct lli_latency *of;
-    bool measured;         /* the latest burst is measured */
-    int64_t credit;        /* messages delivered, less LATENCY_READING for each reading of the counter */
-    int64_t charge;        /* cost of this burst's next delivery, from credit: the first one also pays for the fetch */
+    bool measured;  /* the latest burst is measured */
+    int64_t credit; /* messages delivered, less LATENCY_READING for each reading of the counter */
+    /* Cost of this burst's next delivery, from credit: the first one also pays for the fetch. */
+    int64_t charge;
     uint64_t fetched_at;   /* lli_ticks() when the latest burst was fetched, if it is measured */
     uint64_t fetched_real; /* CLOCK_REALTIME of the same, if its packets have time stamps; else 0 */
     LLI_LATENCY_ENDPOINT(LLI_LATENCY_FIELD)
@@ -86,8 +85,8 @@ int lli_latency_receiver(struct llm_receiver *receiver);
 /* Notes that a message was packed and waits. */
 void lli_latency_waits(struct llm_transmitter *transmitter);
 /*
- * Records a flush that began at begin and ended at end, by lli_ticks(); end 0: just now. If no message waited,
- * one was submitted at begin.
+ * Records a flush that began at begin and ended at end, by lli_ticks(); end 0: just now. If no message
+ * waited, one was submitted at begin.
  */
 void lli_latency_sent(struct llm_transmitter *transmitter, uint64_t begin, uint64_t end);
 /* Notes that a burst of packets was fetched. */

@@ -40,7 +40,8 @@ static void lock_release(struct lli_lock *lock)
 static void lock_refuse(struct llm_context *context)
 {
     if (!context->refused)
-        lli_log(&context->log, LLM_LEVEL_ERROR, "context: this process was forked from the one that opened it: all calls but those that "
+        lli_log(&context->log, LLM_LEVEL_ERROR,
+                "context: this process was forked from the one that opened it: all calls but those that "
                 "close are refused; open a context here");
     context->refused = true;
 }
@@ -65,8 +66,9 @@ bool lli_context_is_inside(const struct llm_context *context)
 
 bool lli_transmitter_is_claimed_elsewhere(const struct llm_transmitter *transmitter)
 {
-    return transmitter->claimed != NULL && transmitter->claimed != transmitter && lli_context_is_threaded(transmitter->context) &&
-           transmitter->claimant != 0 && transmitter->claimant != (uintptr_t)pthread_self();
+    return transmitter->claimed != NULL && transmitter->claimed != transmitter &&
+           lli_context_is_threaded(transmitter->context) && transmitter->claimant != 0 &&
+           transmitter->claimant != (uintptr_t)pthread_self();
 }
 
 void lli_context_unlock(struct llm_context *context)

@@ -23,20 +23,27 @@
 
 enum { LLI_CHANNEL_TEXT_MAX = 256 };
 
-/* The group of transmitters and receivers without one, as those of connections: a handle that no transport returns. */
+/*
+ * The group of transmitters and receivers without one, as those of connections: a handle that no transport
+ * returns.
+ */
 #define LLI_GROUP_NONE (LLI_HANDLE_UNICAST - 1)
 
 struct llm_topic {
     struct llm_transmitter *transmitter;
     struct llm_topic *next;
     struct lli_pack_topic pack;
-    uint64_t plain_below;  /* messages shorter than this take the fast path; 0: none does, the topic is assured */
-    uint64_t claim_below;  /* claims shorter than this take the fast path */
+    /* Messages shorter than this take the fast path; 0: none does, the topic is assured. */
+    uint64_t plain_below;
+    uint64_t claim_below;   /* claims shorter than this take the fast path */
     uint64_t counted_below; /* messages shorter than this do, of a topic that is counted and nothing else */
-    const void *claims;    /* the value of transmitter.claimed for its claims: the topic or, where they take the slow path, its rate */
+    /*
+     * The value of transmitter.claimed for its claims: the topic or, where they take the slow path, its rate.
+     */
+    const void *claims;
     struct lli_ack_topic *assured; /* NULL: it was never assured */
-    struct lli_lvc_topic *cache; /* last value cache; NULL: none */
-    struct lli_pacer rate; /* limit in bytes of messages, if it is rated */
+    struct lli_lvc_topic *cache;   /* last value cache; NULL: none */
+    struct lli_pacer rate;         /* limit in bytes of messages, if it is rated */
     bool rated;
     struct lli_topic_count count; /* counted if the transmitter counts topics */
     char name[LLI_WIRE_NAME_MAX + 1];
@@ -51,31 +58,35 @@ struct lli_destination {
 struct llm_transmitter {
     struct llm_context *context;
     struct lli_endpoint *endpoint;
-    struct llm_transmitter *next; /* next transmitter of the endpoint */
+    struct llm_transmitter *next;      /* next transmitter of the endpoint */
     struct llm_connection *connection; /* connection that it belongs to, NULL: none */
     struct llm_topic *topics;
-    const void *claimed;          /* open claim (topic.claims), NULL: none; the transmitter itself: its connection is over */
-    uintptr_t claimant;           /* thread that made the latest claim while a loop thread exists; 0: no such claim */
+    /* Open claim (topic.claims), NULL: none; the transmitter itself: its connection is over. */
+    const void *claimed;
+    /* Thread that made the latest claim while a loop thread exists; 0: no such claim. */
+    uintptr_t claimant;
     struct lli_memory memory;
-    struct lli_memory shared;     /* the history, if it is in memory of the transport */
+    struct lli_memory shared; /* the history, if it is in memory of the transport */
     struct llm_transmitter_handlers handlers;
     struct lli_tx tx;
     lli_handle group;
     struct lli_destination *destinations; /* the group and the other destinations; NULL: the group only */
     uint32_t destinations_count;
-    int posted_max;               /* packets posted to the group at a time; 0: all are posted by destinations.c */
-    uint32_t slot_max;            /* largest single message whose packet fits into the transport's slot() */
+    /* Packets posted to the group at a time; 0: all are posted by destinations.c. */
+    int posted_max;
+    uint32_t slot_max;             /* largest single message whose packet fits into the transport's slot() */
     const uint8_t *const *slot_at; /* address of the pointer to that slot; NULL: there is none */
-    uint64_t flushed_at;          /* lli_ticks() */
-    uint64_t busy_for;            /* ticks after flushed_at for which the transport counts as busy */
-    uint64_t batch;               /* sealed packets that are flushed even if it is busy */
+    uint64_t flushed_at;           /* lli_ticks() */
+    uint64_t busy_for;             /* ticks after flushed_at for which the transport counts as busy */
+    uint64_t batch;                /* sealed packets that are flushed even if it is busy */
     uint64_t message_bytes_max;
-    uint64_t cache_bytes;          /* limit of the last value caches of all topics together */
-    void *lvc_memory;            /* NULL: no topic has a cache */
+    uint64_t cache_bytes; /* limit of the last value caches of all topics together */
+    void *lvc_memory;     /* NULL: no topic has a cache */
     lli_ns linger;
     bool counts_topics;
-    bool dirty;                   /* messages were packed in a handler and not flushed */
-    bool watched;                 /* flushes take the slow path: it is rate-limited, or has a latency monitor */
+    bool dirty; /* messages were packed in a handler and not flushed */
+    /* Flushes take the slow path: it is rate-limited, or has a latency monitor. */
+    bool watched;
     struct lli_tx_latency *latency; /* NULL without a latency monitor, as in other objects */
     struct lli_watched watch;
     char object[LLI_CHANNEL_TEXT_MAX]; /* for statistics */
@@ -87,31 +98,31 @@ struct llm_receiver {
     struct llm_receiver *next; /* next receiver of the endpoint */
     struct llm_receiver_handlers handlers;
     struct lli_subjects subjects;
-    struct lli_filter filter;  /* in use if config.filter is not NULL */
+    struct lli_filter filter; /* in use if config.filter is not NULL */
     struct lli_memory memory;
     struct lli_memory rare;
     struct lli_rx_config config;
-    struct llm_join join;      /* from the options */
+    struct llm_join join; /* from the options */
     struct lli_reorder reorder;
     struct lli_former former;
     struct lli_rx_counters counters;
     uint64_t random;
     struct lli_rx *sessions;
     uint32_t sessions_max;
-    uint32_t sessions_used;    /* one past the last session ever used */
-    struct lli_rx *latest;     /* session of the latest packet */
+    uint32_t sessions_used; /* one past the last session ever used */
+    struct lli_rx *latest;  /* session of the latest packet */
     lli_handle group;
     bool warned_full;
     bool warned_memory;
-    lli_ns serviced_at;        /* latest service of its sessions, 0: never */
+    lli_ns serviced_at; /* latest service of its sessions, 0: never */
     struct lli_rx_latency *latency;
     struct lli_watched watch;
     char object[LLI_CHANNEL_TEXT_MAX];
 };
 
 /*
- * A ticket lock: fair, so that a loop thread which polls without a pause does not starve other threads. Unused
- * before there is a loop thread.
+ * A ticket lock: fair, so that a loop thread which polls without a pause does not starve other threads.
+ * Unused before there is a loop thread.
  */
 struct lli_lock {
     atomic_uint ticket;
@@ -126,21 +137,21 @@ struct llm_context {
     struct lli_endpoint *endpoints;
     int epoll_fd;
     bool in_handler;
-    bool in_single;    /* the running handler is that of a message that arrived alone */
-    bool dirty;      /* some transmitter is dirty */
-    int delivered;   /* messages and events delivered by the running poll */
-    lli_ns polled_at; /* beginning of the latest poll */
-    lli_ns time;      /* the clock, as read last for lli_context_time() */
-    uint64_t time_ticks; /* lli_ticks() before that reading */
-    uint64_t moment;  /* ticks for which that reading is valid */
-    lli_ns watch_at;  /* next time at which a poll has to serve the members below, LLI_NEVER: never */
-    lli_ns stats_at;  /* next write of the counters, LLI_NEVER without a file */
-    lli_ns connections_at;  /* next work of a listener or connection */
+    bool in_single;        /* the running handler is that of a message that arrived alone */
+    bool dirty;            /* some transmitter is dirty */
+    int delivered;         /* messages and events delivered by the running poll */
+    lli_ns polled_at;      /* beginning of the latest poll */
+    lli_ns time;           /* the clock, as read last for lli_context_time() */
+    uint64_t time_ticks;   /* lli_ticks() before that reading */
+    uint64_t moment;       /* ticks for which that reading is valid */
+    lli_ns watch_at;       /* next time at which a poll has to serve the members below, LLI_NEVER: never */
+    lli_ns stats_at;       /* next write of the counters, LLI_NEVER without a file */
+    lli_ns connections_at; /* next work of a listener or connection */
     const struct lli_upcalls *upcalls; /* NULL before the first listener or connection */
     struct llm_listener *listeners;
     struct llm_connection *connections;
     struct lli_close_retries *close_retries; /* NULL before the first close retry */
-    struct lli_stats_file *stats; /* NULL without a counters file */
+    struct lli_stats_file *stats;            /* NULL without a counters file */
     struct lli_latency *latency;
     struct lli_watch watch;
     struct lli_refusals refusals;
@@ -202,8 +213,8 @@ static inline void lli_context_leave(struct llm_context *context)
 }
 
 /*
- * Returns true if the calling thread runs a handler or the log function. Beside a loop thread it then holds the
- * lock, which no other call holds while the application runs.
+ * Returns true if the calling thread runs a handler or the log function. Beside a loop thread it then holds
+ * the lock, which no other call holds while the application runs.
  */
 bool lli_context_is_inside(const struct llm_context *context);
 
@@ -213,7 +224,10 @@ bool lli_transmitter_is_claimed_elsewhere(const struct llm_transmitter *transmit
 /* Ends the sleep of the loop thread. */
 void lli_context_wake(struct llm_context *context);
 
-/* Returns true if the transport is busy: for as long after a flush as it took. Messages fill packets meanwhile. */
+/*
+ * Returns true if the transport is busy: for as long after a flush as it took. Messages fill packets
+ * meanwhile.
+ */
 static inline bool lli_transmitter_is_busy(const struct llm_transmitter *transmitter, uint64_t ticks)
 {
     return ticks - transmitter->flushed_at < transmitter->busy_for;
@@ -222,14 +236,16 @@ static inline bool lli_transmitter_is_busy(const struct llm_transmitter *transmi
 /* ------------------------------------------------------------------------------------------ sessions.c */
 
 /*
- * Takes a packet for the receiver's group, or for its address (group false). False: the receiver follows no such
- * session.
+ * Takes a packet for the receiver's group, or for its address (group false). False: the receiver follows no
+ * such session.
  */
-bool lli_sessions_input(struct llm_receiver *receiver, bool group, const struct lli_rx_packet *packet, lli_ns now);
+bool lli_sessions_input(struct llm_receiver *receiver, bool group, const struct lli_rx_packet *packet,
+                        lli_ns now);
 
 /*
- * Fast path for a packet that arrived alone: delivers it if only one receiver can be meant, it has one message,
- * and its session has no other work pending. False, with nothing changed: lli_sessions_input() has to take it.
+ * Fast path for a packet that arrived alone: delivers it if only one receiver can be meant, it has one
+ * message, and its session has no other work pending. False, with nothing changed: lli_sessions_input() has
+ * to take it.
  */
 bool lli_sessions_single(struct lli_endpoint *endpoint, const struct lli_in *in, lli_ns now);
 

@@ -11,9 +11,10 @@ enum {
     REACH_NONE = UINT32_MAX,
     REACH_TRIES = 8,       /* candidates for eviction: a connection holds its handle */
     REACH_SWEEP_MAX = 256, /* addresses freed by one sweep; the others by the next, or on demand */
-    REACH_SHARE = 1024,    /* a sweep takes time in proportion to the addresses: one sweep a second for this many */
-    REACH_LAYERS = 8,      /* transports of an endpoint: impair+, shm+ and those below */
-    REACH_PATIENCE = 3,    /* rounds in which an address is not resolved before it counts as unreachable */
+    /* A sweep takes time in proportion to the addresses: one sweep a second for this many. */
+    REACH_SHARE = 1024,
+    REACH_LAYERS = 8,   /* transports of an endpoint: impair+, shm+ and those below */
+    REACH_PATIENCE = 3, /* rounds in which an address is not resolved before it counts as unreachable */
 };
 
 #define REACH_SWEEP ((lli_ns)1000000000)
@@ -24,7 +25,10 @@ struct reach_layer {
     void *instance;
 };
 
-/* ------------------------------------------------------------------------------------------------------- lists */
+/*
+ * -------------------------------------------------------------------------------------------------------
+ * lists
+ */
 
 int lli_reach_init(struct lli_reach *reach, uint32_t max)
 {
@@ -103,7 +107,10 @@ static void reach_touch(struct lli_reach *reach, uint32_t place)
     reach_link(reach, place, at->needed);
 }
 
-/* ------------------------------------------------------------------------------------------------ forget, evict */
+/*
+ * ------------------------------------------------------------------------------------------------ forget,
+ * evict
+ */
 
 static void reach_drop(struct lli_endpoint *endpoint, uint32_t place)
 {
@@ -133,8 +140,10 @@ static void reach_evicted(struct lli_endpoint *endpoint)
 
     endpoint->counters.addresses_evicted++;
     if (!reach->eviction_logged)
-        lli_log(&endpoint->context->log, LLM_LEVEL_WARNING, "%s: receivers_max and sessions_max allow for %u addresses, and more are in "
-                "use: each takes the place of the one used least recently; raise receivers_max of the channel opened first",
+        lli_log(&endpoint->context->log, LLM_LEVEL_WARNING,
+                "%s: receivers_max and sessions_max allow for %u addresses, and more are in "
+                "use: each takes the place of the one used least recently; raise receivers_max of the "
+                "channel opened first",
                 endpoint->object, reach->peers.max);
     reach->eviction_logged = true;
 }
@@ -173,7 +182,10 @@ static bool reach_evict(struct lli_endpoint *endpoint)
     return false;
 }
 
-/* -------------------------------------------------------------------------------------------------------- reach */
+/*
+ * --------------------------------------------------------------------------------------------------------
+ * reach
+ */
 
 /* Records that packets cannot be sent to an address; number: errno, or 0. */
 static void reach_failed(struct lli_endpoint *endpoint, const struct lli_address *address, int number)
@@ -201,8 +213,8 @@ static void reach_failed(struct lli_endpoint *endpoint, const struct lli_address
 }
 
 /*
- * Records the use of an address that the transport has an entry for. False: there is no room here, so free the
- * transport's.
+ * Records the use of an address that the transport has an entry for. False: there is no room here, so free
+ * the transport's.
  */
 static bool reach_used(struct lli_endpoint *endpoint, const struct lli_address *address, int error)
 {
@@ -243,13 +255,17 @@ int lli_reach_peer(struct lli_endpoint *endpoint, const struct lli_wire_address 
         reach_failed(endpoint, &address, 0);
         lli_endpoint_look_soon(endpoint);
     }
-    if ((error != LLM_OK && error != LLM_EAGAIN) || transport->forget == NULL || reach_used(endpoint, &address, error))
+    if ((error != LLM_OK && error != LLM_EAGAIN) || transport->forget == NULL ||
+        reach_used(endpoint, &address, error))
         return error;
     transport->forget(endpoint->instance, &address);
     return LLM_ELIMIT;
 }
 
-/* -------------------------------------------------------------------------------------------------------- sweep */
+/*
+ * --------------------------------------------------------------------------------------------------------
+ * sweep
+ */
 
 /*
  * Counts departed members and ended sessions. Misses some whose transmitter or receiver was closed: the next
@@ -324,11 +340,13 @@ static void reach_sweep(struct lli_endpoint *endpoint)
     lli_endpoint_flush(endpoint);
     if (endpoint->stuck)
         return;
-    for (uint32_t place = reach->lists[false].oldest; place != REACH_NONE && forgotten < REACH_SWEEP_MAX; place = next) {
+    for (uint32_t place = reach->lists[false].oldest; place != REACH_NONE && forgotten < REACH_SWEEP_MAX;
+         place = next) {
         const struct lli_wire_address wire = reach_wire(&reach->peers.addresses[place]);
 
         next = reach->places[place].newer;
-        if (reach->round - reach->places[place].used < LLI_REACH_UNUSED_ROUNDS || reach_is_needed(endpoint, &wire))
+        if (reach->round - reach->places[place].used < LLI_REACH_UNUSED_ROUNDS ||
+            reach_is_needed(endpoint, &wire))
             continue;
         endpoint->counters.addresses_forgotten++;
         reach_drop(endpoint, place);
@@ -336,22 +354,30 @@ static void reach_sweep(struct lli_endpoint *endpoint)
     }
 }
 
-/* ------------------------------------------------------------------------------------------------------- failures */
+/*
+ * -------------------------------------------------------------------------------------------------------
+ * failures
+ */
 
-#define REACH_SCOPE "its scope may differ from this side's: give both link-local addresses, or both others, by interface="
+#define REACH_SCOPE \
+    "its scope may differ from this side's: give both link-local addresses, or both others, by interface="
 
 static const struct reach_remedy {
     int number;
     enum llm_reason reason;
     const char *remedy;
 } reach_remedies[] = {
-    {0, LLM_REASON_ADDRESS, "give both sides interfaces with addresses of one family and network, by interface="},
+    {0, LLM_REASON_ADDRESS,
+     "give both sides interfaces with addresses of one family and network, by interface="},
     {EINVAL, LLM_REASON_ADDRESS, REACH_SCOPE},
     {EADDRNOTAVAIL, LLM_REASON_ADDRESS, REACH_SCOPE},
     {EPERM, LLM_REASON_FORBIDDEN, "a packet filter of this host forbids it; see 'nft list ruleset'"},
-    {EACCES, LLM_REASON_FORBIDDEN, "a packet filter or route of this host forbids it; see 'nft list ruleset' and 'ip route'"},
+    {EACCES, LLM_REASON_FORBIDDEN,
+     "a packet filter or route of this host forbids it; see 'nft list ruleset' and 'ip route'"},
     {ENETDOWN, LLM_REASON_NO_ROUTE, "the interface is down; 'ip link set up' brings it up"},
-    {-1, LLM_REASON_NO_ROUTE, "it takes a route there, or interface= on a network that both sides have; see 'ip route get' and 'ip neigh'"},
+    {-1, LLM_REASON_NO_ROUTE,
+     "it takes a route there, or interface= on a network that both sides have; see 'ip route get' and 'ip "
+     "neigh'"},
 };
 
 static const struct reach_remedy *reach_remedy(int number)
@@ -373,13 +399,18 @@ static int reach_layers(const struct lli_endpoint *endpoint, struct reach_layer 
     layers[0] = (struct reach_layer){endpoint->transport, endpoint->instance};
     for (int at = 0; at < count; at++)
         for (int i = 0; layers[at].transport->inner != NULL && count < REACH_LAYERS &&
-                        (inner = layers[at].transport->inner(layers[at].instance, i, &instance)) != NULL; i++)
+                        (inner = layers[at].transport->inner(layers[at].instance, i, &instance)) != NULL;
+             i++)
             layers[count++] = (struct reach_layer){inner, (void *)(uintptr_t)instance};
     return count;
 }
 
-/* Formats an address as its transport does; for a hybrid transport the network's text, which comes last, wins. */
-static void reach_text(const struct lli_endpoint *endpoint, const struct lli_address *address, char *text, size_t size)
+/*
+ * Formats an address as its transport does; for a hybrid transport the network's text, which comes last,
+ * wins.
+ */
+static void reach_text(const struct lli_endpoint *endpoint, const struct lli_address *address, char *text,
+                       size_t size)
 {
     struct reach_layer layers[REACH_LAYERS];
     const int count = reach_layers(endpoint, layers);
@@ -392,11 +423,13 @@ static void reach_text(const struct lli_endpoint *endpoint, const struct lli_add
         (void)snprintf(text + 2 * i, size - 2 * i, "%02x", address->bytes[i]);
 }
 
-static void reach_report_sessions(struct lli_endpoint *endpoint, const struct lli_reach_failure *failure, struct llm_event *event)
+static void reach_report_sessions(struct lli_endpoint *endpoint, const struct lli_reach_failure *failure,
+                                  struct llm_event *event)
 {
     for (struct llm_receiver *r = endpoint->receivers; r != NULL; r = r->next) {
         for (uint32_t i = 0; i < r->sessions_used && r->handlers.event != NULL; i++) {
-            if (!lli_rx_is_followed(&r->sessions[i]) || !reach_is(&failure->address, &r->sessions[i].heartbeat.address))
+            if (!lli_rx_is_followed(&r->sessions[i]) ||
+                !reach_is(&failure->address, &r->sessions[i].heartbeat.address))
                 continue;
             event->session = r->sessions[i].session;
             lli_sessions_report(r, event);
@@ -408,7 +441,8 @@ static void reach_report_sessions(struct lli_endpoint *endpoint, const struct ll
 
         for (uint32_t i = 0, left = t->tx.members.count; left > 0; i++) {
             left -= t->tx.members.table[i].id != 0;
-            member |= t->tx.members.table[i].id != 0 && reach_is(&failure->address, &t->tx.members.table[i].address);
+            member |= t->tx.members.table[i].id != 0 &&
+                      reach_is(&failure->address, &t->tx.members.table[i].address);
         }
         if (!member || t->handlers.event == NULL)
             continue;
@@ -429,8 +463,10 @@ static void reach_report(struct lli_endpoint *endpoint, struct lli_reach_failure
     reach_text(endpoint, &failure->address, text, sizeof text);
     errno = failure->number;
     (void)snprintf(why, sizeof why, failure->number == 0 ? "address not reachable from this host" : "%m");
-    lli_log(&endpoint->context->log, LLM_LEVEL_WARNING, "%s: packets to %s cannot be sent: %s; %s; losses on the way from there or to "
-            "there are not repaired", endpoint->object, text, why, remedy->remedy);
+    lli_log(&endpoint->context->log, LLM_LEVEL_WARNING,
+            "%s: packets to %s cannot be sent: %s; %s; losses on the way from there or to "
+            "there are not repaired",
+            endpoint->object, text, why, remedy->remedy);
     endpoint->context->in_handler = true;
     reach_report_sessions(endpoint, failure, &event);
     endpoint->context->in_handler = false;
@@ -445,7 +481,8 @@ static void reach_ask(struct lli_endpoint *endpoint)
     int number;
 
     for (int i = 0; i < count; i++)
-        while (layers[i].transport->unreached != NULL && layers[i].transport->unreached(layers[i].instance, &address, &number))
+        while (layers[i].transport->unreached != NULL &&
+               layers[i].transport->unreached(layers[i].instance, &address, &number))
             reach_failed(endpoint, &address, number);
 }
 
@@ -461,12 +498,17 @@ static void reach_report_all(struct lli_endpoint *endpoint)
     }
     if (reach->failures_overflow && !reach->failures_overflow_logged) {
         reach->failures_overflow_logged = true;
-        lli_log(&endpoint->context->log, LLM_LEVEL_WARNING, "%s: packets cannot be sent to more than %d addresses: the others are not "
-                "named", endpoint->object, LLI_REACH_FAILURES);
+        lli_log(&endpoint->context->log, LLM_LEVEL_WARNING,
+                "%s: packets cannot be sent to more than %d addresses: the others are not "
+                "named",
+                endpoint->object, LLI_REACH_FAILURES);
     }
 }
 
-/* --------------------------------------------------------------------------------------------------------- look */
+/*
+ * ---------------------------------------------------------------------------------------------------------
+ * look
+ */
 
 bool lli_reach_look(struct lli_endpoint *endpoint, lli_ns now)
 {

@@ -15,9 +15,10 @@
 struct lli_endpoint;
 
 enum {
-    LLI_REACH_FAILURES = 64, /* addresses reported as unreachable within LLI_REACH_PAUSE rounds; others are only counted */
-    LLI_REACH_UNUSED_ROUNDS = 10,     /* rounds for which an unneeded address stays after its latest use */
-    LLI_REACH_PAUSE = 600,   /* rounds without a failure after which an address may be reported again */
+    /* Addresses reported as unreachable within LLI_REACH_PAUSE rounds; others are only counted. */
+    LLI_REACH_FAILURES = 64,
+    LLI_REACH_UNUSED_ROUNDS = 10, /* rounds for which an unneeded address stays after its latest use */
+    LLI_REACH_PAUSE = 600,        /* rounds without a failure after which an address may be reported again */
 };
 
 /* An address in one of two lists, linked by index: needed by members or sessions, and others. */
@@ -46,8 +47,8 @@ struct lli_reach {
     struct lli_peers peers;
     struct lli_reach_place *places;
     struct lli_reach_list lists[2]; /* indexed by needed */
-    uint32_t known;    /* addresses in both lists */
-    uint32_t round;    /* number of looks, about one a second; starts at 1 */
+    uint32_t known;                 /* addresses in both lists */
+    uint32_t round;                 /* number of looks, about one a second; starts at 1 */
     lli_ns sweep_at;
     uint64_t departed; /* departed members and ended sessions, at the latest sweep */
     bool eviction_logged;
@@ -67,7 +68,10 @@ int lli_reach_peer(struct lli_endpoint *endpoint, const struct lli_wire_address 
 /* Frees the entry of an address. Flush before. */
 void lli_reach_forget(struct lli_endpoint *endpoint, const struct lli_wire_address *wire);
 
-/* Regular work: frees unneeded addresses, reports unreachable ones. False: there is nothing left to do regularly. */
+/*
+ * Regular work: frees unneeded addresses, reports unreachable ones. False: there is nothing left to do
+ * regularly.
+ */
 bool lli_reach_look(struct lli_endpoint *endpoint, lli_ns now);
 
 #endif

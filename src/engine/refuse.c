@@ -19,7 +19,8 @@ static unsigned refuse_place(const struct lli_refusals *refusals, const char *fo
     for (unsigned i = 0; i < LLI_REFUSALS; i++) {
         if (refusals->kinds[i].format == format)
             return i;
-        if (refusals->kinds[i].format == NULL || refusals->kinds[i].logged_at < refusals->kinds[oldest].logged_at)
+        if (refusals->kinds[i].format == NULL ||
+            refusals->kinds[i].logged_at < refusals->kinds[oldest].logged_at)
             oldest = i;
     }
     return oldest;
@@ -56,7 +57,8 @@ int lli_refuse(struct llm_context *context, int error, const char *format, ...)
         (void)vsnprintf(text, sizeof text, format, arguments);
         va_end(arguments);
         if (unlogged > 0)
-            (void)snprintf(more, sizeof more, " (and %" PRIu64 " such calls since the latest line)", unlogged);
+            (void)snprintf(more, sizeof more, " (and %" PRIu64 " such calls since the latest line)",
+                           unlogged);
         lli_log(&context->log, LLM_LEVEL_ERROR, "%s%s", text, more);
     }
     lli_context_leave(context);
@@ -75,35 +77,42 @@ int lli_refuse_claimed(struct llm_transmitter *transmitter, const char *topic)
         transmitter->tx.counters.send_blocked++;
         return LLM_EAGAIN;
     }
-    return lli_refuse(context, LLM_ESTATE, "topic \"%s\": a claim is open on its transmitter: llm_topic_commit() or llm_topic_abort() it first", topic);
+    return lli_refuse(
+        context, LLM_ESTATE,
+        "topic \"%s\": a claim is open on its transmitter: llm_topic_commit() or llm_topic_abort() it first",
+        topic);
 }
 
 int lli_refuse_unclaimed(const struct llm_topic *topic)
 {
-    return lli_refuse(topic->transmitter->context, LLM_ESTATE, "topic \"%s\": no claim of it is open: llm_topic_claim() makes one", topic->name);
+    return lli_refuse(topic->transmitter->context, LLM_ESTATE,
+                      "topic \"%s\": no claim of it is open: llm_topic_claim() makes one", topic->name);
 }
 
 int lli_refuse_flags(const struct llm_topic *topic, unsigned flags)
 {
-    return lli_refuse(topic->transmitter->context, LLM_EINVAL, "topic \"%s\": flags %#x: use those of enum llm_send_flags, or 0",
-                      topic->name, flags);
+    return lli_refuse(topic->transmitter->context, LLM_EINVAL,
+                      "topic \"%s\": flags %#x: use those of enum llm_send_flags, or 0", topic->name, flags);
 }
 
 int lli_refuse_data(const struct llm_topic *topic, size_t size)
 {
-    return lli_refuse(topic->transmitter->context, LLM_EINVAL, "topic \"%s\": data is NULL and size %zu: give the bytes, or size 0",
-                      topic->name, size);
+    return lli_refuse(topic->transmitter->context, LLM_EINVAL,
+                      "topic \"%s\": data is NULL and size %zu: give the bytes, or size 0", topic->name,
+                      size);
 }
 
 int lli_refuse_count(const struct llm_topic *topic, const struct iovec *pieces, int count)
 {
-    return lli_refuse(topic->transmitter->context, LLM_EINVAL, "topic \"%s\": count is %d%s: give so many pieces, or 0", topic->name,
-                      count, pieces == NULL ? " and pieces NULL" : "");
+    return lli_refuse(topic->transmitter->context, LLM_EINVAL,
+                      "topic \"%s\": count is %d%s: give so many pieces, or 0", topic->name, count,
+                      pieces == NULL ? " and pieces NULL" : "");
 }
 
 int lli_refuse_piece(const struct llm_topic *topic, int piece, size_t size)
 {
-    return lli_refuse(topic->transmitter->context, LLM_EINVAL, "topic \"%s\": pieces[%d] has %zu bytes at NULL: give the bytes, or length 0",
+    return lli_refuse(topic->transmitter->context, LLM_EINVAL,
+                      "topic \"%s\": pieces[%d] has %zu bytes at NULL: give the bytes, or length 0",
                       topic->name, piece, size);
 }
 
@@ -113,12 +122,19 @@ int lli_refuse_size(const struct llm_topic *topic, size_t size)
     struct llm_context *context = transmitter->context;
 
     if (size > transmitter->message_bytes_max)
-        return lli_refuse(context, LLM_EMSGSIZE, "topic \"%s\": a message of %zu bytes: at most %llu, by message_bytes_max and "
-                          "history_bytes: raise these, or split it", topic->name, size, (unsigned long long)transmitter->message_bytes_max);
-    if (topic->assured != NULL && lli_ack_topic_is_on(topic->assured) && size > topic->assured->rule.bytes_max)
-        return lli_refuse(context, LLM_EMSGSIZE, "topic \"%s\": a message of %zu bytes: at most %llu may be unacknowledged: raise "
-                          "bytes_max of llm_topic_assure(), or split it", topic->name, size,
-                          (unsigned long long)topic->assured->rule.bytes_max);
-    return lli_refuse(context, LLM_EMSGSIZE, "topic \"%s\": a message of %zu bytes and its attributes: the topic keeps at most %u: raise "
-                      "bytes_max of llm_topic_cache(), or split it", topic->name, size, topic->cache == NULL ? 0 : topic->cache->bytes_max);
+        return lli_refuse(context, LLM_EMSGSIZE,
+                          "topic \"%s\": a message of %zu bytes: at most %llu, by message_bytes_max and "
+                          "history_bytes: raise these, or split it",
+                          topic->name, size, (unsigned long long)transmitter->message_bytes_max);
+    if (topic->assured != NULL && lli_ack_topic_is_on(topic->assured) &&
+        size > topic->assured->rule.bytes_max)
+        return lli_refuse(context, LLM_EMSGSIZE,
+                          "topic \"%s\": a message of %zu bytes: at most %llu may be unacknowledged: raise "
+                          "bytes_max of llm_topic_assure(), or split it",
+                          topic->name, size, (unsigned long long)topic->assured->rule.bytes_max);
+    return lli_refuse(
+        context, LLM_EMSGSIZE,
+        "topic \"%s\": a message of %zu bytes and its attributes: the topic keeps at most %u: raise "
+        "bytes_max of llm_topic_cache(), or split it",
+        topic->name, size, topic->cache == NULL ? 0 : topic->cache->bytes_max);
 }

@@ -17,7 +17,7 @@ struct lli_refusals {
     struct {
         const char *format; /* identifies the kind; NULL: unused */
         uint64_t logged_at;
-        uint64_t unlogged;  /* refusals of this kind since then */
+        uint64_t unlogged; /* refusals of this kind since then */
     } kinds[LLI_REFUSALS];
 };
 
@@ -26,21 +26,25 @@ struct lli_refusals {
  * most once a second; the next line counts those left out. Takes the context's lock: allowed on every thread,
  * with the lock taken or not.
  */
-int lli_refuse(struct llm_context *context, int error, const char *format, ...) LLI_COLD __attribute__((format(printf, 3, 4)));
+int lli_refuse(struct llm_context *context, int error, const char *format, ...) LLI_COLD
+    __attribute__((format(printf, 3, 4)));
 
 /* Refuses a call, named by a literal, that no handler may make. */
 #define LLI_REFUSE_IN_HANDLER(context, call) \
     lli_refuse(context, LLM_ESTATE, call ": not allowed inside a handler: call it when the poll has returned")
 
-/* ------------------------------------------------------- messages; cold: accepted messages execute none of it */
+/*
+ * ------------------------------------------------------- messages; cold: accepted messages execute none of
+ * it
+ */
 
 struct iovec;
 struct llm_topic;
 struct llm_transmitter;
 
 /*
- * A claim is open on the transmitter: LLM_ESTATE, or LLM_EAGAIN if another thread made it; or its connection is
- * over: LLM_ESTATE.
+ * A claim is open on the transmitter: LLM_ESTATE, or LLM_EAGAIN if another thread made it; or its connection
+ * is over: LLM_ESTATE.
  */
 int lli_refuse_claimed(struct llm_transmitter *transmitter, const char *topic) LLI_COLD;
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sessions that a receiver follows: found by tag, created and dropped, and their messages delivered to the handlers. */
+/*
+ * Sessions that a receiver follows: found by tag, created and dropped, and their messages delivered to the
+ * handlers.
+ */
 #include "engine/objects.h"
 #include "core/rx/rx_single.h"
 
@@ -7,18 +10,21 @@
 
 static void sessions_log_event(const struct llm_receiver *receiver, const struct llm_event *event)
 {
-    enum llm_level level = event->kind == LLM_EVENT_GAP || event->kind == LLM_EVENT_CACHE_LOST || event->kind == LLM_EVENT_HEARTBEAT_LOST
-                               ? LLM_LEVEL_WARNING : LLM_LEVEL_INFO;
+    enum llm_level level = event->kind == LLM_EVENT_GAP || event->kind == LLM_EVENT_CACHE_LOST ||
+                                   event->kind == LLM_EVENT_HEARTBEAT_LOST
+                               ? LLM_LEVEL_WARNING
+                               : LLM_LEVEL_INFO;
 
     if (event->kind == LLM_EVENT_GAP)
         lli_log(&receiver->context->log, level, "session %016llx: messages %llu to %llu lost: %s",
-                (unsigned long long)event->session, (unsigned long long)event->first, (unsigned long long)event->last,
-                llm_reason_name(event->reason));
+                (unsigned long long)event->session, (unsigned long long)event->first,
+                (unsigned long long)event->last, llm_reason_name(event->reason));
     else if (event->verdict != NULL)
-        lli_log(&receiver->context->log, event->kind == LLM_EVENT_READMITTED ? LLM_LEVEL_INFO : LLM_LEVEL_WARNING,
-                "session %016llx: this receiver is %s: %llu %s, limit %llu", (unsigned long long)event->session,
-                llm_event_name(event->kind), (unsigned long long)event->verdict->value,
-                llm_threshold_name(event->verdict->threshold), (unsigned long long)event->verdict->limit);
+        lli_log(
+            &receiver->context->log, event->kind == LLM_EVENT_READMITTED ? LLM_LEVEL_INFO : LLM_LEVEL_WARNING,
+            "session %016llx: this receiver is %s: %llu %s, limit %llu", (unsigned long long)event->session,
+            llm_event_name(event->kind), (unsigned long long)event->verdict->value,
+            llm_threshold_name(event->verdict->threshold), (unsigned long long)event->verdict->limit);
     else if (event->bottleneck != NULL)
         lli_watched_log(receiver->context, receiver->object, event->bottleneck);
     else
@@ -46,7 +52,8 @@ static bool sessions_accepts(const struct llm_receiver *receiver, uint64_t sessi
 static bool sessions_event(struct llm_receiver *receiver, struct lli_rx *rx, const struct llm_event *event)
 {
     /* A session with a join handler was accepted before. */
-    if (event->kind == LLM_EVENT_SESSION_NEW && !rx->join.chosen && !sessions_accepts(receiver, event->session, NULL)) {
+    if (event->kind == LLM_EVENT_SESSION_NEW && !rx->join.chosen &&
+        !sessions_accepts(receiver, event->session, NULL)) {
         lli_rx_refuse(rx);
         return false;
     }
@@ -57,7 +64,8 @@ static bool sessions_event(struct llm_receiver *receiver, struct lli_rx *rx, con
     return true;
 }
 
-static inline void sessions_messages(struct llm_receiver *receiver, const struct llm_message *messages, int count)
+static inline void sessions_messages(struct llm_receiver *receiver, const struct llm_message *messages,
+                                     int count)
 {
     const struct llm_receiver_handlers *handlers = &receiver->handlers;
 
@@ -81,8 +89,9 @@ static void sessions_join(struct llm_receiver *receiver, struct lli_rx *rx, uint
     if (receiver->handlers.join != NULL)
         receiver->handlers.join(receiver->handlers.arg, session, &join);
     if ((unsigned)join.mode > LLM_JOIN_LATEST) {
-        lli_log(&receiver->context->log, LLM_LEVEL_ERROR, "%s: session %016llx: join mode %u does not exist: as the options say",
-                receiver->object, (unsigned long long)session, (unsigned)join.mode);
+        lli_log(&receiver->context->log, LLM_LEVEL_ERROR,
+                "%s: session %016llx: join mode %u does not exist: as the options say", receiver->object,
+                (unsigned long long)session, (unsigned)join.mode);
         join = receiver->join;
     }
     /* On the wire 0 asks for all of them. */
@@ -108,7 +117,7 @@ static void sessions_topic(struct llm_receiver *receiver, struct lli_rx *rx, con
 
 /* Handles items other than messages. */
 static LLI_OUT_OF_LINE void sessions_other(struct llm_receiver *receiver, struct lli_rx *rx,
-                                                     const struct lli_item *item, lli_ns now)
+                                           const struct lli_item *item, lli_ns now)
 {
     if (item->kind == LLI_ITEM_TOPIC)
         sessions_topic(receiver, rx, &item->event);
@@ -144,7 +153,10 @@ static struct lli_rx *sessions_find(struct llm_receiver *receiver, uint32_t tag)
     return NULL;
 }
 
-/* Returns true if session a is to be dropped rather than b: one that is over, else the one heard less recently. */
+/*
+ * Returns true if session a is to be dropped rather than b: one that is over, else the one heard less
+ * recently.
+ */
 static bool sessions_is_staler(const struct lli_rx *a, const struct lli_rx *b)
 {
     bool over_a = !lli_rx_is_followed(a), over_b = !lli_rx_is_followed(b);
@@ -174,16 +186,17 @@ static void sessions_replace(struct llm_receiver *receiver, struct lli_rx *rx)
 }
 
 /*
- * Finds the session to drop in favour of one that sends data, among sessions that are heard; NULL: all have sent
- * data. Thus forged sessions, which cost a heartbeat each, do not keep out a genuine one, and idle genuine ones
- * do not displace each other.
+ * Finds the session to drop in favour of one that sends data, among sessions that are heard; NULL: all have
+ * sent data. Thus forged sessions, which cost a heartbeat each, do not keep out a genuine one, and idle
+ * genuine ones do not displace each other.
  */
 static struct lli_rx *sessions_idlest(struct llm_receiver *receiver)
 {
     struct lli_rx *idlest = NULL;
 
     for (uint32_t i = 0; i < receiver->sessions_used; i++)
-        if (!lli_rx_has_data(&receiver->sessions[i]) && (idlest == NULL || receiver->sessions[i].heard.at < idlest->heard.at))
+        if (!lli_rx_has_data(&receiver->sessions[i]) &&
+            (idlest == NULL || receiver->sessions[i].heard.at < idlest->heard.at))
             idlest = &receiver->sessions[i];
     return idlest;
 }
@@ -214,15 +227,18 @@ static struct lli_rx *sessions_place(struct llm_receiver *receiver, bool data, l
     return stalest;
 }
 
-static struct lli_rx *sessions_new(struct llm_receiver *receiver, const struct lli_wire_header *header, lli_ns now)
+static struct lli_rx *sessions_new(struct llm_receiver *receiver, const struct lli_wire_header *header,
+                                   lli_ns now)
 {
     struct lli_rx *rx = sessions_place(receiver, header->type == LLI_WIRE_DATA, now);
 
     if (rx == NULL) {
         receiver->counters.sessions_dropped++;
         if (!receiver->warned_full)
-            lli_log(&receiver->context->log, LLM_LEVEL_WARNING, "%s: more than sessions_max=%u sessions at a time, the "
-                    "others are not followed until one ends; raise it", receiver->object, receiver->sessions_max);
+            lli_log(&receiver->context->log, LLM_LEVEL_WARNING,
+                    "%s: more than sessions_max=%u sessions at a time, the "
+                    "others are not followed until one ends; raise it",
+                    receiver->object, receiver->sessions_max);
         receiver->warned_full = true;
         return NULL;
     }
@@ -230,7 +246,10 @@ static struct lli_rx *sessions_new(struct llm_receiver *receiver, const struct l
     return receiver->latest = rx;
 }
 
-/* Makes the endpoint due if a packet changed the session's deadlines. Most packets have messages in order and do not. */
+/*
+ * Makes the endpoint due if a packet changed the session's deadlines. Most packets have messages in order and
+ * do not.
+ */
 static inline void sessions_service_due(const struct llm_receiver *receiver, struct lli_rx *rx)
 {
     if (lli_rx_take_service(rx))
@@ -243,16 +262,19 @@ static void sessions_log_crowd(const struct llm_receiver *receiver, struct lli_r
     const unsigned news = lli_rx_take_crowded(rx);
 
     if (news & 1u << LLI_WIRE_JOIN_FULL)
-        lli_log(&receiver->context->log, LLM_LEVEL_WARNING, "%s: session %016llx: its transmitter knows %llu receivers and no more: it "
-                "does not wait for this one, nor count its acknowledgements; raise receivers_max there", receiver->object,
-                (unsigned long long)rx->session, (unsigned long long)rx->standing.crowd);
+        lli_log(&receiver->context->log, LLM_LEVEL_WARNING,
+                "%s: session %016llx: its transmitter knows %llu receivers and no more: it "
+                "does not wait for this one, nor count its acknowledgements; raise receivers_max there",
+                receiver->object, (unsigned long long)rx->session, (unsigned long long)rx->standing.crowd);
     if (news & 1u << LLI_WIRE_JOIN_BUSY)
-        lli_log(&receiver->context->log, LLM_LEVEL_WARNING, "%s: session %016llx: %llu receivers are being sent the past, which takes "
-                "long; raise replay_bytes_per_s at the transmitter, or join at another time", receiver->object,
-                (unsigned long long)rx->session, (unsigned long long)rx->standing.crowd);
+        lli_log(&receiver->context->log, LLM_LEVEL_WARNING,
+                "%s: session %016llx: %llu receivers are being sent the past, which takes "
+                "long; raise replay_bytes_per_s at the transmitter, or join at another time",
+                receiver->object, (unsigned long long)rx->session, (unsigned long long)rx->standing.crowd);
 }
 
-bool lli_sessions_input(struct llm_receiver *receiver, bool group, const struct lli_rx_packet *packet, lli_ns now)
+bool lli_sessions_input(struct llm_receiver *receiver, bool group, const struct lli_rx_packet *packet,
+                        lli_ns now)
 {
     const struct lli_wire_header *header = &packet->header;
     struct lli_rx *rx = sessions_find(receiver, header->tag);
@@ -283,7 +305,8 @@ bool lli_sessions_single(struct lli_endpoint *endpoint, const struct lli_in *in,
     struct llm_message message;
     struct lli_rx *rx;
 
-    if (receiver == NULL || receiver->next != NULL || receiver->group != in->from || (rx = receiver->latest) == NULL ||
+    if (receiver == NULL || receiver->next != NULL || receiver->group != in->from ||
+        (rx = receiver->latest) == NULL ||
         !lli_rx_single(rx, in->data, in->size, in->stamp_ns, now, &message))
         return false;
     context->in_handler = context->in_single = true;
@@ -316,10 +339,14 @@ static lli_ns sessions_service(struct llm_receiver *receiver, struct lli_rx *rx,
     return lli_rx_deadline(rx);
 }
 
-/* Returns true if a session can be freed: no heartbeat confirmed it, or its identity need not be remembered any more. */
+/*
+ * Returns true if a session can be freed: no heartbeat confirmed it, or its identity need not be remembered
+ * any more.
+ */
 static bool sessions_is_over(const struct llm_receiver *receiver, const struct lli_rx *rx, lli_ns now)
 {
-    return (rx->state == LLI_RX_JOINING && now >= lli_max(rx->heard.at, rx->heard.away_at) + receiver->config.timeout) ||
+    return (rx->state == LLI_RX_JOINING &&
+            now >= lli_max(rx->heard.at, rx->heard.away_at) + receiver->config.timeout) ||
            lli_rx_may_return(rx, now);
 }
 
@@ -339,8 +366,10 @@ static void sessions_warn(struct llm_receiver *receiver)
     if (receiver->warned_memory || receiver->counters.reorder_full == 0)
         return;
     receiver->warned_memory = true;
-    lli_log(&receiver->context->log, LLM_LEVEL_WARNING, "%s: reorder_bytes is full of packets buffered after gaps: each further early packet "
-            "is dropped and requested again; raise it", receiver->object);
+    lli_log(&receiver->context->log, LLM_LEVEL_WARNING,
+            "%s: reorder_bytes is full of packets buffered after gaps: each further early packet "
+            "is dropped and requested again; raise it",
+            receiver->object);
 }
 
 lli_ns lli_sessions_service(struct llm_receiver *receiver, lli_ns now)

@@ -37,13 +37,15 @@ static int subject_check(const char *subject, bool *wild, const struct lli_log *
     const size_t size = strlen(subject);
 
     if (size < 1 || size > LLI_WIRE_NAME_MAX)
-        return lli_fail(log, LLM_EINVAL, "subject \"%.32s%s\": it has 1 to %d bytes, as names of topics do", subject,
-                        size > 32 ? "..." : "", LLI_WIRE_NAME_MAX);
+        return lli_fail(log, LLM_EINVAL, "subject \"%.32s%s\": it has 1 to %d bytes, as names of topics do",
+                        subject, size > 32 ? "..." : "", LLI_WIRE_NAME_MAX);
     *wild = false;
     for (const char *at = subject; at != NULL; at = strchr(at, '.') == NULL ? NULL : strchr(at, '.') + 1) {
         if (subject_is_wildcard(at, '>') && at[1] == '.')
-            return lli_fail(log, LLM_EINVAL, "subject \"%s\", column %zu: > stands for all that follows, so nothing may "
-                            "follow it", subject, (size_t)(at - subject) + 1);
+            return lli_fail(log, LLM_EINVAL,
+                            "subject \"%s\", column %zu: > stands for all that follows, so nothing may "
+                            "follow it",
+                            subject, (size_t)(at - subject) + 1);
         *wild |= subject_is_wildcard(at, '>') || subject_is_wildcard(at, '*');
     }
     return LLM_OK;
@@ -107,7 +109,8 @@ int lli_subjects_add(struct lli_subjects *subjects, const char *subject, const s
     if (found)
         return LLM_OK;
     if (lli_subjects_count(subjects) == LLM_SUBJECTS_MAX)
-        return lli_fail(log, LLM_ELIMIT, "subject \"%s\": a receiver has at most %d; a pattern stands for many", subject,
+        return lli_fail(log, LLM_ELIMIT,
+                        "subject \"%s\": a receiver has at most %d; a pattern stands for many", subject,
                         LLM_SUBJECTS_MAX);
     if (subject_insert(list, at, subject) != LLM_OK)
         return lli_fail(log, LLM_ENOMEM, "subject \"%s\": no memory for it", subject);
@@ -176,7 +179,8 @@ static int subjects_change(struct llm_receiver *receiver, const char *subject,
     if (receiver == NULL)
         return LLM_EINVAL;
     if (subject == NULL)
-        return lli_refuse(receiver->context, LLM_EINVAL, "subject is NULL: give the name of a topic, or a pattern of names");
+        return lli_refuse(receiver->context, LLM_EINVAL,
+                          "subject is NULL: give the name of a topic, or a pattern of names");
     if (!lli_context_enter(receiver->context))
         return LLM_ESTATE;
     error = change(&receiver->subjects, subject, &receiver->context->log);

@@ -24,7 +24,9 @@ static inline uint32_t lli_subjects_count(const struct lli_subjects *subjects)
     return subjects->names.count + subjects->patterns.count;
 }
 
-/* Adds a subject; a second addition has no effect. LLM_EINVAL, LLM_ELIMIT, LLM_ENOMEM, each with a log line. */
+/*
+ * Adds a subject; a second addition has no effect. LLM_EINVAL, LLM_ELIMIT, LLM_ENOMEM, each with a log line.
+ */
 int lli_subjects_add(struct lli_subjects *subjects, const char *subject, const struct lli_log *log);
 
 /* Removes a subject. LLM_ENOTFOUND: it is not in the lists. */

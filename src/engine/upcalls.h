@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls from the engine and the API up to connections, which are built on them. A context has the table from its
- * first connection or listener on; until then the pointer is NULL and there is nothing to call.
+ * Calls from the engine and the API up to connections, which are built on them. A context has the table from
+ * its first connection or listener on; until then the pointer is NULL and there is nothing to call.
  */
 #ifndef LLI_UPCALLS_H
 #define LLI_UPCALLS_H
@@ -15,12 +15,14 @@ struct lli_stats_visitor;
 struct llm_context;
 
 struct lli_upcalls {
-    /* Takes a packet of the types of docs/protocol.md section 13. Returns its fault; counts foreign packets. */
+    /*
+     * Takes a packet of the types of docs/protocol.md section 13. Returns its fault; counts foreign packets.
+     */
     enum lli_wire_fault (*input)(struct lli_endpoint *endpoint, const struct lli_in *in, lli_ns now);
 
     /*
-     * Takes a unicast packet, perhaps for an accepted connection whose other side was not heard before. False:
-     * it is not.
+     * Takes a unicast packet, perhaps for an accepted connection whose other side was not heard before.
+     * False: it is not.
      */
     bool (*confirm)(struct lli_endpoint *endpoint, const struct lli_rx_packet *packet, lli_ns now);
 

@@ -10,24 +10,24 @@
 
 static const struct lli_stats_row tx_rows[] = {
 #define TX_ROW(name, text) {#name, offsetof(struct lli_tx_counters, name)},
-    LLI_TX_COUNTERS(TX_ROW)
-};
+    LLI_TX_COUNTERS(TX_ROW)};
 
 static const struct lli_stats_row rx_rows[] = {
 #define RX_ROW(name, text) {#name, offsetof(struct lli_rx_counters, name)},
-    LLI_RX_COUNTERS(RX_ROW)
-};
+    LLI_RX_COUNTERS(RX_ROW)};
 
 static const struct lli_stats_row endpoint_rows[] = {
 #define ENDPOINT_ROW(name, text) {#name, offsetof(struct lli_endpoint_counters, name)},
-    LLI_ENDPOINT_COUNTERS(ENDPOINT_ROW)
-};
+    LLI_ENDPOINT_COUNTERS(ENDPOINT_ROW)};
 
 #define ROWS(rows) (rows), (int)(sizeof(rows) / sizeof(rows)[0])
 
-/* ------------------------------------------------------------------------------------------------- the walk */
+/*
+ * ------------------------------------------------------------------------------------------------- the walk
+ */
 
-void lli_stats_put(const struct lli_stats_visitor *to, enum llm_stats_type type, const char *name, uint64_t value)
+void lli_stats_put(const struct lli_stats_visitor *to, enum llm_stats_type type, const char *name,
+                   uint64_t value)
 {
     to->row(to->arg, type, name, value);
 }
@@ -40,7 +40,8 @@ static uint64_t stats_read(const void *base, size_t offset)
     return value;
 }
 
-void lli_stats_rows(const struct lli_stats_visitor *to, const void *base, const struct lli_stats_row *rows, int count)
+void lli_stats_rows(const struct lli_stats_visitor *to, const void *base, const struct lli_stats_row *rows,
+                    int count)
 {
     for (int i = 0; i < count; i++)
         lli_stats_put(to, LLM_STATS_COUNTER, rows[i].name, stats_read(base, rows[i].offset));
@@ -55,14 +56,17 @@ static enum llm_stats_type stats_transport_type(const struct lli_transport *tran
 }
 
 /* Visits the counters of an instance of a transport, and of those below it. */
-static void stats_instance(const struct lli_stats_visitor *to, const struct lli_transport *transport, const void *instance)
+static void stats_instance(const struct lli_stats_visitor *to, const struct lli_transport *transport,
+                           const void *instance)
 {
     const struct lli_transport *inner;
     const void *inner_instance = NULL;
 
     for (const struct lli_counter *counter = transport->counters; counter->name != NULL; counter++)
-        lli_stats_put(to, stats_transport_type(transport, counter->name), counter->name, stats_read(instance, counter->offset));
-    for (int i = 0; transport->inner != NULL && (inner = transport->inner(instance, i, &inner_instance)) != NULL; i++)
+        lli_stats_put(to, stats_transport_type(transport, counter->name), counter->name,
+                      stats_read(instance, counter->offset));
+    for (int i = 0;
+         transport->inner != NULL && (inner = transport->inner(instance, i, &inner_instance)) != NULL; i++)
         stats_instance(to, inner, inner_instance);
 }
 
@@ -78,7 +82,8 @@ static void stats_transport(const struct lli_stats_visitor *to, const struct lli
 /* A table has no room for all topics that may exist (ADR 17). */
 enum { STATS_TOPICS = 256 };
 
-static void stats_topic(const struct lli_stats_visitor *to, uint32_t id, const char *name, const struct lli_topic_count *count)
+static void stats_topic(const struct lli_stats_visitor *to, uint32_t id, const char *name,
+                        const struct lli_topic_count *count)
 {
     char object[sizeof "topic " + LLI_WIRE_NAME_MAX];
 
@@ -118,7 +123,8 @@ static void stats_member(const struct lli_stats_visitor *to, const struct lli_me
 }
 
 /* Visits the results of the bottleneck watch, where it runs. */
-static void stats_watched_transmitter(const struct lli_stats_visitor *to, const struct llm_transmitter *transmitter)
+static void stats_watched_transmitter(const struct lli_stats_visitor *to,
+                                      const struct llm_transmitter *transmitter)
 {
     const struct lli_watched *watched = &transmitter->watch;
 
@@ -211,7 +217,8 @@ static void stats_context(const struct lli_stats_visitor *to, const struct llm_c
 {
     to->object(to->arg, LLM_STATS_CONTEXT, 0, "");
     lli_stats_put(to, LLM_STATS_COUNTER, "stats_writes", context->stats == NULL ? 0 : context->stats->writes);
-    lli_stats_put(to, LLM_STATS_COUNTER, "stats_write_ns", context->stats == NULL ? 0 : context->stats->write_ns);
+    lli_stats_put(to, LLM_STATS_COUNTER, "stats_write_ns",
+                  context->stats == NULL ? 0 : context->stats->write_ns);
     if (to->histogram != NULL)
         lli_latency_visit_context(context->latency, to->histogram, to->arg);
 }
@@ -220,7 +227,8 @@ void lli_stats_visit(const struct llm_context *context, const struct lli_stats_v
 {
     if (to->detail)
         stats_context(to, context);
-    for (const struct lli_endpoint *endpoint = context->endpoints; endpoint != NULL; endpoint = endpoint->next) {
+    for (const struct lli_endpoint *endpoint = context->endpoints; endpoint != NULL;
+         endpoint = endpoint->next) {
         stats_transport(to, endpoint);
         for (const struct llm_transmitter *t = endpoint->transmitters; t != NULL; t = t->next)
             stats_transmitter(to, t);
@@ -231,7 +239,10 @@ void lli_stats_visit(const struct llm_context *context, const struct lli_stats_v
         context->upcalls->stats(context, to);
 }
 
-/* ---------------------------------------------------------------------------------------------- by the caller */
+/*
+ * ---------------------------------------------------------------------------------------------- by the
+ * caller
+ */
 
 /* Output of the visit: counters and their number, or the sum of the counters of one name. */
 struct stats_out {
@@ -285,8 +296,10 @@ int llm_context_counters(const struct llm_context *context, struct llm_counter *
     if (context == NULL)
         return LLM_EINVAL;
     if (max < 0 || (stats == NULL && max > 0))
-        return lli_refuse((struct llm_context *)(uintptr_t)context, LLM_EINVAL, "llm_context_counters: max is %d%s: give room for so many, or 0 for "
-                          "their number alone", max, stats == NULL ? " and stats NULL" : "");
+        return lli_refuse((struct llm_context *)(uintptr_t)context, LLM_EINVAL,
+                          "llm_context_counters: max is %d%s: give room for so many, or 0 for "
+                          "their number alone",
+                          max, stats == NULL ? " and stats NULL" : "");
     return stats_collect(&out, context) ? out.count : LLM_ESTATE;
 }
 
@@ -297,7 +310,8 @@ int llm_context_counter(const struct llm_context *context, const char *name, uin
     if (context == NULL)
         return LLM_EINVAL;
     if (name == NULL || value == NULL)
-        return lli_refuse((struct llm_context *)(uintptr_t)context, LLM_EINVAL, "llm_context_counter: %s is NULL: it has to be given",
+        return lli_refuse((struct llm_context *)(uintptr_t)context, LLM_EINVAL,
+                          "llm_context_counter: %s is NULL: it has to be given",
                           name == NULL ? "name" : "value");
     if (!stats_collect(&out, context))
         return LLM_ESTATE;

@@ -27,10 +27,12 @@ struct lli_stats_row {
 };
 
 /* Visits one counter. */
-void lli_stats_put(const struct lli_stats_visitor *to, enum llm_stats_type type, const char *name, uint64_t value);
+void lli_stats_put(const struct lli_stats_visitor *to, enum llm_stats_type type, const char *name,
+                   uint64_t value);
 
 /* Visits 64-bit counters. */
-void lli_stats_rows(const struct lli_stats_visitor *to, const void *base, const struct lli_stats_row *rows, int count);
+void lli_stats_rows(const struct lli_stats_visitor *to, const void *base, const struct lli_stats_row *rows,
+                    int count);
 
 void lli_stats_visit(const struct llm_context *context, const struct lli_stats_visitor *visitor);
 

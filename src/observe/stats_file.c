@@ -26,7 +26,10 @@ enum {
 #define FILE_INTERVAL_MIN ((lli_ns)1000000)
 #define FILE_INTERVAL_MAX ((lli_ns)60000000000)
 
-/* ---------------------------------------------------------------------------------------------- the directory */
+/*
+ * ---------------------------------------------------------------------------------------------- the
+ * directory
+ */
 
 /* Logs why an operation on a path failed; errno is still that of the failure. */
 static int file_failed(const char *path, const struct lli_log *log)
@@ -35,19 +38,26 @@ static int file_failed(const char *path, const struct lli_log *log)
     struct stat file;
 
     if (lstat(path, &file) == 0 && S_ISLNK(file.st_mode))
-        return lli_fail(log, LLM_ESYSTEM, "counters file: %s: is a symbolic link; name the directory that it leads to", path);
+        return lli_fail(log, LLM_ESYSTEM,
+                        "counters file: %s: is a symbolic link; name the directory that it leads to", path);
     errno = error;
     if (errno == ENOSPC || errno == EDQUOT)
-        return lli_fail(log, LLM_ENOMEM, "counters file: %s: %m; see 'df -h', and remove what dead processes left with "
-                        "'llm-stat --clean'", path);
+        return lli_fail(log, LLM_ENOMEM,
+                        "counters file: %s: %m; see 'df -h', and remove what dead processes left with "
+                        "'llm-stat --clean'",
+                        path);
     if (errno == EFBIG)
-        return lli_fail(log, LLM_ELIMIT, "counters file: %s: %m; raise the limit of the size of files, 'ulimit -f'", path);
+        return lli_fail(log, LLM_ELIMIT,
+                        "counters file: %s: %m; raise the limit of the size of files, 'ulimit -f'", path);
     if (errno == EOPNOTSUPP || errno == EISDIR)
-        return lli_fail(log, LLM_ESYSTEM, "counters file: %s: the file system has no O_TMPFILE; take a directory below "
-                        "/dev/shm", path);
+        return lli_fail(log, LLM_ESYSTEM,
+                        "counters file: %s: the file system has no O_TMPFILE; take a directory below "
+                        "/dev/shm",
+                        path);
     return lli_fail(log, errno == EACCES || errno == EPERM || errno == EROFS ? LLM_EACCESS : LLM_ESYSTEM,
-                    "counters file: %s: %m; stats_directory must be a directory that may be written, or can be made, as "
-                    LLM_STATS_DIRECTORY " can", path);
+                    "counters file: %s: %m; stats_directory must be a directory that may be written, or can "
+                    "be made, as " LLM_STATS_DIRECTORY " can",
+                    path);
 }
 
 /* Opens the directory, and creates it for all users if it is absent. */
@@ -58,10 +68,14 @@ static int file_directory(struct lli_stats_file *file, const char *path, const s
     if (!made && errno != EEXIST)
         return file_failed(path, log);
     file->directory = lli_owned_directory(path);
-    return file->directory < 0 || (made && !lli_owned_share(file->directory)) ? file_failed(path, log) : LLM_OK;
+    return file->directory < 0 || (made && !lli_owned_share(file->directory)) ? file_failed(path, log)
+                                                                              : LLM_OK;
 }
 
-/* -------------------------------------------------------------------------------------------------- open, close */
+/*
+ * -------------------------------------------------------------------------------------------------- open,
+ * close
+ */
 
 static size_t file_table_bytes(const struct llm_stats_file *plan)
 {
@@ -113,8 +127,8 @@ static int file_name(struct lli_stats_file *file, const char *directory, const s
     return -1;
 }
 
-static int file_make(struct lli_stats_file *file, const char *directory, const struct llm_context_options *options,
-                     const struct lli_log *log)
+static int file_make(struct lli_stats_file *file, const char *directory,
+                     const struct llm_context_options *options, const struct lli_log *log)
 {
     const struct llm_stats_file plan = file_plan(options);
     const size_t size = plan.table_at[1] + plan.table_bytes;
@@ -125,9 +139,12 @@ static int file_make(struct lli_stats_file *file, const char *directory, const s
         return error;
     lli_stats_sweep(file->directory, directory, log);
     file->fd = openat(file->directory, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, options->stats_mode);
-    /* Allocate all blocks now: with a full file system, a later write to the mapping would kill the process. */
-    if (file->fd < 0 || fchmod(file->fd, options->stats_mode) != 0 || fcntl(file->fd, F_OFD_SETLK, &lock) != 0 ||
-        (errno = lli_memory_file_limit(size)) != 0 || fallocate(file->fd, 0, 0, (off_t)size) != 0)
+    /*
+     * Allocate all blocks now: with a full file system, a later write to the mapping would kill the process.
+     */
+    if (file->fd < 0 || fchmod(file->fd, options->stats_mode) != 0 ||
+        fcntl(file->fd, F_OFD_SETLK, &lock) != 0 || (errno = lli_memory_file_limit(size)) != 0 ||
+        fallocate(file->fd, 0, 0, (off_t)size) != 0)
         return file_failed(directory, log);
     error = lli_memory_map_file(&file->memory, file->fd, size, log);
     if (error != LLM_OK)
@@ -150,15 +167,19 @@ static int file_check(const struct llm_context_options *options, const struct ll
                         (unsigned long long)options->stats_ns, (unsigned long long)FILE_INTERVAL_MIN,
                         (unsigned long long)FILE_INTERVAL_MAX);
     if ((options->stats_mode & ~0666u) != 0 || (options->stats_mode & 0600) != 0600)
-        return lli_fail(log, LLM_EINVAL, "context: stats_mode is 0%o: must be the mode of a file that its owner reads and "
-                        "writes, as 0640", options->stats_mode);
-    if (options->stats_name != NULL && strlen(options->stats_name) >= sizeof((struct llm_stats_file *)0)->name)
-        return lli_fail(log, LLM_EINVAL, "context: stats_name \"%s\" is longer than %zu characters", options->stats_name,
-                        sizeof((struct llm_stats_file *)0)->name - 1);
+        return lli_fail(log, LLM_EINVAL,
+                        "context: stats_mode is 0%o: must be the mode of a file that its owner reads and "
+                        "writes, as 0640",
+                        options->stats_mode);
+    if (options->stats_name != NULL &&
+        strlen(options->stats_name) >= sizeof((struct llm_stats_file *)0)->name)
+        return lli_fail(log, LLM_EINVAL, "context: stats_name \"%s\" is longer than %zu characters",
+                        options->stats_name, sizeof((struct llm_stats_file *)0)->name - 1);
     return LLM_OK;
 }
 
-int lli_stats_file_open(struct lli_stats_file **result, const struct llm_context_options *options, const struct lli_log *log)
+int lli_stats_file_open(struct lli_stats_file **result, const struct llm_context_options *options,
+                        const struct lli_log *log)
 {
     const char *directory = options->stats_directory;
     const bool by_environment = directory == NULL;
@@ -170,8 +191,8 @@ int lli_stats_file_open(struct lli_stats_file **result, const struct llm_context
     if (error != LLM_OK || directory == NULL || directory[0] == '\0')
         return error;
     if (strlen(directory) > FILE_DIRECTORY_MAX)
-        return lli_fail(log, LLM_EINVAL, "context: stats_directory \"%.40s...\" is longer than %d characters", directory,
-                        FILE_DIRECTORY_MAX);
+        return lli_fail(log, LLM_EINVAL, "context: stats_directory \"%.40s...\" is longer than %d characters",
+                        directory, FILE_DIRECTORY_MAX);
     file = malloc(sizeof *file);
     if (file == NULL)
         return lli_fail(log, LLM_ENOMEM, "no memory for a counters file");
@@ -211,7 +232,10 @@ void lli_stats_file_release(struct lli_stats_file **result)
     *result = NULL;
 }
 
-/* ---------------------------------------------------------------------------------------------------------- write */
+/*
+ * ----------------------------------------------------------------------------------------------------------
+ * write
+ */
 
 /* State of writing a table. */
 struct file_pass {
@@ -297,8 +321,9 @@ void lli_stats_file_write(struct lli_stats_file *file, const struct llm_context 
 {
     struct llm_stats_file *header = file->memory.base;
     const uint64_t sequence = header->sequence + 1;
-    struct file_pass pass = {
-        .objects_max = header->objects_max, .rows_max = header->rows_max, .histograms_max = header->histograms_max};
+    struct file_pass pass = {.objects_max = header->objects_max,
+                             .rows_max = header->rows_max,
+                             .histograms_max = header->histograms_max};
     const struct lli_stats_visitor visitor = {
         .arg = &pass, .detail = true, .object = file_object, .row = file_row, .histogram = file_histogram};
 

@@ -25,16 +25,17 @@ struct lli_stats_file {
     lli_ns interval;
     struct lli_stats_known *known; /* what the rows of either table have now */
     uint64_t writes;
-    uint64_t write_ns;        /* time that all writes took */
+    uint64_t write_ns;             /* time that all writes took */
     char name[LLI_STATS_NAME_MAX]; /* in the directory */
     char path[LLI_STATS_PATH_MAX]; /* the name with the directory; empty: it has no name */
 };
 
 /*
- * Creates the file if the options ask for it, else *file is NULL. LLM_EINVAL (stats_ns, stats_mode, a name too
- * long), LLM_EACCESS, LLM_ENOMEM (no space), LLM_ESYSTEM.
+ * Creates the file if the options ask for it, else *file is NULL. LLM_EINVAL (stats_ns, stats_mode, a name
+ * too long), LLM_EACCESS, LLM_ENOMEM (no space), LLM_ESYSTEM.
  */
-int lli_stats_file_open(struct lli_stats_file **file, const struct llm_context_options *options, const struct lli_log *log);
+int lli_stats_file_open(struct lli_stats_file **file, const struct llm_context_options *options,
+                        const struct lli_log *log);
 
 /* Writes a table. */
 void lli_stats_file_write(struct lli_stats_file *file, const struct llm_context *context);

@@ -55,7 +55,10 @@ static bool name_fits(const char *name, const struct llm_stats_file *header)
     return name != NULL && *name == '\0' && number < LLI_STATS_NUMBERS;
 }
 
-/* Checks a header. Sizes are checked for this version only; the other fields used have the same offset in every version. */
+/*
+ * Checks a header. Sizes are checked for this version only; the other fields used have the same offset in
+ * every version.
+ */
 static bool header_fits(const struct llm_stats_file *header, const struct stat *file)
 {
     if (memcmp(header->magic, LLM_STATS_MAGIC, sizeof header->magic) != 0 || header->version == 0)
@@ -63,7 +66,8 @@ static bool header_fits(const struct llm_stats_file *header, const struct stat *
     if (header->version != LLM_STATS_VERSION)
         return true;
     return header->table_at[0] >= sizeof *header && header->table_at[1] >= header->table_at[0] &&
-           header->table_at[1] - header->table_at[0] >= header->table_bytes && header->table_bytes <= (uint64_t)file->st_size &&
+           header->table_at[1] - header->table_at[0] >= header->table_bytes &&
+           header->table_bytes <= (uint64_t)file->st_size &&
            header->table_at[1] <= (uint64_t)file->st_size - header->table_bytes;
 }
 
@@ -75,8 +79,8 @@ static bool file_is_locked(int fd)
 }
 
 /*
- * Returns true if a name is that of a counters file of a dead process. A file without a lock has a dead writer,
- * as writers lock a file before they link it.
+ * Returns true if a name is that of a counters file of a dead process. A file without a lock has a dead
+ * writer, as writers lock a file before they link it.
  */
 static bool file_is_dead(int directory, const char *name, bool of_anybody, struct stat *file)
 {
@@ -101,7 +105,8 @@ bool lli_stats_remove_dead(int directory, const char *name)
 {
     struct stat file;
 
-    return lli_owned_is_safe(directory) && file_is_dead(directory, name, true, &file) && lli_owned_remove(directory, name, &file);
+    return lli_owned_is_safe(directory) && file_is_dead(directory, name, true, &file) &&
+           lli_owned_remove(directory, name, &file);
 }
 
 /* Opens the directory again: the stream has a position of its own, and closes its descriptor. */
@@ -146,8 +151,11 @@ void lli_stats_sweep(int directory, const char *path, const struct lli_log *log)
         return;
     while ((dead = sweep_count(files, oldest, &file)) > SWEEP_DEAD_MAX) {
         if (!lli_owned_is_safe(directory)) {
-            lli_log(log, LLM_LEVEL_WARNING, "counters file: %s: %d files of dead processes are not removed, as other users can rename files there; "
-                    "chown it to root and give it mode 1777", path, dead);
+            lli_log(log, LLM_LEVEL_WARNING,
+                    "counters file: %s: %d files of dead processes are not removed, as other users can "
+                    "rename files there; "
+                    "chown it to root and give it mode 1777",
+                    path, dead);
             break;
         }
         if (!lli_owned_remove(directory, oldest, &file))

@@ -16,15 +16,20 @@ int lli_watch_open(struct llm_context *context, const struct llm_context_options
     struct lli_watch *watch = &context->watch;
 
     if (options->watch_ns != 0 && (options->watch_ns < WATCH_MIN || options->watch_ns > WATCH_MAX))
-        return lli_fail(&context->log, LLM_EINVAL, "context: watch_ns is %llu: must be 0, or between %llu and %llu",
-                        (unsigned long long)options->watch_ns, (unsigned long long)WATCH_MIN, (unsigned long long)WATCH_MAX);
+        return lli_fail(&context->log, LLM_EINVAL,
+                        "context: watch_ns is %llu: must be 0, or between %llu and %llu",
+                        (unsigned long long)options->watch_ns, (unsigned long long)WATCH_MIN,
+                        (unsigned long long)WATCH_MAX);
     watch->reports = options->watch_ns != 0;
     watch->interval = watch->reports ? options->watch_ns : context->stats != NULL ? WATCH_DEFAULT : 0;
     watch->polled_at = watch->looked_at = watch->assessed_at = lli_clock_ns();
     return LLM_OK;
 }
 
-/* ------------------------------------------------------------------------------------------------ transmitters */
+/*
+ * ------------------------------------------------------------------------------------------------
+ * transmitters
+ */
 
 enum llm_limit lli_watch_blocked(const struct llm_transmitter *transmitter)
 {
@@ -59,7 +64,10 @@ void lli_watch_refused(struct llm_transmitter *transmitter)
         tx->counters.send_blocked_transport++;
         break;
     default:
-        /* All packets were sent, but cannot be overwritten: the transport reads them, or they are not acknowledged. */
+        /*
+         * All packets were sent, but cannot be overwritten: the transport reads them, or they are not
+         * acknowledged.
+         */
         if (tx->ack.waiting > 0)
             tx->counters.send_blocked_history++;
         else
@@ -132,7 +140,10 @@ static void watch_evaluate_transmitter(struct llm_transmitter *transmitter, lli_
     watched->evaluated = true;
 }
 
-/* --------------------------------------------------------------------------------------------------- receivers */
+/*
+ * ---------------------------------------------------------------------------------------------------
+ * receivers
+ */
 
 /* Returns the packets that an instance, and those below it, dropped since the latest call; an upper bound. */
 static uint64_t watch_drops(const struct lli_transport *transport, void *instance)
@@ -141,12 +152,14 @@ static uint64_t watch_drops(const struct lli_transport *transport, void *instanc
     const void *inner_instance = NULL;
     uint64_t drops = transport->drops == NULL ? 0 : transport->drops(instance);
 
-    for (int i = 0; transport->inner != NULL && (inner = transport->inner(instance, i, &inner_instance)) != NULL; i++)
+    for (int i = 0;
+         transport->inner != NULL && (inner = transport->inner(instance, i, &inner_instance)) != NULL; i++)
         drops += watch_drops(inner, (void *)(uintptr_t)inner_instance);
     return drops;
 }
 
-static void watch_evaluate_receiver(struct llm_receiver *receiver, const struct lli_watch *watch, uint64_t drops, lli_ns passed)
+static void watch_evaluate_receiver(struct llm_receiver *receiver, const struct lli_watch *watch,
+                                    uint64_t drops, lli_ns passed)
 {
     const struct lli_rx_counters *counters = &receiver->counters;
     struct lli_watched *watched = &receiver->watch;
@@ -172,10 +185,14 @@ static void watch_evaluate_receiver(struct llm_receiver *receiver, const struct 
     watched->evaluated = true;
 }
 
-/* ------------------------------------------------------------------------------------------------------ events */
+/*
+ * ------------------------------------------------------------------------------------------------------
+ * events
+ */
 
 /* Returns true if the bottleneck changed and is to be reported, by *event. */
-static bool watch_news(const struct llm_context *context, struct lli_watched *watched, struct llm_event *event)
+static bool watch_news(const struct llm_context *context, struct lli_watched *watched,
+                       struct llm_event *event)
 {
     if (!context->watch.reports || watched->latest.limit == watched->reported)
         return false;
@@ -223,7 +240,10 @@ static void watch_evaluate_all(struct llm_context *context, lli_ns now)
     watch->away = watch->away_max = 0;
 }
 
-/* -------------------------------------------------------------------------------------------------------- poll */
+/*
+ * --------------------------------------------------------------------------------------------------------
+ * poll
+ */
 
 void lli_watch_polled(struct llm_context *context, lli_ns now)
 {
@@ -244,7 +264,10 @@ void lli_watch_polled(struct llm_context *context, lli_ns now)
         watch_evaluate_all(context, now);
 }
 
-/* ------------------------------------------------------------------------------------------------------ public */
+/*
+ * ------------------------------------------------------------------------------------------------------
+ * public
+ */
 
 static struct llm_congestion watch_congestion(const struct lli_member *member)
 {
@@ -262,7 +285,8 @@ static struct llm_congestion watch_congestion(const struct lli_member *member)
     };
 }
 
-int llm_transmitter_congestion(const struct llm_transmitter *transmitter, struct llm_congestion *receivers, int max)
+int llm_transmitter_congestion(const struct llm_transmitter *transmitter, struct llm_congestion *receivers,
+                               int max)
 {
     const struct lli_members *members;
     int count = 0;
@@ -270,8 +294,10 @@ int llm_transmitter_congestion(const struct llm_transmitter *transmitter, struct
     if (transmitter == NULL)
         return LLM_EINVAL;
     if (max < 0 || (receivers == NULL && max > 0))
-        return lli_refuse(transmitter->context, LLM_EINVAL, "llm_transmitter_congestion: max is %d%s: give room for so many, or 0 for "
-                          "their number alone", max, receivers == NULL ? " and receivers NULL" : "");
+        return lli_refuse(transmitter->context, LLM_EINVAL,
+                          "llm_transmitter_congestion: max is %d%s: give room for so many, or 0 for "
+                          "their number alone",
+                          max, receivers == NULL ? " and receivers NULL" : "");
     if (!lli_context_enter(transmitter->context))
         return LLM_ESTATE;
     members = &transmitter->tx.members;
@@ -286,10 +312,12 @@ int llm_transmitter_congestion(const struct llm_transmitter *transmitter, struct
     return count;
 }
 
-static int watch_latest(struct llm_context *context, const struct lli_watched *watched, struct llm_bottleneck *bottleneck)
+static int watch_latest(struct llm_context *context, const struct lli_watched *watched,
+                        struct llm_bottleneck *bottleneck)
 {
     if (context->watch.interval == 0)
-        return lli_refuse(context, LLM_ESTATE, "the bottleneck watch does not run: set watch_ns of struct llm_context_options");
+        return lli_refuse(context, LLM_ESTATE,
+                          "the bottleneck watch does not run: set watch_ns of struct llm_context_options");
     if (!watched->evaluated)
         return LLM_EAGAIN;
     *bottleneck = watched->latest;
@@ -303,7 +331,8 @@ int llm_receiver_bottleneck(const struct llm_receiver *receiver, struct llm_bott
     if (receiver == NULL)
         return LLM_EINVAL;
     if (bottleneck == NULL)
-        return lli_refuse(receiver->context, LLM_EINVAL, "llm_receiver_bottleneck: bottleneck is NULL: it has to be given");
+        return lli_refuse(receiver->context, LLM_EINVAL,
+                          "llm_receiver_bottleneck: bottleneck is NULL: it has to be given");
     if (!lli_context_enter(receiver->context))
         return LLM_ESTATE;
     error = watch_latest(receiver->context, &receiver->watch, bottleneck);
@@ -318,7 +347,8 @@ int llm_transmitter_bottleneck(const struct llm_transmitter *transmitter, struct
     if (transmitter == NULL)
         return LLM_EINVAL;
     if (bottleneck == NULL)
-        return lli_refuse(transmitter->context, LLM_EINVAL, "llm_transmitter_bottleneck: bottleneck is NULL: it has to be given");
+        return lli_refuse(transmitter->context, LLM_EINVAL,
+                          "llm_transmitter_bottleneck: bottleneck is NULL: it has to be given");
     if (!lli_context_enter(transmitter->context))
         return LLM_ESTATE;
     error = watch_latest(transmitter->context, &transmitter->watch, bottleneck);

@@ -11,7 +11,6 @@
 
 #include "core/base/types.h"
 
-
 /* Starts the watch, if the options or a counters file ask for it. LLM_EINVAL: watch_ns. */
 int lli_watch_open(struct llm_context *context, const struct llm_context_options *options);
 

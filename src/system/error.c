@@ -184,21 +184,31 @@ const char *llm_limit_name(enum llm_limit limit)
     return "an unknown limit";
 }
 
-/* ------------------------------------------------------------------------------------------------------- events */
+/*
+ * -------------------------------------------------------------------------------------------------------
+ * events
+ */
 
 static int event_gap_text(const struct llm_event *event, char *text, size_t size)
 {
     const char *why = llm_reason_name(event->reason);
 
     if (event->last + 1 == event->first)
-        return snprintf(text, size, "session %016" PRIx64 ": no message before %" PRIu64 " is lost, but %" PRIu64 " packets are: %s",
+        return snprintf(text, size,
+                        "session %016" PRIx64 ": no message before %" PRIu64 " is lost, but %" PRIu64
+                        " packets are: %s",
                         event->session, event->first, event->packets, why);
-    return snprintf(text, size, "session %016" PRIx64 ": %" PRIu64 " messages are lost, %" PRIu64 " to %" PRIu64 ", with %" PRIu64
-                    " packets: %s", event->session, event->last - event->first + 1, event->first, event->last,
-                    event->packets, why);
+    return snprintf(text, size,
+                    "session %016" PRIx64 ": %" PRIu64 " messages are lost, %" PRIu64 " to %" PRIu64
+                    ", with %" PRIu64 " packets: %s",
+                    event->session, event->last - event->first + 1, event->first, event->last, event->packets,
+                    why);
 }
 
-/* Describes a refused join. The position requested is not always known, and the possible one only from an answer. */
+/*
+ * Describes a refused join. The position requested is not always known, and the possible one only from an
+ * answer.
+ */
 static int event_refused_text(const struct llm_event *event, char *text, size_t size)
 {
     const char *why = llm_reason_name(event->reason);
@@ -208,7 +218,8 @@ static int event_refused_text(const struct llm_event *event, char *text, size_t 
         (void)snprintf(with, sizeof with, "with message %" PRIu64, event->first);
     if (event->reason == LLM_REASON_HISTORY || event->reason == LLM_REASON_NOT_SENT)
         (void)snprintf(there, sizeof there, "; the first retained message is %" PRIu64, event->last);
-    return snprintf(text, size, "session %016" PRIx64 " cannot begin %s: %s%s", event->session, with, why, there);
+    return snprintf(text, size, "session %016" PRIx64 " cannot begin %s: %s%s", event->session, with, why,
+                    there);
 }
 
 /* Describes a verdict on a receiver, or on the receivers if most of them suffer. */
@@ -219,15 +230,18 @@ static int event_verdict_text(const struct llm_event *event, char *text, size_t 
     const char *dry = v->dry_run ? " (report only)" : "";
 
     if (v->threshold == LLM_THRESHOLD_GROUP)
-        return snprintf(text, size, "session %016" PRIx64 ": receivers are %s%s: %" PRIu32 " of %" PRIu32 " suffer", event->session,
-                        what, dry, v->suffering, v->receivers);
+        return snprintf(text, size,
+                        "session %016" PRIx64 ": receivers are %s%s: %" PRIu32 " of %" PRIu32 " suffer",
+                        event->session, what, dry, v->suffering, v->receivers);
     if (v->threshold == LLM_THRESHOLD_OPERATOR)
-        return snprintf(text, size, "session %016" PRIx64 ": receiver %016" PRIx64 " is %s by %s", event->session, v->receiver, what,
-                        llm_threshold_name(v->threshold));
+        return snprintf(text, size, "session %016" PRIx64 ": receiver %016" PRIx64 " is %s by %s",
+                        event->session, v->receiver, what, llm_threshold_name(v->threshold));
     if (v->threshold == LLM_THRESHOLD_NONE)
-        return snprintf(text, size, "session %016" PRIx64 ": receiver %016" PRIx64 " is %s%s", event->session, v->receiver, what, dry);
-    return snprintf(text, size, "session %016" PRIx64 ": receiver %016" PRIx64 " is %s%s: %" PRIu64 " %s, limit %" PRIu64,
-                    event->session, v->receiver, what, dry, v->value, llm_threshold_name(v->threshold), v->limit);
+        return snprintf(text, size, "session %016" PRIx64 ": receiver %016" PRIx64 " is %s%s", event->session,
+                        v->receiver, what, dry);
+    return snprintf(
+        text, size, "session %016" PRIx64 ": receiver %016" PRIx64 " is %s%s: %" PRIu64 " %s, limit %" PRIu64,
+        event->session, v->receiver, what, dry, v->value, llm_threshold_name(v->threshold), v->limit);
 }
 
 static int event_assured_text(const struct llm_event *event, char *text, size_t size)
@@ -237,10 +251,12 @@ static int event_assured_text(const struct llm_event *event, char *text, size_t 
 
     if (event->receivers_wanted > 0)
         (void)snprintf(few, sizeof few, ": %u of %u", event->receivers, event->receivers_wanted);
-    return snprintf(text, size, "session %016" PRIx64 ": messages %" PRIu64 " to %" PRIu64 " of topic \"%s\" are %s%s%s%s%s%s", event->session,
-                    event->first, event->last, event->topic == NULL ? "" : event->topic, llm_event_name(event->kind),
-                    waits ? ": " : "", waits ? llm_reason_name(event->reason) : "", event->receiver == NULL ? "" : ": ",
-                    event->receiver == NULL ? "" : event->receiver, few);
+    return snprintf(
+        text, size,
+        "session %016" PRIx64 ": messages %" PRIu64 " to %" PRIu64 " of topic \"%s\" are %s%s%s%s%s%s",
+        event->session, event->first, event->last, event->topic == NULL ? "" : event->topic,
+        llm_event_name(event->kind), waits ? ": " : "", waits ? llm_reason_name(event->reason) : "",
+        event->receiver == NULL ? "" : ": ", event->receiver == NULL ? "" : event->receiver, few);
 }
 
 /* Describes the end of a connection; one that was never established has no session. */
@@ -255,27 +271,36 @@ static int event_disconnected_text(const struct llm_event *event, char *text, si
     return snprintf(text, size, "session %016" PRIx64 " is disconnected: %s", event->session, why);
 }
 
-/* Describes a bottleneck of a transmitter, by its session, or of a receiver, which has many sessions and names none. */
+/*
+ * Describes a bottleneck of a transmitter, by its session, or of a receiver, which has many sessions and
+ * names none.
+ */
 static int event_limited_text(const struct llm_event *event, char *text, size_t size)
 {
     const struct llm_bottleneck *b = event->bottleneck;
 
     if (event->kind == LLM_EVENT_RECEIVER_LIMITED)
-        return snprintf(text, size, "session %016" PRIx64 ": receiver %016" PRIx64 " is limited by %s: away for %" PRIu64 " of %" PRIu64
-                        " ms, %" PRIu64 " packets missed, %" PRIu64 " dropped by its host", event->session, b->receiver,
-                        llm_limit_name(b->limit), b->away_ns / 1000000, b->time_ns / 1000000, b->packets_missed, b->packets_dropped);
+        return snprintf(text, size,
+                        "session %016" PRIx64 ": receiver %016" PRIx64 " is limited by %s: away for %" PRIu64
+                        " of %" PRIu64 " ms, %" PRIu64 " packets missed, %" PRIu64 " dropped by its host",
+                        event->session, b->receiver, llm_limit_name(b->limit), b->away_ns / 1000000,
+                        b->time_ns / 1000000, b->packets_missed, b->packets_dropped);
     if (event->session != 0)
-        return snprintf(text, size, "session %016" PRIx64 ": the transmitter is limited by %s", event->session, llm_limit_name(b->limit));
-    return snprintf(text, size, "the receiver is limited by %s: away for %" PRIu64 " of %" PRIu64 " ms, %" PRIu64 " packets missed, %"
-                    PRIu64 " dropped by this host", llm_limit_name(b->limit), b->away_ns / 1000000, b->time_ns / 1000000,
-                    b->packets_missed, b->packets_dropped);
+        return snprintf(text, size, "session %016" PRIx64 ": the transmitter is limited by %s",
+                        event->session, llm_limit_name(b->limit));
+    return snprintf(text, size,
+                    "the receiver is limited by %s: away for %" PRIu64 " of %" PRIu64 " ms, %" PRIu64
+                    " packets missed, %" PRIu64 " dropped by this host",
+                    llm_limit_name(b->limit), b->away_ns / 1000000, b->time_ns / 1000000, b->packets_missed,
+                    b->packets_dropped);
 }
 
 /* Describes an event of an unknown kind, or one that lacks a field of its kind. */
 static int event_unknown_text(const struct llm_event *event, char *text, size_t size)
 {
-    return snprintf(text, size, "session %016" PRIx64 ": %s %d, reason %d (%s)", event->session, llm_event_name(event->kind),
-                    (int)event->kind, (int)event->reason, llm_reason_name(event->reason));
+    return snprintf(text, size, "session %016" PRIx64 ": %s %d, reason %d (%s)", event->session,
+                    llm_event_name(event->kind), (int)event->kind, (int)event->reason,
+                    llm_reason_name(event->reason));
 }
 
 size_t llm_event_text(const struct llm_event *event, char *text, size_t size)
@@ -291,11 +316,12 @@ size_t llm_event_text(const struct llm_event *event, char *text, size_t size)
     }
     switch (event->kind) {
     case LLM_EVENT_SESSION_NEW:
-        length = snprintf(text, size, "session %016" PRIx64 " is followed from message %" PRIu64, event->session, event->first);
+        length = snprintf(text, size, "session %016" PRIx64 " is followed from message %" PRIu64,
+                          event->session, event->first);
         break;
     case LLM_EVENT_SESSION_END:
-        length = snprintf(text, size, "session %016" PRIx64 " has ended before message %" PRIu64 ": %s", event->session,
-                          event->first, llm_reason_name(event->reason));
+        length = snprintf(text, size, "session %016" PRIx64 " has ended before message %" PRIu64 ": %s",
+                          event->session, event->first, llm_reason_name(event->reason));
         break;
     case LLM_EVENT_GAP:
         length = event_gap_text(event, text, size);
@@ -307,20 +333,24 @@ size_t llm_event_text(const struct llm_event *event, char *text, size_t size)
         length = snprintf(text, size, "session %016" PRIx64 " is heard again", event->session);
         break;
     case LLM_EVENT_TOPIC_NEW:
-        length = snprintf(text, size, "session %016" PRIx64 ": topic %" PRIu32 " is \"%s\"", event->session, event->topic_id,
-                          event->topic == NULL ? "" : event->topic);
+        length = snprintf(text, size, "session %016" PRIx64 ": topic %" PRIu32 " is \"%s\"", event->session,
+                          event->topic_id, event->topic == NULL ? "" : event->topic);
         break;
     case LLM_EVENT_JOIN_REFUSED:
         length = event_refused_text(event, text, size);
         break;
     case LLM_EVENT_LIVE:
-        length = snprintf(text, size, "session %016" PRIx64 " is live: all requested messages came before message %" PRIu64, event->session,
-                          event->first);
+        length = snprintf(
+            text, size, "session %016" PRIx64 " is live: all requested messages came before message %" PRIu64,
+            event->session, event->first);
         break;
     case LLM_EVENT_CACHE_LOST:
-        length = snprintf(text, size, "session %016" PRIx64 ": cached messages of topic %" PRIu32 " \"%s\" and of topics after it are lost: "
-                          "%s; delivery continues with message %" PRIu64, event->session, event->topic_id,
-                          event->topic == NULL ? "" : event->topic, llm_reason_name(event->reason), event->first);
+        length = snprintf(text, size,
+                          "session %016" PRIx64 ": cached messages of topic %" PRIu32
+                          " \"%s\" and of topics after it are lost: "
+                          "%s; delivery continues with message %" PRIu64,
+                          event->session, event->topic_id, event->topic == NULL ? "" : event->topic,
+                          llm_reason_name(event->reason), event->first);
         break;
     case LLM_EVENT_CONNECTED:
         length = snprintf(text, size, "session %016" PRIx64 " is connected", event->session);
@@ -329,8 +359,9 @@ size_t llm_event_text(const struct llm_event *event, char *text, size_t size)
         length = event_disconnected_text(event, text, size);
         break;
     case LLM_EVENT_UNREACHABLE:
-        length = snprintf(text, size, "session %016" PRIx64 ": packets to %s cannot be sent: %s", event->session,
-                          event->address == NULL ? "" : event->address, llm_reason_name(event->reason));
+        length =
+            snprintf(text, size, "session %016" PRIx64 ": packets to %s cannot be sent: %s", event->session,
+                     event->address == NULL ? "" : event->address, llm_reason_name(event->reason));
         break;
     case LLM_EVENT_ACKNOWLEDGED:
     case LLM_EVENT_UNACKNOWLEDGED:
@@ -338,14 +369,16 @@ size_t llm_event_text(const struct llm_event *event, char *text, size_t size)
         break;
     case LLM_EVENT_LIMITED:
     case LLM_EVENT_RECEIVER_LIMITED:
-        length = event->bottleneck == NULL ? event_unknown_text(event, text, size) : event_limited_text(event, text, size);
+        length = event->bottleneck == NULL ? event_unknown_text(event, text, size)
+                                           : event_limited_text(event, text, size);
         break;
     case LLM_EVENT_WARNED:
     case LLM_EVENT_UNICAST_ONLY:
     case LLM_EVENT_SUSPENDED:
     case LLM_EVENT_EXPELLED:
     case LLM_EVENT_READMITTED:
-        length = event->verdict == NULL ? event_unknown_text(event, text, size) : event_verdict_text(event, text, size);
+        length = event->verdict == NULL ? event_unknown_text(event, text, size)
+                                        : event_verdict_text(event, text, size);
         break;
     default:
         length = event_unknown_text(event, text, size);

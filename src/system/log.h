@@ -12,9 +12,11 @@ struct lli_log {
 };
 
 /* Logs at a level. Lines are truncated to 511 bytes. */
-void lli_log(const struct lli_log *log, enum llm_level level, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void lli_log(const struct lli_log *log, enum llm_level level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* Logs an error and returns its code: a failure is detected, logged and returned in one statement. */
-int lli_fail(const struct lli_log *log, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
+int lli_fail(const struct lli_log *log, int error, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 #endif

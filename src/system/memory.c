@@ -34,7 +34,8 @@ static void memory_populate(const struct lli_memory *memory)
         ((volatile uint8_t *)memory->base)[at] = 0;
 }
 
-int lli_memory_map(struct lli_memory *memory, size_t size, const struct lli_memory_policy *policy, const struct lli_log *log)
+int lli_memory_map(struct lli_memory *memory, size_t size, const struct lli_memory_policy *policy,
+                   const struct lli_log *log)
 {
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS;
     struct lli_memory map = {.base = MAP_FAILED};
@@ -46,10 +47,13 @@ int lli_memory_map(struct lli_memory *memory, size_t size, const struct lli_memo
     if (map.base == MAP_FAILED) {
         map.size = (size + PLAIN_PAGE - 1) & ~(PLAIN_PAGE - 1);
         /* Memory not populated may be far more than is ever used: keep it out of overcommit accounting. */
-        map.base = mmap(NULL, map.size, PROT_READ | PROT_WRITE, flags | (policy->populate ? 0 : MAP_NORESERVE), -1, 0);
+        map.base = mmap(NULL, map.size, PROT_READ | PROT_WRITE,
+                        flags | (policy->populate ? 0 : MAP_NORESERVE), -1, 0);
         if (map.base == MAP_FAILED)
-            return lli_fail(log, LLM_ENOMEM, "no memory for %zu bytes (%s): lower history_bytes, reorder_bytes, "
-                            "message_bytes_max or sessions_max", size, strerror(errno));
+            return lli_fail(log, LLM_ENOMEM,
+                            "no memory for %zu bytes (%s): lower history_bytes, reorder_bytes, "
+                            "message_bytes_max or sessions_max",
+                            size, strerror(errno));
         if (policy->huge_pages && policy->populate)
             (void)madvise(map.base, map.size, MADV_HUGEPAGE);
         lli_log(log, LLM_LEVEL_DEBUG, "%zu bytes on plain pages", map.size);
@@ -75,7 +79,9 @@ int lli_memory_file_limit(uint64_t size)
 {
     struct rlimit limit;
 
-    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || size <= limit.rlim_cur ? 0 : EFBIG;
+    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || size <= limit.rlim_cur
+               ? 0
+               : EFBIG;
 }
 
 int lli_memory_node(const char *class, const char *device)

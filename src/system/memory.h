@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Large allocations, on huge pages if there are any and on a chosen NUMA node. The library maps memory only here. */
+/*
+ * Large allocations, on huge pages if there are any and on a chosen NUMA node. The library maps memory only
+ * here.
+ */
 #ifndef LLI_MEMORY_H
 #define LLI_MEMORY_H
 
@@ -21,12 +24,15 @@ struct lli_memory_policy {
 };
 
 /* Maps zeroed memory of at least size bytes, aligned to a page. LLM_ENOMEM. */
-int lli_memory_map(struct lli_memory *memory, size_t size, const struct lli_memory_policy *policy, const struct lli_log *log);
+int lli_memory_map(struct lli_memory *memory, size_t size, const struct lli_memory_policy *policy,
+                   const struct lli_log *log);
 
 /* Maps the first size bytes of a file, shared. LLM_ENOMEM. */
 int lli_memory_map_file(struct lli_memory *memory, int fd, size_t size, const struct lli_log *log);
 
-/* Returns 0, or EFBIG: the process may not write files of this size, and the kernel would kill it for trying. */
+/*
+ * Returns 0, or EFBIG: the process may not write files of this size, and the kernel would kill it for trying.
+ */
 int lli_memory_file_limit(uint64_t size);
 
 /* Returns the NUMA node of a device of a class of /sys/class ("net", "infiniband"); -1: unknown. */

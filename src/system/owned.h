@@ -13,8 +13,8 @@
 int lli_owned_directory(const char *path);
 
 /*
- * Changes the mode of this user's directory from 0700 to 01777, so that every user can have files in it; leaves
- * any other directory unchanged. False with errno set.
+ * Changes the mode of this user's directory from 0700 to 01777, so that every user can have files in it;
+ * leaves any other directory unchanged. False with errno set.
  */
 bool lli_owned_share(int directory);
 

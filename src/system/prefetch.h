@@ -4,9 +4,9 @@
 #define LLI_PREFETCH_H
 
 /*
- * Prefetches the cache line of an address for writing: cores that have it lose it now, not when the write leaves
- * the store buffer. In assembler on x86-64, all of whose processors take the instruction: compilers prefetch for
- * reading unless they are given the processor.
+ * Prefetches the cache line of an address for writing: cores that have it lose it now, not when the write
+ * leaves the store buffer. In assembler on x86-64, all of whose processors take the instruction: compilers
+ * prefetch for reading unless they are given the processor.
  */
 static inline void lli_prefetch_write(const void *at)
 {

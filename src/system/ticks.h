@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The processor's time-stamp counter: cheaper to read than the clock; for short times within one thread only. It
- * may differ between cores, so expect negative times.
+ * The processor's time-stamp counter: cheaper to read than the clock; for short times within one thread only.
+ * It may differ between cores, so expect negative times.
  */
 #ifndef LLI_TICKS_H
 #define LLI_TICKS_H
@@ -14,7 +14,10 @@
 #include "system/clock.h"
 #endif
 
-/* Less than a microsecond on every machine: x86 counters run at 1 GHz or more, ARM counters at 20 MHz or more. */
+/*
+ * Less than a microsecond on every machine: x86 counters run at 1 GHz or more, ARM counters at 20 MHz or
+ * more.
+ */
 #if defined(__aarch64__)
 #define LLI_TICKS_MOMENT ((uint64_t)16)
 #else

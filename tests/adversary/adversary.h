@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Somebody who reads every packet of a session, knows the identities, and sends packets of all types in their names: well formed
- * and false, at the bounds of every field, cut, and with bits flipped. Packets are built by the library's own codec, so that a
- * field which is added to the wire is in them at once. What each kind of packet may cost at most is in one table, kinds.c
- * (docs/protocol.md section 11).
+ * Somebody who reads every packet of a session, knows the identities, and sends packets of all types in their
+ * names: well formed and false, at the bounds of every field, cut, and with bits flipped. Packets are built
+ * by the library's own codec, so that a field which is added to the wire is in them at once. What each kind
+ * of packet may cost at most is in one table, kinds.c (docs/protocol.md section 11).
  *
  * The same packets go to whole contexts in virtual time (sim.c) and over real sockets (udp.c).
  */
@@ -14,7 +14,9 @@
 
 enum { ADVERSARY_MEMBERS = 4, ADVERSARY_HEARD = 64, ADVERSARY_PACKET_MAX = 1472 };
 
-/* A receiver's latest report: all that is said in its name begins as this, with whatever else the wire has. */
+/*
+ * A receiver's latest report: all that is said in its name begins as this, with whatever else the wire has.
+ */
 struct adversary_member {
     uint64_t id;
     struct lli_wire_address address;
@@ -30,19 +32,19 @@ struct adversary_heard {
 /* The adversary: packets heard, and the address to which it has answers sent. */
 struct adversary {
     uint64_t random;
-    uint64_t made;   /* packets; numbers what is invented */
-    lli_ns now;      /* by the clock of the driver, set before each call */
-    lli_seq seq;     /* of the data packet that comes next */
-    uint32_t number; /* of the message that comes next, low half */
+    uint64_t made;                       /* packets; numbers what is invented */
+    lli_ns now;                          /* by the clock of the driver, set before each call */
+    lli_seq seq;                         /* of the data packet that comes next */
+    uint32_t number;                     /* of the message that comes next, low half */
     struct lli_wire_heartbeat heartbeat; /* the latest of the session ... */
     lli_ns heartbeat_at;                 /* ... and when it was heard */
     struct adversary_member members[ADVERSARY_MEMBERS];
     uint32_t members_count;
-    struct lli_wire_nak nak;          /* the latest; receiver 0: none */
-    struct lli_wire_join ask;         /* of a receiver that joins late, likewise */
+    struct lli_wire_nak nak;  /* the latest; receiver 0: none */
+    struct lli_wire_join ask; /* of a receiver that joins late, likewise */
     struct lli_wire_join fetch;
     struct lli_wire_join grant;
-    struct lli_wire_connect connect;  /* id 0: none */
+    struct lli_wire_connect connect;               /* id 0: none */
     struct adversary_heard heard[ADVERSARY_HEARD]; /* of every type, the latest */
     uint32_t heard_count;
     struct lli_wire_address announced; /* what it announces: its own address, or somebody else's */
@@ -78,21 +80,21 @@ uint64_t adversary_receiver(const struct adversary *adversary, uint32_t index);
 /* ------------------------------------------------------------------------------------------------- costs */
 
 /* X(name, text): what packets of one kind cost beyond what happens without them. */
-#define ADVERSARY_COSTS(X)                                                                                                 \
-    X(third, "packets to the address of a third party")                                                                    \
-    X(third_bytes, "bytes of them")                                                                                        \
-    X(own, "packets to the adversary's address")                                                                           \
-    X(own_bytes, "bytes of them")                                                                                          \
-    X(asked, "NAKs, requests and queries of the genuine receivers")                                                        \
-    X(reported, "their reports")                                                                                           \
-    X(silenced, "reports that they did not send")                                                                          \
-    X(repaired, "data packets sent again")                                                                                 \
-    X(lost, "genuine messages not delivered, at each receiver")                                                            \
-    X(late, "delivered, but by more than a tenth of a second late")                                                        \
-    X(forged, "messages delivered that nobody sent, or twice")                                                             \
-    X(named, "messages named in gaps")                                                                                     \
-    X(events, "events told")                                                                                               \
-    X(ended, "sessions ended, or receivers suspended")                                                                     \
+#define ADVERSARY_COSTS(X)                                          \
+    X(third, "packets to the address of a third party")             \
+    X(third_bytes, "bytes of them")                                 \
+    X(own, "packets to the adversary's address")                    \
+    X(own_bytes, "bytes of them")                                   \
+    X(asked, "NAKs, requests and queries of the genuine receivers") \
+    X(reported, "their reports")                                    \
+    X(silenced, "reports that they did not send")                   \
+    X(repaired, "data packets sent again")                          \
+    X(lost, "genuine messages not delivered, at each receiver")     \
+    X(late, "delivered, but by more than a tenth of a second late") \
+    X(forged, "messages delivered that nobody sent, or twice")      \
+    X(named, "messages named in gaps")                              \
+    X(events, "events told")                                        \
+    X(ended, "sessions ended, or receivers suspended")              \
     X(operations, "basic blocks of the library executed")
 
 struct adversary_cost {
@@ -125,8 +127,8 @@ struct adversary_kind {
     void (*forge)(struct adversary *adversary, struct adversary_packet *packet);
     enum adversary_profile profile;
     enum adversary_announces announces;
-    uint32_t count;  /* packets */
-    uint32_t gap_us; /* between two of them */
+    uint32_t count;             /* packets */
+    uint32_t gap_us;            /* between two of them */
     struct adversary_cost most; /* all of them together, beyond adversary_slack() */
 };
 
@@ -144,6 +146,7 @@ bool adversary_judge(const struct adversary_kind *kind, const struct adversary_c
 
 /* ------------------------------------------------------------------------------------------------- kinds */
 
+/* clang-format off */
 #define ADVERSARY_FORGERS(X)                                                                                           \
     X(data_far) X(data_edge) X(data_beyond) X(data_next) X(data_ahead) X(data_contradicts) X(data_unrepaired)          \
     X(data_replayed) X(data_frames) X(data_middle) X(data_long) X(data_tags) X(data_tag) X(heartbeat_replayed)         \
@@ -159,8 +162,10 @@ bool adversary_judge(const struct adversary_kind *kind, const struct adversary_c
     X(notice_expelled) X(notice_warned) X(notice_foreign) X(topics_names) X(topics_beyond) X(join_grant)               \
     X(join_refuse) X(kept_records) X(connect) X(connect_shown) X(connect_crowd) X(accept) X(refuse) X(close_left)      \
     X(close_unknown) X(cut) X(noise) X(flipped) X(extended) X(versions) X(bounds)
+/* clang-format on */
 
-#define ADVERSARY_FORGER(name) void adversary_##name(struct adversary *adversary, struct adversary_packet *packet);
+#define ADVERSARY_FORGER(name) \
+    void adversary_##name(struct adversary *adversary, struct adversary_packet *packet);
 ADVERSARY_FORGERS(ADVERSARY_FORGER)
 #undef ADVERSARY_FORGER
 

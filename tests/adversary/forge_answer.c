@@ -10,10 +10,13 @@ static void to_receiver(const struct adversary *adversary, struct adversary_pack
 
 /* ----------------------------------------------------------------------------------------------- rejects */
 
-static void forge_reject(struct adversary *adversary, struct adversary_packet *packet, enum lli_wire_reason reason, lli_seq trail)
+static void forge_reject(struct adversary *adversary, struct adversary_packet *packet,
+                         enum lli_wire_reason reason, lli_seq trail)
 {
-    struct lli_wire_reject reject = {
-        .session = adversary->heartbeat.session, .trail = trail, .reason = (uint8_t)reason, .count = LLI_WIRE_RANGES_MAX};
+    struct lli_wire_reject reject = {.session = adversary->heartbeat.session,
+                                     .trail = trail,
+                                     .reason = (uint8_t)reason,
+                                     .count = LLI_WIRE_RANGES_MAX};
 
     for (uint32_t i = 0; i < LLI_WIRE_RANGES_MAX; i++)
         reject.ranges[i] = (struct lli_wire_range){(uint32_t)adversary->seq - 32768 + 1024 * i, 1024};
@@ -28,7 +31,8 @@ void adversary_reject_gone(struct adversary *adversary, struct adversary_packet 
 
 void adversary_reject_gone_max(struct adversary *adversary, struct adversary_packet *packet)
 {
-    forge_reject(adversary, packet, LLI_WIRE_GONE, adversary->made % 2 ? UINT64_MAX : adversary->seq + 100000);
+    forge_reject(adversary, packet, LLI_WIRE_GONE,
+                 adversary->made % 2 ? UINT64_MAX : adversary->seq + 100000);
 }
 
 void adversary_reject_pending(struct adversary *adversary, struct adversary_packet *packet)
@@ -48,7 +52,8 @@ void adversary_reject_passed(struct adversary *adversary, struct adversary_packe
 
 /* ----------------------------------------------------------------------------------------------- notices */
 
-static void forge_notice(struct adversary *adversary, struct adversary_packet *packet, enum lli_standing standing, uint64_t receiver)
+static void forge_notice(struct adversary *adversary, struct adversary_packet *packet,
+                         enum lli_standing standing, uint64_t receiver)
 {
     const struct lli_wire_notice notice = {
         .session = adversary->heartbeat.session,
@@ -65,17 +70,20 @@ static void forge_notice(struct adversary *adversary, struct adversary_packet *p
 
 void adversary_notice_suspended(struct adversary *adversary, struct adversary_packet *packet)
 {
-    forge_notice(adversary, packet, LLI_STANDING_SUSPENDED, adversary_receiver(adversary, (uint32_t)adversary->made));
+    forge_notice(adversary, packet, LLI_STANDING_SUSPENDED,
+                 adversary_receiver(adversary, (uint32_t)adversary->made));
 }
 
 void adversary_notice_expelled(struct adversary *adversary, struct adversary_packet *packet)
 {
-    forge_notice(adversary, packet, LLI_STANDING_EXPELLED, adversary_receiver(adversary, (uint32_t)adversary->made));
+    forge_notice(adversary, packet, LLI_STANDING_EXPELLED,
+                 adversary_receiver(adversary, (uint32_t)adversary->made));
 }
 
 void adversary_notice_warned(struct adversary *adversary, struct adversary_packet *packet)
 {
-    forge_notice(adversary, packet, (enum lli_standing)(adversary->made / 2 % 3), adversary_receiver(adversary, (uint32_t)adversary->made));
+    forge_notice(adversary, packet, (enum lli_standing)(adversary->made / 2 % 3),
+                 adversary_receiver(adversary, (uint32_t)adversary->made));
 }
 
 /* By somebody who reads the group only: the receiver's identity is not in it. */
@@ -86,7 +94,8 @@ void adversary_notice_foreign(struct adversary *adversary, struct adversary_pack
 
 /* ------------------------------------------------------------------------------------------------- names */
 
-static void forge_topics(struct adversary *adversary, struct adversary_packet *packet, uint32_t total, uint32_t first)
+static void forge_topics(struct adversary *adversary, struct adversary_packet *packet, uint32_t total,
+                         uint32_t first)
 {
     struct lli_wire_topics topics = {.session = adversary->heartbeat.session, .total = total, .first = first};
     size_t used = LLI_WIRE_TOPICS_HEAD;
@@ -107,7 +116,9 @@ void adversary_topics_beyond(struct adversary *adversary, struct adversary_packe
     forge_topics(adversary, packet, UINT32_MAX, UINT32_MAX - 20);
 }
 
-/* ---------------------------------------------------------------------------- answers to those who join late */
+/*
+ * ---------------------------------------------------------------------------- answers to those who join late
+ */
 
 static struct lli_wire_join answer_of(const struct adversary *adversary, enum lli_wire_join_kind kind)
 {
@@ -122,7 +133,8 @@ static struct lli_wire_join answer_of(const struct adversary *adversary, enum ll
     };
 }
 
-static void forge_answer(const struct adversary *adversary, struct adversary_packet *packet, const struct lli_wire_join *answer)
+static void forge_answer(const struct adversary *adversary, struct adversary_packet *packet,
+                         const struct lli_wire_join *answer)
 {
     to_receiver(adversary, packet);
     packet->size = lli_wire_put_join(packet->bytes, answer);
@@ -156,7 +168,8 @@ void adversary_kept_records(struct adversary *adversary, struct adversary_packet
         .span = {{0, 0, 0}, {number, 0, 0}},
         .count = 1,
     };
-    const struct lli_wire_record record = {.at = {number == 0 ? 0 : number - 1, 0, 0}, .bytes = frame, .size = sizeof frame};
+    const struct lli_wire_record record = {
+        .at = {number == 0 ? 0 : number - 1, 0, 0}, .bytes = frame, .size = sizeof frame};
     const size_t used = lli_wire_add_record(packet->bytes, LLI_WIRE_LVC_HEAD, sizeof packet->bytes, &record);
 
     to_receiver(adversary, packet);

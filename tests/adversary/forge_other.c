@@ -4,10 +4,14 @@
 
 /* ------------------------------------------------------------------------------------------- connections */
 
-static void forge_connect(struct adversary *adversary, struct adversary_packet *packet, uint64_t id, uint16_t payload_size)
+static void forge_connect(struct adversary *adversary, struct adversary_packet *packet, uint64_t id,
+                          uint16_t payload_size)
 {
-    const struct lli_wire_connect connect = {.id = id, .session = lli_random(&adversary->random), .message_bytes_max = UINT32_MAX,
-                                             .payload_size = payload_size, .address = adversary->announced};
+    const struct lli_wire_connect connect = {.id = id,
+                                             .session = lli_random(&adversary->random),
+                                             .message_bytes_max = UINT32_MAX,
+                                             .payload_size = payload_size,
+                                             .address = adversary->announced};
 
     packet->to = ADVERSARY_TO_GROUP;
     packet->size = lli_wire_put_connect(packet->bytes, &connect);
@@ -32,8 +36,9 @@ void adversary_connect_crowd(struct adversary *adversary, struct adversary_packe
 
 void adversary_accept(struct adversary *adversary, struct adversary_packet *packet)
 {
-    const struct lli_wire_accept accept = {
-        .id = adversary->connect.id, .session = lli_random(&adversary->random), .address = adversary->announced};
+    const struct lli_wire_accept accept = {.id = adversary->connect.id,
+                                           .session = lli_random(&adversary->random),
+                                           .address = adversary->announced};
 
     packet->to = ADVERSARY_TO_RECEIVER;
     packet->size = lli_wire_put_accept(packet->bytes, &accept);
@@ -41,13 +46,15 @@ void adversary_accept(struct adversary *adversary, struct adversary_packet *pack
 
 void adversary_refuse(struct adversary *adversary, struct adversary_packet *packet)
 {
-    const struct lli_wire_refuse refuse = {.id = adversary->connect.id, .reason = LLI_WIRE_REFUSED, .code = 1};
+    const struct lli_wire_refuse refuse = {
+        .id = adversary->connect.id, .reason = LLI_WIRE_REFUSED, .code = 1};
 
     packet->to = ADVERSARY_TO_RECEIVER;
     packet->size = lli_wire_put_refuse(packet->bytes, &refuse);
 }
 
-static void forge_close(struct adversary *adversary, struct adversary_packet *packet, uint64_t id, enum lli_wire_closing reason)
+static void forge_close(struct adversary *adversary, struct adversary_packet *packet, uint64_t id,
+                        enum lli_wire_closing reason)
 {
     const struct lli_wire_close close = {
         .id = id, .reason = (uint8_t)reason, .next = adversary->seq, .address = adversary->announced};
@@ -68,7 +75,9 @@ void adversary_close_unknown(struct adversary *adversary, struct adversary_packe
                 (enum lli_wire_closing)(1 + adversary_below(adversary, LLI_WIRE_HEARD)));
 }
 
-/* ------------------------------------------------------------------------------------ packets that are none */
+/*
+ * ------------------------------------------------------------------------------------ packets that are none
+ */
 
 /* A packet that was heard, of some type, to somebody who takes such. */
 static void other_heard(struct adversary *adversary, struct adversary_packet *packet)
@@ -115,7 +124,8 @@ void adversary_flipped(struct adversary *adversary, struct adversary_packet *pac
         other_heard(adversary, packet);
     while ((packet->bytes[0] & 15) == LLI_WIRE_DATA && adversary->made++ % 1000 != 0);
     for (uint64_t i = 0; i <= adversary->made % 3; i++)
-        packet->bytes[1 + adversary_below(adversary, packet->size - 1)] ^= (uint8_t)(1u << adversary_below(adversary, 8));
+        packet->bytes[1 + adversary_below(adversary, packet->size - 1)] ^=
+            (uint8_t)(1u << adversary_below(adversary, 8));
     if ((packet->bytes[0] & 15) == LLI_WIRE_DATA || adversary_is_end(packet))
         packet->bytes[4] ^= 1;
 }
@@ -127,7 +137,8 @@ void adversary_extended(struct adversary *adversary, struct adversary_packet *pa
     other_heard(adversary, packet);
     packet->bytes[1] |= LLI_WIRE_FLAG_EXTENDED;
     if (packet->size >= LLI_WIRE_HEADER + 2)
-        lli_store_u16(packet->bytes + LLI_WIRE_HEADER, sizes[adversary_below(adversary, sizeof sizes / sizeof sizes[0])]);
+        lli_store_u16(packet->bytes + LLI_WIRE_HEADER,
+                      sizes[adversary_below(adversary, sizeof sizes / sizeof sizes[0])]);
     if ((packet->bytes[0] & 15) == LLI_WIRE_DATA)
         packet->bytes[4] ^= 1;
 }
@@ -145,11 +156,13 @@ void adversary_bounds(struct adversary *adversary, struct adversary_packet *pack
 
     do
         other_heard(adversary, packet);
-    while (((packet->bytes[0] & 15) == LLI_WIRE_DATA || packet->size < LLI_WIRE_HEADER + 16) && adversary->made++ % 1000 != 0);
+    while (((packet->bytes[0] & 15) == LLI_WIRE_DATA || packet->size < LLI_WIRE_HEADER + 16) &&
+           adversary->made++ % 1000 != 0);
     if ((packet->bytes[0] & 15) == LLI_WIRE_DATA || packet->size < LLI_WIRE_HEADER + 16)
         return;
     at = LLI_WIRE_HEADER + 8 + adversary_below(adversary, (packet->size - LLI_WIRE_HEADER - 8) / 4) * 4;
-    memset(packet->bytes + at, adversary->made % 2 ? 0xff : 0, lli_min(packet->size - at, 4 + adversary_below(adversary, 2) * 4));
+    memset(packet->bytes + at, adversary->made % 2 ? 0xff : 0,
+           lli_min(packet->size - at, 4 + adversary_below(adversary, 2) * 4));
     if (adversary_is_end(packet))
         packet->bytes[4] ^= 1;
 }

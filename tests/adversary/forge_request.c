@@ -2,7 +2,10 @@
 /* Packets of receivers to a transmitter: NAKs, reports, queries and requests for the past. */
 #include "adversary.h"
 
-/* An identity that hashes, as all of these do, to the same place where identities are folded into a table without a secret. */
+/*
+ * An identity that hashes, as all of these do, to the same place where identities are folded into a table
+ * without a secret.
+ */
 static uint64_t forge_colliding(const struct adversary *adversary)
 {
     const uint64_t half = 1 + adversary->made % UINT32_MAX;
@@ -25,14 +28,16 @@ static struct lli_wire_nak nak_genuine(const struct adversary *adversary)
 
     if (nak.receiver != 0 && nak.session == adversary->heartbeat.session)
         return nak;
-    return (struct lli_wire_nak){.session = adversary->heartbeat.session, .receiver = adversary_receiver(adversary, 0),
+    return (struct lli_wire_nak){.session = adversary->heartbeat.session,
+                                 .receiver = adversary_receiver(adversary, 0),
                                  .address = adversary->members[0].address};
 }
 
 /* In somebody's name, without ranges. */
 static struct lli_wire_nak nak_of(const struct adversary *adversary, uint64_t receiver)
 {
-    return (struct lli_wire_nak){.session = adversary->heartbeat.session, .receiver = receiver, .address = adversary->announced};
+    return (struct lli_wire_nak){
+        .session = adversary->heartbeat.session, .receiver = receiver, .address = adversary->announced};
 }
 
 /* Everything: each range goes on where the one before ends, back from what was sent last. */
@@ -97,7 +102,8 @@ void adversary_nak_beyond(struct adversary *adversary, struct adversary_packet *
 
     nak.count = LLI_WIRE_RANGES_MAX;
     for (uint32_t i = 0; i < LLI_WIRE_RANGES_MAX; i++)
-        nak.ranges[i] = (struct lli_wire_range){(uint32_t)(adversary->seq + adversary_below(adversary, INT32_MAX)), UINT32_MAX};
+        nak.ranges[i] = (struct lli_wire_range){
+            (uint32_t)(adversary->seq + adversary_below(adversary, INT32_MAX)), UINT32_MAX};
     forge_nak(packet, &nak);
 }
 
@@ -211,7 +217,9 @@ void adversary_status_acknowledges(struct adversary *adversary, struct adversary
     struct lli_wire_status status = status_genuine(adversary, (uint32_t)adversary->made);
 
     status.flags = LLI_WIRE_STATUS_ACKNOWLEDGES;
-    status.acknowledged_next = adversary->made % 2 ? INT64_MAX : lli_seq_extend(adversary->heartbeat.messages, adversary->number) + 1;
+    status.acknowledged_next = adversary->made % 2
+                                   ? INT64_MAX
+                                   : lli_seq_extend(adversary->heartbeat.messages, adversary->number) + 1;
     status.accepts = UINT16_MAX;
     forge_status(packet, &status);
 }
@@ -235,8 +243,10 @@ void adversary_status_healthy(struct adversary *adversary, struct adversary_pack
 
 void adversary_query(struct adversary *adversary, struct adversary_packet *packet)
 {
-    const struct lli_wire_query query = {.session = adversary->heartbeat.session, .receiver = adversary->made + 1,
-                                         .first = adversary->made % 4 == 3 ? UINT32_MAX : 0, .address = adversary->announced};
+    const struct lli_wire_query query = {.session = adversary->heartbeat.session,
+                                         .receiver = adversary->made + 1,
+                                         .first = adversary->made % 4 == 3 ? UINT32_MAX : 0,
+                                         .address = adversary->announced};
 
     packet->to = ADVERSARY_TO_TRANSMITTER;
     packet->size = lli_wire_put_query(packet->bytes, &query);
@@ -248,9 +258,12 @@ static void forge_join(struct adversary_packet *packet, const struct lli_wire_jo
     packet->size = lli_wire_put_join(packet->bytes, join);
 }
 
-static struct lli_wire_join join_of(const struct adversary *adversary, enum lli_wire_join_kind kind, uint64_t receiver)
+static struct lli_wire_join join_of(const struct adversary *adversary, enum lli_wire_join_kind kind,
+                                    uint64_t receiver)
 {
-    return (struct lli_wire_join){.session = adversary->heartbeat.session, .receiver = receiver, .kind = (uint8_t)kind,
+    return (struct lli_wire_join){.session = adversary->heartbeat.session,
+                                  .receiver = receiver,
+                                  .kind = (uint8_t)kind,
                                   .address = adversary->announced};
 }
 
@@ -312,7 +325,8 @@ void adversary_latest(struct adversary *adversary, struct adversary_packet *pack
 /* The same in the name of a receiver that fetches the past, to where it is. */
 void adversary_fetch_genuine(struct adversary *adversary, struct adversary_packet *packet)
 {
-    struct lli_wire_join join = adversary->fetch.receiver != 0 ? adversary->fetch : join_of(adversary, LLI_WIRE_JOIN_FETCH, 1);
+    struct lli_wire_join join =
+        adversary->fetch.receiver != 0 ? adversary->fetch : join_of(adversary, LLI_WIRE_JOIN_FETCH, 1);
 
     join.count = LLI_WIRE_FETCH_MAX;
     for (uint32_t i = 0; i < LLI_WIRE_FETCH_MAX; i++)

@@ -6,11 +6,17 @@ enum { BODY_SIZE = 64, WINDOW = 16384 };
 
 /* ------------------------------------------------------------------------------------------------- data */
 
-/* A data packet of somebody's session with this number; its body is one message of BODY_SIZE - 1 bytes, which nobody sent. */
+/*
+ * A data packet of somebody's session with this number; its body is one message of BODY_SIZE - 1 bytes, which
+ * nobody sent.
+ */
 static void forge_data(struct adversary_packet *packet, uint32_t tag, lli_seq seq, uint32_t number)
 {
-    const struct lli_wire_header header = {
-        .type = LLI_WIRE_DATA, .size = LLI_WIRE_DATA_HEADER + BODY_SIZE, .tag = tag, .seq = (uint32_t)seq, .number = number};
+    const struct lli_wire_header header = {.type = LLI_WIRE_DATA,
+                                           .size = LLI_WIRE_DATA_HEADER + BODY_SIZE,
+                                           .tag = tag,
+                                           .seq = (uint32_t)seq,
+                                           .number = number};
 
     packet->to = ADVERSARY_TO_GROUP;
     packet->size = header.size;
@@ -22,7 +28,8 @@ static void forge_data(struct adversary_packet *packet, uint32_t tag, lli_seq se
 
 static void forge_genuine(const struct adversary *adversary, struct adversary_packet *packet, uint32_t ahead)
 {
-    forge_data(packet, (uint32_t)adversary->heartbeat.session, adversary->seq + ahead, adversary->number + ahead);
+    forge_data(packet, (uint32_t)adversary->heartbeat.session, adversary->seq + ahead,
+               adversary->number + ahead);
 }
 
 void adversary_data_far(struct adversary *adversary, struct adversary_packet *packet)

@@ -28,18 +28,21 @@ static void hear_heartbeat(struct adversary *adversary, const struct lli_wire_he
     adversary->seq = lli_max(adversary->seq, heartbeat->lead);
 }
 
-static void hear_data(struct adversary *adversary, const struct lli_wire_header *header, const uint8_t *body, size_t size)
+static void hear_data(struct adversary *adversary, const struct lli_wire_header *header, const uint8_t *body,
+                      size_t size)
 {
     const lli_seq seq = lli_seq_extend(adversary->seq, header->seq);
 
-    if (adversary->heartbeat.session == 0 || header->tag != (uint32_t)adversary->heartbeat.session || seq < adversary->seq)
+    if (adversary->heartbeat.session == 0 || header->tag != (uint32_t)adversary->heartbeat.session ||
+        seq < adversary->seq)
         return;
     adversary->seq = seq + 1;
     /* The driver sends each message in a packet of its own; announcements have none. */
     adversary->number = header->number + (size > 0 && body[0] < LLI_FRAME_TOPIC_SHORT);
 }
 
-static void hear_session(struct adversary *adversary, const struct lli_wire_header *header, const uint8_t *body, size_t size)
+static void hear_session(struct adversary *adversary, const struct lli_wire_header *header,
+                         const uint8_t *body, size_t size)
 {
     union {
         struct lli_wire_heartbeat heartbeat;
@@ -90,7 +93,8 @@ void adversary_hear(struct adversary *adversary, const uint8_t *packet, size_t s
     if (size > ADVERSARY_PACKET_MAX)
         return;
     /* Of data, which comes most often, only some. */
-    if ((packet[0] & 15) != LLI_WIRE_DATA || adversary->heard_count % 4 != 3 || adversary->heard_count < ADVERSARY_HEARD) {
+    if ((packet[0] & 15) != LLI_WIRE_DATA || adversary->heard_count % 4 != 3 ||
+        adversary->heard_count < ADVERSARY_HEARD) {
         heard->size = size;
         memcpy(heard->bytes, packet, size);
         adversary->heard_count++;
@@ -98,14 +102,16 @@ void adversary_hear(struct adversary *adversary, const uint8_t *packet, size_t s
     fault = lli_wire_get_header(packet, size, &header, &body, &body_size);
     if (fault == LLI_WIRE_OK)
         hear_session(adversary, &header, body, body_size);
-    else if (fault == LLI_WIRE_TYPE_BAD && lli_wire_get_connection(packet, size, &header, &body, &body_size) == LLI_WIRE_OK &&
+    else if (fault == LLI_WIRE_TYPE_BAD &&
+             lli_wire_get_connection(packet, size, &header, &body, &body_size) == LLI_WIRE_OK &&
              header.type == LLI_WIRE_CONNECT)
         (void)lli_wire_get_connect(body, body_size, header.tag, &adversary->connect);
 }
 
 bool adversary_knows(const struct adversary *adversary)
 {
-    return adversary->heartbeat.session != 0 && adversary->members_count > 0 && adversary->heard_count > ADVERSARY_HEARD;
+    return adversary->heartbeat.session != 0 && adversary->members_count > 0 &&
+           adversary->heard_count > ADVERSARY_HEARD;
 }
 
 bool adversary_is_end(const struct adversary_packet *packet)

@@ -1,24 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bounds on the cost of each kind of forged packet: docs/protocol.md section 11 in numbers. A cost that is not named is none,
- * beyond adversary_slack(). Bounds are for all packets of the kind together.
+ * Bounds on the cost of each kind of forged packet: docs/protocol.md section 11 in numbers. A cost that is
+ * not named is none, beyond adversary_slack(). Bounds are for all packets of the kind together.
  */
 #include "adversary.h"
 
 #include <stdio.h>
 
-/* Nothing but a short packet goes to an address that has not answered, and none is longer than what asked for it, but for a few bytes. */
+/*
+ * Nothing but a short packet goes to an address that has not answered, and none is longer than what asked for
+ * it, but for a few bytes.
+ */
 #define SHORT 120
-#define TO_OWN(packets) .own = (packets), .own_bytes = (packets) * SHORT
-#define TO_THIRD(packets) .third = (packets), .third_bytes = (packets) * SHORT
+#define TO_OWN(packets) .own = (packets), .own_bytes = (packets)*SHORT
+#define TO_THIRD(packets) .third = (packets), .third_bytes = (packets)*SHORT
 
 #define NOTHING .third = 0
 
 /* Packets that a receiver may still be in need of: those of the time between two reports, and some more. */
 #define NEEDED 400
 
+/* clang-format off */
 #define KIND(name, profile, announces, count, gap_us, ...) \
     {#name, adversary_##name, ADVERSARY_##profile, ADVERSARY_##announces, count, gap_us, {__VA_ARGS__}}
+/* clang-format on */
 
 const struct adversary_kind adversary_kinds[] = {
     /* --- data: a forged packet takes the place of a genuine one, and nothing else is lost */
@@ -27,7 +32,8 @@ const struct adversary_kind adversary_kinds[] = {
     KIND(data_edge, PLAIN, OWN, 1, 1300, .operations = 2000000),
     KIND(data_beyond, PLAIN, OWN, 50, 1300, NOTHING),
     KIND(data_next, PLAIN, OWN, 5, 5100, .lost = 10, .forged = 10),
-    KIND(data_ahead, PLAIN, OWN, 5, 5100, .asked = 30, .lost = 10, .forged = 10, .events = 12, .operations = 500000),
+    KIND(data_ahead, PLAIN, OWN, 5, 5100, .asked = 30, .lost = 10, .forged = 10, .events = 12,
+         .operations = 500000),
     KIND(data_contradicts, PLAIN, OWN, 5, 5100, .lost = 40, .named = 40, .events = 40, .operations = 1000000),
     KIND(data_unrepaired, PLAIN, OWN, 1, 5100, .lost = 4, .forged = 2, .named = 4, .events = 4),
     KIND(data_replayed, PLAIN, OWN, 200, 1300, NOTHING),
@@ -51,7 +57,8 @@ const struct adversary_kind adversary_kinds[] = {
     KIND(heartbeat_end_below, PLAIN, OWN, 1, 5100, NOTHING),
     /* It ends, and begins again where it ended. */
     KIND(heartbeat_end, PLAIN, OWN, 1, 5100, .events = 12, .ended = 2),
-    KIND(heartbeat_end_ahead, PLAIN, OWN, 1, 5100, .asked = 10, .reported = 20, .events = 12, .operations = 200000),
+    KIND(heartbeat_end_ahead, PLAIN, OWN, 1, 5100, .asked = 10, .reported = 20, .events = 12,
+         .operations = 200000),
     KIND(heartbeat_interval, PLAIN, OWN, 50, 7300, NOTHING),
     KIND(heartbeat_rtt, LOSSY, OWN, 100, 17300, .repaired = 20, .operations = 500000),
     KIND(heartbeat_topics, PLAIN, OWN, 10, 7300, .asked = 60),
@@ -71,13 +78,17 @@ const struct adversary_kind adversary_kinds[] = {
     KIND(session_young, PLAIN, OWN, 1, 5100, TO_OWN(200), .events = 4, .operations = 5000000),
     KIND(session_young, PLAIN, THIRD, 1, 5100, TO_THIRD(40), .events = 4, .operations = 5000000),
     KIND(session_young, PLAIN, SPOOFED, 1, 5100, TO_THIRD(40), .events = 4, .operations = 5000000),
-    KIND(session_young, LOSSY, SPOOFED, 100, 5100, TO_THIRD(1600), .events = 400, .ended = 200, .operations = 200000000),
-    KIND(session_many, NEWCOMER, OWN, 64, 1300, TO_OWN(1000), .late = 400, .events = 300, .ended = 130, .operations = 30000000),
-    KIND(session_followed, LOSSY, OWN, 500, 1300, TO_OWN(2000), .forged = 1000, .events = 10, .operations = 20000000),
+    KIND(session_young, LOSSY, SPOOFED, 100, 5100, TO_THIRD(1600), .events = 400, .ended = 200,
+         .operations = 200000000),
+    KIND(session_many, NEWCOMER, OWN, 64, 1300, TO_OWN(1000), .late = 400, .events = 300, .ended = 130,
+         .operations = 30000000),
+    KIND(session_followed, LOSSY, OWN, 500, 1300, TO_OWN(2000), .forged = 1000, .events = 10,
+         .operations = 20000000),
     /* --- NAKs: in the name of a receiver, what it can be in need of; else nothing */
     KIND(nak_all, PLAIN, OWN, 1, 5100, TO_OWN(1), .repaired = NEEDED, .events = 4, .operations = 1000000),
     KIND(nak_all, PLAIN, THIRD, 1, 5100, TO_THIRD(1), .repaired = NEEDED, .events = 4, .operations = 1000000),
-    KIND(nak_all, PLAIN, SPOOFED, 1, 5100, TO_THIRD(1), .repaired = NEEDED, .events = 4, .operations = 1000000),
+    KIND(nak_all, PLAIN, SPOOFED, 1, 5100, TO_THIRD(1), .repaired = NEEDED, .events = 4,
+         .operations = 1000000),
     KIND(nak_invented, PLAIN, OWN, 10, 5100, TO_OWN(10), .operations = 500000),
     KIND(nak_invented, LOSSY, THIRD, 100, 5100, TO_THIRD(100), .operations = 5000000),
     KIND(nak_invented, LOSSY, SPOOFED, 100, 5100, TO_THIRD(100), .operations = 5000000),
@@ -125,7 +136,8 @@ const struct adversary_kind adversary_kinds[] = {
     KIND(notice_foreign, PLAIN, OWN, 20, 17300, NOTHING),
     KIND(topics_names, LATE, OWN, 20, 1300, .events = 40),
     KIND(topics_beyond, LATE, OWN, 20, 1300, NOTHING),
-    KIND(join_grant, LATE, OWN, 4, 3, .asked = 40, .lost = 3500, .named = 3500, .events = 20, .operations = 500000),
+    KIND(join_grant, LATE, OWN, 4, 3, .asked = 40, .lost = 3500, .named = 3500, .events = 20,
+         .operations = 500000),
     KIND(join_refuse, LATE, OWN, 4, 3, .lost = 3500, .events = 20),
     KIND(kept_records, KEPT, OWN, 20, 7, .lost = 20, .forged = 20, .events = 20),
     /* --- connections */
@@ -144,12 +156,12 @@ const struct adversary_kind adversary_kinds[] = {
     /* --- packets that are none */
     KIND(cut, LOSSY, OWN, 2000, 100, NOTHING),
     KIND(noise, LOSSY, OWN, 2000, 100, NOTHING),
-    KIND(flipped, LOSSY, OWN, 2000, 130, .asked = 400, .silenced = 20, .repaired = 2000, .lost = 40, .named = 40,
-         .events = 60, .ended = 4, .operations = 40000000),
+    KIND(flipped, LOSSY, OWN, 2000, 130, .asked = 400, .silenced = 20, .repaired = 2000, .lost = 40,
+         .named = 40, .events = 60, .ended = 4, .operations = 40000000),
     KIND(extended, LOSSY, OWN, 2000, 100, NOTHING),
     KIND(versions, LOSSY, OWN, 2000, 100, NOTHING),
-    KIND(bounds, LOSSY, OWN, 2000, 130, .asked = 400, .silenced = 20, .repaired = 2000, .lost = 40, .named = 40,
-         .events = 60, .ended = 4, .operations = 40000000),
+    KIND(bounds, LOSSY, OWN, 2000, 130, .asked = 400, .silenced = 20, .repaired = 2000, .lost = 40,
+         .named = 40, .events = 60, .ended = 4, .operations = 40000000),
     KIND(flipped, CALLS, OWN, 2000, 130, .asked = 100, .events = 10),
     KIND(bounds, CALLS, OWN, 2000, 130, .asked = 100, .events = 10),
 };
@@ -172,13 +184,14 @@ bool adversary_is_survived(const struct adversary_kind *kind)
     return kind->most.lost <= 100 && kind->most.silenced == 0;
 }
 
-static bool slow_one(const struct adversary_kind *kind, const char *name, uint64_t cost, uint64_t most, uint64_t slack, bool all)
+static bool slow_one(const struct adversary_kind *kind, const char *name, uint64_t cost, uint64_t most,
+                     uint64_t slack, bool all)
 {
     const bool passed = cost <= most + slack;
 
     if (all ? cost > 0 : !passed)
-        (void)printf("%s %-22s x%-5u %-10s %12llu, at most %llu\n", passed ? "     " : "BEYOND", kind->name, kind->count, name,
-                     (unsigned long long)cost, (unsigned long long)(most + slack));
+        (void)printf("%s %-22s x%-5u %-10s %12llu, at most %llu\n", passed ? "     " : "BEYOND", kind->name,
+                     kind->count, name, (unsigned long long)cost, (unsigned long long)(most + slack));
     return passed;
 }
 
@@ -187,7 +200,8 @@ bool adversary_judge(const struct adversary_kind *kind, const struct adversary_c
     const struct adversary_cost slack = adversary_slack(kind);
     bool passed = true;
 
-#define ADVERSARY_JUDGE(name, text) passed = slow_one(kind, #name, cost->name, kind->most.name, slack.name, all) && passed;
+#define ADVERSARY_JUDGE(name, text) \
+    passed = slow_one(kind, #name, cost->name, kind->most.name, slack.name, all) && passed;
     ADVERSARY_COSTS(ADVERSARY_JUDGE)
 #undef ADVERSARY_JUDGE
     return passed;

@@ -69,7 +69,8 @@ static struct adversary_cost beyond(const struct adversary_cost *cost, const str
 }
 
 /* The world without them, which is the same for all kinds of a profile that take as long. */
-static const struct world_result *run_quiet(const struct arguments *arguments, const struct adversary_kind *kind)
+static const struct world_result *run_quiet(const struct arguments *arguments,
+                                            const struct adversary_kind *kind)
 {
     static struct {
         enum adversary_profile profile;
@@ -88,7 +89,8 @@ static const struct world_result *run_quiet(const struct arguments *arguments, c
     known[count].us = us;
     world_run(kind, arguments->seed, true, &known[count].result);
     if (known[count].result.cost.lost > 0 || known[count].result.messages < 1000)
-        cable_fail("without forged packets %llu of %llu messages are lost", (unsigned long long)known[count].result.cost.lost,
+        cable_fail("without forged packets %llu of %llu messages are lost",
+                   (unsigned long long)known[count].result.cost.lost,
                    (unsigned long long)known[count].result.messages);
     return &known[count++].result;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The same packets over sockets: a transmitter and two receivers of the public API on the loopback device, the adversary at
- * 127.0.0.1, and at 127.0.0.2 a third party that has nothing to do with it. Behind each kind of packets what is sent then has to
- * arrive, and no more may have reached the third party than the table says. No time is measured; it ends by itself where nothing
- * arrives for very long.
+ * The same packets over sockets: a transmitter and two receivers of the public API on the loopback device,
+ * the adversary at 127.0.0.1, and at 127.0.0.2 a third party that has nothing to do with it. Behind each kind
+ * of packets what is sent then has to arrive, and no more may have reached the third party than the table
+ * says. No time is measured; it ends by itself where nothing arrives for very long.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -19,7 +19,15 @@
 #include "system/clock.h"
 #include "engine/objects.h"
 
-enum { GROUP_PORT = 17093, RECEIVERS = 2, MESSAGE_SIZE = 48, BEHIND = 100, PACKETS_MAX = 200, FAILURES_MAX = 3, SKIP = 77 };
+enum {
+    GROUP_PORT = 17093,
+    RECEIVERS = 2,
+    MESSAGE_SIZE = 48,
+    BEHIND = 100,
+    PACKETS_MAX = 200,
+    FAILURES_MAX = 3,
+    SKIP = 77
+};
 
 #define GROUP "239.193.7.93"
 #define CHANNEL "udp://" GROUP ":17093?interface=lo&mtu=1500&linger_ns=0&topics_max=64"
@@ -33,15 +41,15 @@ static struct {
     struct llm_transmitter *transmitter;
     struct llm_topic *topic;
     struct llm_receiver *receivers[RECEIVERS];
-    uint64_t got[RECEIVERS];   /* messages of those that count now */
-    uint64_t first;            /* they have this number or more */
+    uint64_t got[RECEIVERS]; /* messages of those that count now */
+    uint64_t first;          /* they have this number or more */
     uint64_t sent;
     struct adversary adversary;
     int own;
     int third;
     int ears;
     struct lli_wire_address addresses[2]; /* of these two */
-    uint64_t packets, bytes;   /* that reached the third party */
+    uint64_t packets, bytes;              /* that reached the third party */
 } rig;
 
 static int fail(const char *what)
@@ -67,7 +75,8 @@ static void put_address(struct lli_wire_address *address, int fd)
 
 static int open_socket(const char *host, uint16_t port)
 {
-    const struct sockaddr_in name = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {inet_addr(host)}};
+    const struct sockaddr_in name = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {inet_addr(host)}};
     const struct in_addr loopback = {inet_addr("127.0.0.1")};
     const int one = 1, bytes = 1 << 22, fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0);
 
@@ -107,7 +116,8 @@ static void hear(void)
 
 static void send_to(int fd, const struct adversary_packet *packet, const struct lli_wire_address *address)
 {
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(GROUP_PORT), .sin_addr = {inet_addr(GROUP)}};
+    struct sockaddr_in to = {
+        .sin_family = AF_INET, .sin_port = htons(GROUP_PORT), .sin_addr = {inet_addr(GROUP)}};
 
     if (address != NULL) {
         memcpy(&to.sin_addr, address->bytes + 1, 4);
@@ -210,9 +220,12 @@ static void know_receivers(void)
     for (int i = 0; i < RECEIVERS; i++) {
         struct adversary_member *member = &rig.adversary.members[i];
 
-        *member = (struct adversary_member){.id = rig.receivers[i]->config.receiver, .address = rig.receivers[i]->endpoint->address};
-        member->status = (struct lli_wire_status){.session = rig.adversary.heartbeat.session, .receiver = member->id,
-                                                  .window_free = 1024, .address = member->address};
+        *member = (struct adversary_member){.id = rig.receivers[i]->config.receiver,
+                                            .address = rig.receivers[i]->endpoint->address};
+        member->status = (struct lli_wire_status){.session = rig.adversary.heartbeat.session,
+                                                  .receiver = member->id,
+                                                  .window_free = 1024,
+                                                  .address = member->address};
     }
 }
 
@@ -246,16 +259,19 @@ static bool run_kind(const struct adversary_kind *kind)
         send_one();
     }
     /*
-     * A forged packet ahead of the stream, also of a kind before, takes the place of a genuine one, and on a busy machine it may be that
-     * nothing contradicts it for a while: what is sent behind that arrives. The simulator holds each kind to what it may cost.
+     * A forged packet ahead of the stream, also of a kind before, takes the place of a genuine one, and on a
+     * busy machine it may be that nothing contradicts it for a while: what is sent behind that arrives. The
+     * simulator holds each kind to what it may cost.
      */
     delivered = deliver(BEHIND, SHORT_NS) || deliver(BEHIND, PATIENCE_NS);
     /* Sessions of kinds before this one may still ask once more. */
-    harmless = rig.packets - packets <= kind->most.third + 64 && rig.bytes - bytes <= kind->most.third_bytes + 64 * (uint64_t)120;
+    harmless = rig.packets - packets <= kind->most.third + 64 &&
+               rig.bytes - bytes <= kind->most.third_bytes + 64 * (uint64_t)120;
     if (!delivered || !harmless)
-        (void)printf("BEYOND %s x%u: what is sent behind it %s; %llu packets of %llu bytes to a third party\n", kind->name, count,
-                     delivered ? "arrives" : "does not arrive", (unsigned long long)(rig.packets - packets),
-                     (unsigned long long)(rig.bytes - bytes));
+        (void)printf(
+            "BEYOND %s x%u: what is sent behind it %s; %llu packets of %llu bytes to a third party\n",
+            kind->name, count, delivered ? "arrives" : "does not arrive",
+            (unsigned long long)(rig.packets - packets), (unsigned long long)(rig.bytes - bytes));
     return delivered && harmless;
 }
 

@@ -64,9 +64,9 @@ static struct {
     uint32_t newcomer_sent;
     lli_ns message_at;
     lli_ns newcomer_at;
-    lli_ns begin;      /* costs count from here on */
-    lli_ns until;      /* no message is sent after this */
-    lli_seq highest;   /* data packet sent */
+    lli_ns begin;    /* costs count from here on */
+    lli_ns until;    /* no message is sent after this */
+    lli_seq highest; /* data packet sent */
 } world;
 
 /* Called for each basic block of the library, which is compiled for that. */
@@ -108,7 +108,8 @@ static void world_sent(uint32_t from, uint32_t to, const uint8_t *bytes, uint32_
 
     world.adversary.now = cable.now;
     /* A connection has two sessions: the one that is looked at is the listener's. */
-    if (from == NODE_TRANSMITTER || (from < NODE_NEWCOMER && type != LLI_WIRE_HEARTBEAT && type != LLI_WIRE_DATA))
+    if (from == NODE_TRANSMITTER ||
+        (from < NODE_NEWCOMER && type != LLI_WIRE_HEARTBEAT && type != LLI_WIRE_DATA))
         adversary_hear(&world.adversary, bytes, size);
     if (counts() && (to == NODE_THIRD || to == NODE_ADVERSARY))
         count_stranger(to, size);
@@ -117,7 +118,8 @@ static void world_sent(uint32_t from, uint32_t to, const uint8_t *bytes, uint32_
     if (from != NODE_TRANSMITTER || type != LLI_WIRE_DATA)
         return;
     if (world.highest == 0 || (int32_t)(lli_load_u32(bytes + 8) - (uint32_t)world.highest) > 0)
-        world.highest = lli_seq_extend(world.highest == 0 ? (lli_seq)1 << 32 : world.highest, lli_load_u32(bytes + 8));
+        world.highest =
+            lli_seq_extend(world.highest == 0 ? (lli_seq)1 << 32 : world.highest, lli_load_u32(bytes + 8));
     else if (counts())
         world.cost.repaired++;
 }
@@ -128,7 +130,8 @@ static void heard_message(struct ear *ear, const struct llm_message *message)
 {
     uint64_t words[2];
 
-    if (message->size != MESSAGE_SIZE || (memcpy(words, message->data, sizeof words), words[0] != MAGIC || words[1] >= MESSAGES_MAX)) {
+    if (message->size != MESSAGE_SIZE ||
+        (memcpy(words, message->data, sizeof words), words[0] != MAGIC || words[1] >= MESSAGES_MAX)) {
         world.cost.forged++;
         return;
     }
@@ -143,14 +146,15 @@ static void heard_message(struct ear *ear, const struct llm_message *message)
 static void heard_event(const struct llm_event *event)
 {
     if (cable.verbose)
-        cable_trace("%s event %s: %s %llu %llu", event->session == world.adversary.heartbeat.session ? "genuine" : "other",
-                    llm_event_name(event->kind), llm_reason_name(event->reason), (unsigned long long)event->first,
-                    (unsigned long long)event->last);
+        cable_trace("%s event %s: %s %llu %llu",
+                    event->session == world.adversary.heartbeat.session ? "genuine" : "other",
+                    llm_event_name(event->kind), llm_reason_name(event->reason),
+                    (unsigned long long)event->first, (unsigned long long)event->last);
     if (!counts())
         return;
     world.cost.events++;
-    if (event->kind == LLM_EVENT_SESSION_END || event->kind == LLM_EVENT_SUSPENDED || event->kind == LLM_EVENT_EXPELLED ||
-        event->kind == LLM_EVENT_DISCONNECTED)
+    if (event->kind == LLM_EVENT_SESSION_END || event->kind == LLM_EVENT_SUSPENDED ||
+        event->kind == LLM_EVENT_EXPELLED || event->kind == LLM_EVENT_DISCONNECTED)
         world.cost.ended++;
     if (event->kind == LLM_EVENT_GAP)
         world.cost.named += event->last + 1 - event->first;
@@ -210,7 +214,8 @@ static void transmitter_turn(void)
 {
     uint64_t words[MESSAGE_SIZE / 8] = {MAGIC, world.sent};
 
-    if (world.topic == NULL || cable.now < world.message_at || cable.now >= world.until || world.sent >= NEWCOMER_FIRST)
+    if (world.topic == NULL || cable.now < world.message_at || cable.now >= world.until ||
+        world.sent >= NEWCOMER_FIRST)
         return;
     world.sent_at[world.sent] = cable.now;
     if (llm_send(world.topic, words, sizeof words, LLM_SEND_NOW) == LLM_OK)
@@ -220,7 +225,8 @@ static void transmitter_turn(void)
 
 static void newcomer_turn(void)
 {
-    if (world.newcomer_topic == NULL || cable.now < world.newcomer_at || world.newcomer_sent == NEWCOMER_MESSAGES)
+    if (world.newcomer_topic == NULL || cable.now < world.newcomer_at ||
+        world.newcomer_sent == NEWCOMER_MESSAGES)
         return;
     send_number(world.newcomer_topic, NEWCOMER_FIRST + world.newcomer_sent++);
     world.newcomer_at = cable.now + 10 * DISTANCE_NS;
@@ -228,14 +234,17 @@ static void newcomer_turn(void)
 
 static struct llm_context *context_of(uint32_t node)
 {
-    return node == NODE_TRANSMITTER ? world.context : node == NODE_NEWCOMER ? world.newcomer_context : world.ears[node - 1].context;
+    return node == NODE_TRANSMITTER ? world.context
+           : node == NODE_NEWCOMER  ? world.newcomer_context
+                                    : world.ears[node - 1].context;
 }
 
 static lli_ns nap_of(uint32_t node)
 {
-    const lli_ns at = node == NODE_TRANSMITTER && cable.now < world.until && world.topic != NULL ? world.message_at
-                      : node == NODE_NEWCOMER && world.newcomer_sent < NEWCOMER_MESSAGES         ? world.newcomer_at
-                                                                                                 : LLI_NEVER;
+    const lli_ns at = node == NODE_TRANSMITTER && cable.now < world.until && world.topic != NULL
+                          ? world.message_at
+                      : node == NODE_NEWCOMER && world.newcomer_sent < NEWCOMER_MESSAGES ? world.newcomer_at
+                                                                                         : LLI_NEVER;
 
     return at == LLI_NEVER ? CABLE_S : at > cable.now ? at - cable.now : CABLE_US;
 }
@@ -257,7 +266,9 @@ static void world_turn(uint32_t node)
     cable_sleep(node, context, nap_of(node));
 }
 
-/* ------------------------------------------------------------------------------------------------ begin, end */
+/*
+ * ------------------------------------------------------------------------------------------------ begin, end
+ */
 
 static void open_transmitter(void)
 {
@@ -268,8 +279,10 @@ static void open_transmitter(void)
 
     llm_context_options_init(&options);
     world.context = cable_context(NODE_TRANSMITTER, &options);
-    cable_must(llm_transmitter_open(world.context, CHANNEL, NULL, world.profile == ADVERSARY_ASSURED ? NULL : &handlers,
-                                    &world.transmitter), "a transmitter");
+    cable_must(llm_transmitter_open(world.context, CHANNEL, NULL,
+                                    world.profile == ADVERSARY_ASSURED ? NULL : &handlers,
+                                    &world.transmitter),
+               "a transmitter");
     cable_must(llm_topic_open(world.transmitter, "t", 0, &world.topic), "a topic");
     llm_assurance_init(&assurance);
     assurance.receivers = 2;
@@ -315,7 +328,7 @@ static void open_call(void)
     struct llm_listener_handlers listening;
     struct llm_connection_handlers handlers;
     struct ear *ear = &world.ears[0];
-    const struct iovec payload = {(void *)(uintptr_t)"me", 2};
+    const struct iovec payload = {(void *)(uintptr_t) "me", 2};
 
     llm_context_options_init(&options);
     world.context = cable_context(NODE_TRANSMITTER, &options);
@@ -329,7 +342,8 @@ static void open_call(void)
     handlers.arg = ear;
     handlers.message = on_call_message;
     handlers.event = on_call_event;
-    cable_must(llm_connection_open(ear->context, CALLS_CHANNEL, NULL, &handlers, &payload, &ear->connection), "connect");
+    cable_must(llm_connection_open(ear->context, CALLS_CHANNEL, NULL, &handlers, &payload, &ear->connection),
+               "connect");
 }
 
 static void open_newcomer(void)
@@ -338,7 +352,8 @@ static void open_newcomer(void)
 
     llm_context_options_init(&options);
     world.newcomer_context = cable_context(NODE_NEWCOMER, &options);
-    cable_must(llm_transmitter_open(world.newcomer_context, CHANNEL, NULL, NULL, &world.newcomer), "another transmitter");
+    cable_must(llm_transmitter_open(world.newcomer_context, CHANNEL, NULL, NULL, &world.newcomer),
+               "another transmitter");
     cable_must(llm_topic_open(world.newcomer, "t", 0, &world.newcomer_topic), "a topic");
     world.newcomer_at = cable.now;
     cable.nodes[NODE_NEWCOMER].turn_at = cable.now;
@@ -467,7 +482,8 @@ bool world_storm(uint64_t seed, uint64_t packets, enum adversary_profile profile
 
     world_open(seed, profile);
     for (uint64_t i = 0; i < packets;) {
-        const struct adversary_kind *kind = &adversary_kinds[adversary_below(&world.adversary, (uint64_t)adversary_kinds_count)];
+        const struct adversary_kind *kind =
+            &adversary_kinds[adversary_below(&world.adversary, (uint64_t)adversary_kinds_count)];
 
         if (!adversary_is_survived(kind))
             continue;
@@ -484,9 +500,10 @@ bool world_storm(uint64_t seed, uint64_t packets, enum adversary_profile profile
     cable_run(world.until + SETTLE_NS);
     lost = world_lost(first, world.sent);
     messages = world.sent - first;
-    (void)printf("storm %llu: %llu packets; %llu packets to a third party; behind it %llu of %llu messages lost\n",
-                 (unsigned long long)seed, (unsigned long long)packets, (unsigned long long)strangers, (unsigned long long)lost,
-                 (unsigned long long)messages);
+    (void)printf(
+        "storm %llu: %llu packets; %llu packets to a third party; behind it %llu of %llu messages lost\n",
+        (unsigned long long)seed, (unsigned long long)packets, (unsigned long long)strangers,
+        (unsigned long long)lost, (unsigned long long)messages);
     world_close();
     return lost == 0 && messages > 1000 && strangers <= packets;
 }

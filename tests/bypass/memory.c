@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packets that lie in the stack's memory: lent, copied, given back. Over a stand-in for a stack, whose memory runs out and whose
- * calls fail when asked to. In a network namespace of its own.
+ * Packets that lie in the stack's memory: lent, copied, given back. Over a stand-in for a stack, whose memory
+ * runs out and whose calls fail when asked to. In a network namespace of its own.
  */
 #define _GNU_SOURCE
 #include "rig.h"
@@ -20,7 +20,10 @@ enum {
     SOCKETS = 3, /* of a station: unicast, to send, to receive */
 };
 
-/* ---------------------------------------------------------------------------------------------------- zero copy */
+/*
+ * ---------------------------------------------------------------------------------------------------- zero
+ * copy
+ */
 
 static void packets_are_lent_where_they_lie(void **state)
 {
@@ -34,7 +37,8 @@ static void packets_are_lent_where_they_lie(void **state)
     /* VMA's stand-in has some come by the kernel. */
     assert_int_equal(station_counter(&station, "bypass_lent"), stack_lent);
     assert_in_range(stack_lent, is_onload() ? 40 : 34, is_onload() ? 40 : 36);
-    assert_int_equal(station_counter(&station, "bypass_lent") + station_counter(&station, "bypass_copied"), 40);
+    assert_int_equal(station_counter(&station, "bypass_lent") + station_counter(&station, "bypass_copied"),
+                     40);
     for (uint32_t i = 0; i < 40; i++)
         expect_number(&packets[i], i);
     transport->release(station.instance, packets + 20, 20);
@@ -106,7 +110,8 @@ static uint32_t await_buffered(const struct station *station, uint32_t bytes)
     socklen_t length = sizeof memory;
 
     do
-        assert_int_equal(getsockopt(descriptor_of(station, station->receive), SOL_SOCKET, SO_MEMINFO, memory, &length), 0);
+        assert_int_equal(
+            getsockopt(descriptor_of(station, station->receive), SOL_SOCKET, SO_MEMINFO, memory, &length), 0);
     while (memory[SK_MEMINFO_RMEM_ALLOC] <= bytes);
     return memory[SK_MEMINFO_RMEM_ALLOC];
 }
@@ -124,7 +129,10 @@ static void a_burst_is_lent_by_one_call(void **state)
     one = await_buffered(&station, 0);
     send_numbers(&station, 1, BURST - 1);
     await_buffered(&station, one * BURST - 1);
-    /* One call in eight looks at the unicast socket, and the first at a socket that was quiet may take one packet only. */
+    /*
+     * One call in eight looks at the unicast socket, and the first at a socket that was quiet may take one
+     * packet only.
+     */
     for (int calls = 0; calls < 4; calls++)
         got += transport->receive(station.instance, packets + got, BURST - got);
     assert_int_equal(got, BURST);
@@ -209,7 +217,8 @@ static void with_all_places_lent_receiving_waits(void **state)
     station_open(&station);
     while (got < LLI_BYPASS_UNRELEASED_MAX + LLI_UDP_BUFFERS) {
         send_numbers(&station, got, 1);
-        if (station_await(&station, &packets[got], 1, got < LLI_BYPASS_UNRELEASED_MAX ? ARRIVAL_NS : 10 * QUIET_NS) == 0)
+        if (station_await(&station, &packets[got], 1,
+                          got < LLI_BYPASS_UNRELEASED_MAX ? ARRIVAL_NS : 10 * QUIET_NS) == 0)
             break;
         got++;
     }
@@ -279,7 +288,8 @@ static void memory_that_is_not_taken_back_is_counted(void **state)
     send_numbers(&station, 0, 5);
     take_numbers(&station, packets, 0, 5);
     transport->release(station.instance, packets, 5);
-    assert_int_equal(station_counter(&station, "bypass_release_errors"), station_counter(&station, "bypass_lent"));
+    assert_int_equal(station_counter(&station, "bypass_release_errors"),
+                     station_counter(&station, "bypass_lent"));
     station_close(&station);
 }
 
@@ -386,7 +396,10 @@ static void a_packet_too_large_is_dropped_and_counted(void **state)
     close(fd);
 }
 
-/* -------------------------------------------------------------------------------------------------------- main */
+/*
+ * --------------------------------------------------------------------------------------------------------
+ * main
+ */
 
 int main(void)
 {

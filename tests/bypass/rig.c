@@ -14,7 +14,8 @@ void *__wrap_dlsym(void *handle, const char *name);
 #if __has_attribute(disable_sanitizer_instrumentation)
 __attribute__((disable_sanitizer_instrumentation))
 #endif
-void *__wrap_dlsym(void *handle, const char *name)
+void *
+__wrap_dlsym(void *handle, const char *name)
 {
     const char *hidden = handle == RTLD_DEFAULT ? getenv("SHIM_HIDE") : NULL;
 
@@ -44,8 +45,8 @@ void expect_nothing_logged(void)
 
 int end_oddities(void **state)
 {
-    static const char *const all[] = {"SHIM_KERNEL", "SHIM_WARM", "SHIM_BUFFERS", "SHIM_ZC_ERROR", "SHIM_RELEASE_ERROR",
-                                      "SHIM_HIDE"};
+    static const char *const all[] = {"SHIM_KERNEL",   "SHIM_WARM",          "SHIM_BUFFERS",
+                                      "SHIM_ZC_ERROR", "SHIM_RELEASE_ERROR", "SHIM_HIDE"};
 
     (void)state;
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)

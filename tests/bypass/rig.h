@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of the bypass transport share: the stand-in of tests/shim that is part of the program, and numbered packets. */
+/*
+ * What the tests of the bypass transport share: the stand-in of tests/shim that is part of the program, and
+ * numbered packets.
+ */
 #ifndef TESTS_BYPASS_RIG_H
 #define TESTS_BYPASS_RIG_H
 
@@ -28,10 +31,14 @@ const char *either(const char *of_onload, const char *of_vma);
 void expect_logged(const char *text);
 void expect_nothing_logged(void);
 
-/* The next definition of a function, past SHIM_HIDE, which hides functions of this program from the library. */
+/*
+ * The next definition of a function, past SHIM_HIDE, which hides functions of this program from the library.
+ */
 void *__real_dlsym(void *handle, const char *name);
 
-/* Packets that hold a number each: sends them one by one; checks one; takes some and keeps them; takes some. */
+/*
+ * Packets that hold a number each: sends them one by one; checks one; takes some and keeps them; takes some.
+ */
 void send_numbers(struct station *from, uint32_t first, uint32_t count);
 void expect_number(const struct lli_in *packet, uint32_t number);
 void take_numbers(struct station *to, struct lli_in *packets, uint32_t first, uint32_t count);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which sockets are accelerated and what becomes of the others, warm sends, names and spinning: over a stand-in for a stack, which
- * answers oddly when asked to. In a network namespace of its own.
+ * Which sockets are accelerated and what becomes of the others, warm sends, names and spinning: over a
+ * stand-in for a stack, which answers oddly when asked to. In a network namespace of its own.
  */
 #define _GNU_SOURCE
 #include "rig.h"
@@ -19,7 +19,10 @@ enum {
     AS_ENVIRONMENT_SAYS = 2,
 };
 
-/* ------------------------------------------------------------------------------------------------- acceleration */
+/*
+ * -------------------------------------------------------------------------------------------------
+ * acceleration
+ */
 
 static void every_socket_is_asked_for(void **state)
 {
@@ -69,7 +72,10 @@ static void without_a_stack_the_kernel_will_do_if_allowed(void **state)
     station_close(&station);
 }
 
-/* Which sockets the kernel has; which call fails; how many are left accelerated if that is allowed; what the log names. */
+/*
+ * Which sockets the kernel has; which call fails; how many are left accelerated if that is allowed; what the
+ * log names.
+ */
 static const struct handed_over {
     const char *kernel;
     bool open, send, receive;
@@ -89,7 +95,8 @@ static void expect_refused(const struct handed_over *expected)
 
     assert_int_equal(status, expected->open ? LLM_EINTERFACE : 0);
     if (status == 0) {
-        assert_int_equal(station_join(&station, host, port, LLI_JOIN_SEND, &handle), expected->send ? LLM_EINTERFACE : 0);
+        assert_int_equal(station_join(&station, host, port, LLI_JOIN_SEND, &handle),
+                         expected->send ? LLM_EINTERFACE : 0);
         if (!expected->send)
             assert_int_equal(station_join(&station, host, port, LLI_JOIN_RECEIVE, &handle),
                              expected->receive ? LLM_EINTERFACE : 0);
@@ -134,7 +141,8 @@ static void a_socket_left_to_the_kernel_works_if_allowed(void **state)
         expect_numbers(&station, 0, 20);
         assert_int_equal(station_counter(&station, "bypass_accelerated"), handed_over[i].accelerated);
         assert_int_equal(station_counter(&station, "bypass_in_kernel"), SOCKETS - handed_over[i].accelerated);
-        assert_int_equal(station_counter(&station, "bypass_lent") > 0, strcmp(handed_over[i].kernel, "senders") == 0);
+        assert_int_equal(station_counter(&station, "bypass_lent") > 0,
+                         strcmp(handed_over[i].kernel, "senders") == 0);
         station_close(&station);
     }
 }
@@ -152,7 +160,10 @@ static void a_stack_that_cannot_tell_is_not_believed(void **state)
     station_close(&station);
 }
 
-/* Neither stack cuts trains into packets, and where the kernel has the socket of the test nothing is known of the others. */
+/*
+ * Neither stack cuts trains into packets, and where the kernel has the socket of the test nothing is known of
+ * the others.
+ */
 static void packets_leave_one_by_one(void **state)
 {
     struct station station;
@@ -182,7 +193,10 @@ static void counters_of_udp_are_given_too(void **state)
     station_close(&station);
 }
 
-/* --------------------------------------------------------------------------------------------------- warm sends */
+/*
+ * --------------------------------------------------------------------------------------------------- warm
+ * sends
+ */
 
 static void poll_idly(struct station *station, int times)
 {
@@ -264,7 +278,10 @@ static void warm_sends_that_cannot_be_had_are_warned_of(void **state)
     station_close(&station);
 }
 
-/* ---------------------------------------------------------------------------------------------- names, spinning */
+/*
+ * ---------------------------------------------------------------------------------------------- names,
+ * spinning
+ */
 
 static uint64_t number_of_stack(const char *name)
 {
@@ -312,8 +329,9 @@ static void the_thread_that_sleeps_spins_as_asked(void **state)
         station_open(&station);
         *spins = 1u << 3; /* of TCP: not ours */
         transport->arm(station.instance);
-        assert_int_equal(*spins, spin == 1 ? 1u << 3 | 1u << ONLOAD_SPIN_UDP_RECV | 1u << ONLOAD_SPIN_UDP_SEND |
-                                                 1u << ONLOAD_SPIN_SELECT | 1u << ONLOAD_SPIN_POLL | 1u << ONLOAD_SPIN_EPOLL_WAIT
+        assert_int_equal(*spins, spin == 1 ? 1u << 3 | 1u << ONLOAD_SPIN_UDP_RECV |
+                                                 1u << ONLOAD_SPIN_UDP_SEND | 1u << ONLOAD_SPIN_SELECT |
+                                                 1u << ONLOAD_SPIN_POLL | 1u << ONLOAD_SPIN_EPOLL_WAIT
                                            : 1u << 3);
         *spins |= 1u << ONLOAD_SPIN_POLL;
         transport->arm(station.instance);
@@ -336,11 +354,17 @@ static void what_the_stack_does_not_have_is_refused(void **state)
 {
     (void)state;
     setenv("SHIM_HIDE", "onload_set_stackname,onload_thread_set_spin", 1);
-    expect_option_refused("stack_name", "feed", either("does not name stacks from a program", "VMA has no names"));
-    expect_option_refused("stack_spin", "0", either("does not spin by thread; leave it out, and set EF_POLL_USEC", "set VMA_SELECT_POLL"));
+    expect_option_refused("stack_name", "feed",
+                          either("does not name stacks from a program", "VMA has no names"));
+    expect_option_refused(
+        "stack_spin", "0",
+        either("does not spin by thread; leave it out, and set EF_POLL_USEC", "set VMA_SELECT_POLL"));
 }
 
-/* -------------------------------------------------------------------------------------------------------- main */
+/*
+ * --------------------------------------------------------------------------------------------------------
+ * main
+ */
 
 int main(void)
 {

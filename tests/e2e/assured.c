@@ -58,15 +58,16 @@ static void on_transmitter_event(void *arg, const struct llm_event *event)
     struct assured *a = arg;
 
     if (event->kind == LLM_EVENT_ACKNOWLEDGED) {
-        a->errors += event->first != a->acknowledged || event->last < event->first || strcmp(event->topic, "orders") != 0;
+        a->errors += event->first != a->acknowledged || event->last < event->first ||
+                     strcmp(event->topic, "orders") != 0;
         a->acknowledged = event->last + 1;
     }
     if (event->kind != LLM_EVENT_UNACKNOWLEDGED)
         return;
     a->errors += event->first != a->acknowledged;
     a->waits++;
-    fprintf(stderr, "waits: %s %s from %" PRIu64 "\n", llm_reason_name(event->reason), event->receiver == NULL ? "" : event->receiver,
-            event->first);
+    fprintf(stderr, "waits: %s %s from %" PRIu64 "\n", llm_reason_name(event->reason),
+            event->receiver == NULL ? "" : event->receiver, event->first);
     if (a->then_receivers > 0)
         assured_assure(a, a->then_receivers, NULL);
     a->then_receivers = 0;
@@ -126,8 +127,9 @@ static void assured_send(struct assured *a, const char *channel, int argc, char 
     }
     while (a->acknowledged < messages && !flood_stopped)
         flood_ok(llm_poll(a->context), "llm_poll");
-    printf("{\"sent\": %" PRIu64 ", \"acknowledged\": %" PRIu64 ", \"waits\": %" PRIu64 ", \"refused\": %" PRIu64
-           ", \"errors\": %u, ", messages, a->acknowledged, a->waits, a->refused, a->errors);
+    printf("{\"sent\": %" PRIu64 ", \"acknowledged\": %" PRIu64 ", \"waits\": %" PRIu64
+           ", \"refused\": %" PRIu64 ", \"errors\": %u, ",
+           messages, a->acknowledged, a->waits, a->refused, a->errors);
     flood_print_stats(stdout, a->context);
     printf("}\n");
     flood_ok(llm_transmitter_close(&a->transmitter), "llm_transmitter_close");
@@ -156,7 +158,8 @@ static void on_message(void *arg, const struct llm_message *message)
 {
     struct assured *a = arg;
 
-    a->errors += message->number != a->expected || message->size != SIZE || *(const uint8_t *)message->data != (uint8_t)message->number;
+    a->errors += message->number != a->expected || message->size != SIZE ||
+                 *(const uint8_t *)message->data != (uint8_t)message->number;
     a->expected = message->number + 1;
     a->session = message->session;
     if (a->expected == a->stop_at)
@@ -169,7 +172,8 @@ static void on_event(void *arg, const struct llm_event *event)
 {
     struct assured *a = arg;
 
-    fprintf(stderr, "event: %s %s %" PRIu64 "\n", llm_event_name(event->kind), llm_reason_name(event->reason), event->first);
+    fprintf(stderr, "event: %s %s %" PRIu64 "\n", llm_event_name(event->kind), llm_reason_name(event->reason),
+            event->first);
     if (event->kind == LLM_EVENT_SESSION_NEW)
         a->first = a->expected = event->first;
     a->errors += event->kind == LLM_EVENT_GAP;
@@ -195,9 +199,11 @@ static void assured_receive(struct assured *a, const char *channel, int argc, ch
         flood_ok(llm_wait(a->context, 1000000), "llm_wait");
         /* Outside of a handler, too: the last one. */
         if (a->application && a->expected > 0 && (a->expected < a->hold_at || assured_released))
-            flood_ok(llm_receiver_acknowledge(a->receiver, a->session, a->expected - 1), "llm_receiver_acknowledge");
+            flood_ok(llm_receiver_acknowledge(a->receiver, a->session, a->expected - 1),
+                     "llm_receiver_acknowledge");
     }
-    printf("{\"first\": %" PRIu64 ", \"next\": %" PRIu64 ", \"errors\": %u, ", a->first, a->expected, a->errors);
+    printf("{\"first\": %" PRIu64 ", \"next\": %" PRIu64 ", \"errors\": %u, ", a->first, a->expected,
+           a->errors);
     flood_print_stats(stdout, a->context);
     printf("}\n");
     flood_ok(llm_receiver_close(&a->receiver), "llm_receiver_close");
@@ -213,7 +219,8 @@ int main(int argc, char **argv)
         return 2;
     }
     flood_signals();
-    (void)sigaction(SIGUSR1, &(const struct sigaction){.sa_handler = assured_release, .sa_flags = SA_RESTART}, NULL);
+    (void)sigaction(SIGUSR1, &(const struct sigaction){.sa_handler = assured_release, .sa_flags = SA_RESTART},
+                    NULL);
     llm_context_options_init(&options);
     options.wait = LLM_WAIT_BLOCK;
     flood_ok(llm_context_open(&options, &assured.context), "llm_context_open");

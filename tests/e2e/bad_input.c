@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Wrong channels and hard times: each has its error code, one line of log that names the value and the remedy, and leaves
- * nothing open.
+ * Wrong channels and hard times: each has its error code, one line of log that names the value and the
+ * remedy, and leaves nothing open.
  *
  *   e2e_bad_input INTERFACE DOWN BARE      interfaces that are up, that is down, that has no address
  */
@@ -104,11 +104,13 @@ static void refused(const char *channel, int expected, const char *value, const 
     int error = llm_transmitter_open(context, channel, NULL, NULL, &transmitter);
 
     verdict(error == expected && heard.lines == 1 && strstr(heard.text, value) != NULL &&
-            strstr(heard.text, remedy) != NULL, channel, error);
+                strstr(heard.text, remedy) != NULL,
+            channel, error);
     heard = (struct log){.lines = 0};
     error = receiver_open(context, channel);
     verdict(error == expected && heard.lines == 1 && strstr(heard.text, value) != NULL &&
-            strstr(heard.text, remedy) != NULL, channel, error);
+                strstr(heard.text, remedy) != NULL,
+            channel, error);
     (void)llm_context_close(&context);
 }
 
@@ -154,7 +156,8 @@ static void port_in_use(const char *interface)
         perror("bind");
     (void)snprintf(channel, sizeof channel, "udp://239.192.1.1:5077?interface=%s", interface);
     error = receiver_open(context, channel);
-    verdict(error == LLM_EADDRINUSE && strstr(heard.text, "5077") != NULL && strstr(heard.text, "ss -") != NULL,
+    verdict(error == LLM_EADDRINUSE && strstr(heard.text, "5077") != NULL &&
+                strstr(heard.text, "ss -") != NULL,
             "port in use", error);
     (void)llm_context_close(&context);
     (void)close(fd);
@@ -170,7 +173,8 @@ static void message_too_long(const char *interface)
     void *claimed;
     int error;
 
-    (void)snprintf(channel, sizeof channel, "udp://239.192.1.1:5001?interface=%s&message_bytes_max=4096&linger_ns=0", interface);
+    (void)snprintf(channel, sizeof channel,
+                   "udp://239.192.1.1:5001?interface=%s&message_bytes_max=4096&linger_ns=0", interface);
     flood_ok(llm_transmitter_open(context, channel, NULL, NULL, &transmitter), channel);
     flood_ok(llm_topic_open(transmitter, "a", 0, &topic), "topic");
     error = llm_send(topic, data, 4097, 0);
@@ -186,7 +190,10 @@ static void message_too_long(const char *interface)
     (void)llm_context_close(&context);
 }
 
-/* Without the right to exceed net.core.rmem_max a buffer is clamped: it works, and a warning says what to raise. */
+/*
+ * Without the right to exceed net.core.rmem_max a buffer is clamped: it works, and a warning says what to
+ * raise.
+ */
 static void buffer_clamped(const char *interface)
 {
     struct llm_context *context = context_open();
@@ -195,7 +202,8 @@ static void buffer_clamped(const char *interface)
 
     (void)snprintf(channel, sizeof channel, "udp://239.192.1.1:5001?interface=%s&rcvbuf_bytes=1G", interface);
     error = receiver_open(context, channel);
-    verdict(error == LLM_OK && strstr(heard.text, "rcvbuf") != NULL && strstr(heard.text, "net.core.rmem_max") != NULL,
+    verdict(error == LLM_OK && strstr(heard.text, "rcvbuf") != NULL &&
+                strstr(heard.text, "net.core.rmem_max") != NULL,
             "clamped receive buffer", error);
     (void)llm_context_close(&context);
 }
@@ -210,7 +218,8 @@ static void no_memory(const char *interface)
     limit.rlim_cur = mapped_bytes() + (64u << 20);
     (void)setrlimit(RLIMIT_AS, &limit);
     /* Of a larger buffer who is not root is told that it was cut. */
-    (void)snprintf(channel, sizeof channel, "udp://239.192.1.1:5001?interface=%s&history_bytes=4G&reorder_bytes=4G&rcvbuf_bytes=64K",
+    (void)snprintf(channel, sizeof channel,
+                   "udp://239.192.1.1:5001?interface=%s&history_bytes=4G&reorder_bytes=4G&rcvbuf_bytes=64K",
                    interface);
     refused(channel, LLM_ENOMEM, "memory", "");
     (void)setrlimit(RLIMIT_AS, &old);
@@ -256,7 +265,10 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: e2e_bad_input INTERFACE DOWN BARE | --clamped INTERFACE\n");
         return 2;
     }
-    /* Large blocks go back to the system when they are freed: what malloc would keep of them for later is no leak. */
+    /*
+     * Large blocks go back to the system when they are freed: what malloc would keep of them for later is no
+     * leak.
+     */
     mallopt(M_MMAP_THRESHOLD, 128 << 10);
     /* The first time the C library opens and keeps what it needs. */
     all((const char *const *)argv + 1);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections between two processes: both sides send numbered messages to each other at once, and check what they get.
+ * Connections between two processes: both sides send numbered messages to each other at once, and check what
+ * they get.
  *
  *   e2e_calls listen CHANNEL [--messages N] [--connections N] [--stop-at N] [--wait MODE]
  *   e2e_calls connect CHANNEL [--messages N] [--connections N] [--key KEY] [--wait MODE]
  *
- * The listener lets in who shows the key "sesame", and ends when so many connections are over. Whoever connects does so as
- * often, one connection after the other, and closes each when all messages were sent and came.
+ * The listener lets in who shows the key "sesame", and ends when so many connections are over. Whoever
+ * connects does so as often, one connection after the other, and closes each when all messages were sent and
+ * came.
  */
 #define _GNU_SOURCE
 #include <inttypes.h>
@@ -155,10 +157,11 @@ static void print_stats(const struct llm_context *context)
     struct llm_counter stats[512];
     const int count = llm_context_counters(context, stats, 512);
 
-    printf("{\"connected\": %" PRIu64 ", \"messages\": %" PRIu64 ", \"errors\": %" PRIu64 ", \"again\": %" PRIu64 ", \"silences\": %" PRIu64
-           ", \"undelivered\": %" PRIu64 ", \"code\": %" PRIu64, program.connected, program.received, program.errors,
-           program.again,
-           program.silences, program.undelivered, program.code);
+    printf("{\"connected\": %" PRIu64 ", \"messages\": %" PRIu64 ", \"errors\": %" PRIu64
+           ", \"again\": %" PRIu64 ", \"silences\": %" PRIu64 ", \"undelivered\": %" PRIu64
+           ", \"code\": %" PRIu64,
+           program.connected, program.received, program.errors, program.again, program.silences,
+           program.undelivered, program.code);
     for (int reason = 0; reason <= LLM_REASON_PENDING; reason++)
         if (program.over[reason] > 0)
             printf(", \"over_%d\": %" PRIu64, reason, program.over[reason]);
@@ -217,7 +220,8 @@ static void run_connect(struct llm_context *context)
         error = llm_connection_open(context, program.channel, NULL, &handlers, &payload, &call->connection);
         if (error != LLM_OK)
             fail("connect", error);
-        while (!call->over && (call->sent < program.messages || call->received < program.messages) && llm_clock() < until) {
+        while (!call->over && (call->sent < program.messages || call->received < program.messages) &&
+               llm_clock() < until) {
             turn(context);
             if (call->topic != NULL && !call->over)
                 call_send(call);
@@ -233,8 +237,9 @@ int main(int argc, char **argv)
     struct llm_context *context;
 
     if (argc < 3 || (strcmp(argv[1], "listen") != 0 && strcmp(argv[1], "connect") != 0)) {
-        fprintf(stderr, "usage: e2e_calls listen|connect CHANNEL [--messages N] [--connections N] [--stop-at N] [--key KEY] "
-                "[--wait MODE]\n");
+        fprintf(stderr, "usage: e2e_calls listen|connect CHANNEL [--messages N] [--connections N] [--stop-at "
+                        "N] [--key KEY] "
+                        "[--wait MODE]\n");
         return 2;
     }
     program.channel = argv[2];

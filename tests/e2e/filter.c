@@ -3,14 +3,13 @@
  * Receivers that want a part of what is sent, through the public API.
  *
  *   e2e_filter send CHANNEL [--messages N] [--topics N] [--rate PER_SECOND] [--step N]
- * message N is on topic N % topics, which has the name "t.HUNDREDTH.NUMBER"; with --labels 1 it has label N / 64 % 100 and of
- * its
- * bitmap bit N / 64 % 100 * 2, properties 1, that label, and 2, "label" and the label, and every 50th is longer than a packet
- * after N messages it waits for SIGUSR1, once
+ * message N is on topic N % topics, which has the name "t.HUNDREDTH.NUMBER"; with --labels 1 it has label N /
+ * 64 % 100 and of its bitmap bit N / 64 % 100 * 2, properties 1, that label, and 2, "label" and the label,
+ * and every 50th is longer than a packet after N messages it waits for SIGUSR1, once
  *   e2e_filter receive CHANNEL [--topics N] [--subjects HUNDREDTH] [--also NUMBER] [--label LABEL] [--bit LABEL]
  *                      [--select LABEL] [--unsubscribe-at N]
- * subscribes to "t.HUNDREDTH.*" and to topic NUMBER by its name, filters by label, or by the bit or the properties of that
- * label,
+ * subscribes to "t.HUNDREDTH.*" and to topic NUMBER by its name, filters by label, or by the bit or the
+ * properties of that label,
  *       and says whether exactly what these take was delivered; --unsubscribe-at: with N messages behind it it takes
  *       the pattern back
  */
@@ -30,10 +29,10 @@ struct filter {
     int64_t select;
     bool labels;
     uint64_t unsubscribe_at; /* UINT64_MAX: never, or done */
-    uint64_t next;   /* messages before this one were looked at */
+    uint64_t next;           /* messages before this one were looked at */
     uint64_t messages;
     uint64_t lost;
-    uint64_t told;   /* topics */
+    uint64_t told; /* topics */
     bool ended;
     unsigned errors;
 };
@@ -77,7 +76,8 @@ static int filter_try(const struct filter *f, struct llm_topic *topic, uint64_t 
     char text[32];
     const struct llm_property properties[] = {
         {.code = 1, .type = LLM_PROPERTY_INT32, .value.int32 = (int32_t)filter_label(number)},
-        {.code = 2, .type = LLM_PROPERTY_BYTES,
+        {.code = 2,
+         .type = LLM_PROPERTY_BYTES,
          .value.bytes = {text, (uint32_t)snprintf(text, sizeof text, "label%u", filter_label(number))}},
     };
 
@@ -153,7 +153,8 @@ static bool filter_is_wanted(const struct filter *f, uint64_t number)
 {
     const uint64_t topic = number % f->topics;
 
-    if ((f->label != NONE && f->label != filter_label(number)) || (f->bit != NONE && f->bit != filter_label(number)) ||
+    if ((f->label != NONE && f->label != filter_label(number)) ||
+        (f->bit != NONE && f->bit != filter_label(number)) ||
         (f->select != NONE && f->select != filter_label(number)))
         return false;
     return (f->hundredth == NONE && f->also == NONE) || (int64_t)(topic % HUNDREDTHS) == f->hundredth ||
@@ -245,8 +246,8 @@ static void filter_filter(struct filter *f)
         filter.bitmap_bits = BITS;
     }
     if (f->select != NONE) {
-        snprintf(selector, sizeof selector, "number BETWEEN %d AND %d AND text LIKE '_abel%%%d'", (int)f->select - 1,
-                 (int)f->select + 1, (int)f->select);
+        snprintf(selector, sizeof selector, "number BETWEEN %d AND %d AND text LIKE '_abel%%%d'",
+                 (int)f->select - 1, (int)f->select + 1, (int)f->select);
         filter.selector = selector;
         filter.names = names;
         filter.names_count = 2;
@@ -277,7 +278,8 @@ static void filter_receive(struct filter *f, const char *channel, int argc, char
         flood_ok(llm_wait(f->context, 1000000), "llm_wait");
         filter_unsubscribe(f);
     }
-    printf("{\"next\": %" PRIu64 ", \"messages\": %" PRIu64 ", \"lost\": %" PRIu64 ", \"told\": %" PRIu64 ", \"errors\": %u, ",
+    printf("{\"next\": %" PRIu64 ", \"messages\": %" PRIu64 ", \"lost\": %" PRIu64 ", \"told\": %" PRIu64
+           ", \"errors\": %u, ",
            f->next, f->messages, f->lost, f->told, f->errors);
     flood_print_stats(stdout, f->context);
     printf("}\n");
@@ -294,7 +296,8 @@ int main(int argc, char **argv)
         return 2;
     }
     flood_signals();
-    (void)sigaction(SIGUSR1, &(const struct sigaction){.sa_handler = filter_go_on, .sa_flags = SA_RESTART}, NULL);
+    (void)sigaction(SIGUSR1, &(const struct sigaction){.sa_handler = filter_go_on, .sa_flags = SA_RESTART},
+                    NULL);
     llm_context_options_init(&options);
     options.wait = LLM_WAIT_BLOCK;
     filter.topics = flood_option(argc, argv, "--topics", 10000);

@@ -8,7 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FLOOD_TOPICS = 5, FLOOD_QUOTES = 4 /* the topic without history, if there is one */, FLOOD_HEAD = 20, FLOOD_SIZE_MAX = 100000 };
+enum {
+    FLOOD_TOPICS = 5,
+    FLOOD_QUOTES = 4 /* the topic without history, if there is one */,
+    FLOOD_HEAD = 20,
+    FLOOD_SIZE_MAX = 100000
+};
 
 /* splitmix64 (Steele, Lea, Flood 2014) */
 static inline uint64_t flood_mix(uint64_t number)

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Receives what flood_send sends, and verifies it: every message once, in order, whole, on its topic; or a gap event in its
- * place.
+ * Receives what flood_send sends, and verifies it: every message once, in order, whole, on its topic; or a
+ * gap event in its place.
  *
  *   flood_receive CHANNEL [--sessions N] [--stop-at COUNT] [--timing 1] [--wait MODE] [--pause-us US] [--sent FILE]
  *                 [--any-order 1] [--latency LEVEL] [--quotes-from NUMBER]
  *
- * Ends after the end of N sessions (1) in which messages came, or when it is told to, and prints what it saw as JSON. Prints
+ * Ends after the end of N sessions (1) in which messages came, or when it is told to, and prints what it saw
+ * as JSON. Prints
  * --any-order, for a channel with order=arrival, checks messages by their numbers: each comes once, or is in a gap. Prints
- * a line on stderr for every event, for the first few errors, and when COUNT messages came. --timing measures from send to
- * delivery, apart for messages that needed a repair. --pause-us makes it slow: it sleeps before every hundredth message.
+ * a line on stderr for every event, for the first few errors, and when COUNT messages came. --timing measures
+ * from send to delivery, apart for messages that needed a repair. --pause-us makes it slow: it sleeps before
+ * every hundredth message.
  * --quotes-from: the messages before that number on the topic without history were sent before it came, and do not come.
  * --watch-ms has the bottleneck watch name what limits it, in events; --latency is the level of the latency monitor. "meanwhile" are the messages that came before there was a file of the name --sent, which the sender makes. Exits with 1 if anything was wrong; gaps are not, they are counted.
  */
@@ -26,19 +28,20 @@ struct flow {
     uint64_t expected; /* number of the next message */
     uint64_t messages;
     bool begun;
-    uint8_t *done;     /* in any order: a bit for each message that came or was told lost */
-    uint64_t room;     /* bits of it */
+    uint8_t *done; /* in any order: a bit for each message that came or was told lost */
+    uint64_t room; /* bits of it */
 };
 
 struct flood {
     struct llm_context *context;
     struct flow flows[SESSIONS_MAX];
     uint32_t flows_count;
-    uint64_t messages, lost, gaps, gap_end, errors, sessions_new, ended, timeouts, silences, resumed, suspended, readmitted, expelled;
+    uint64_t messages, lost, gaps, gap_end, errors, sessions_new, ended, timeouts, silences, resumed,
+        suspended, readmitted, expelled;
     uint64_t limited[LLM_LIMIT_TRANSPORT + 1]; /* how often each was named */
     uint64_t quotes_from; /* what was sent before this on the topic without history does not come */
     uint64_t left_out;
-    uint64_t early;   /* messages that came before one with a lower number, or its gap */
+    uint64_t early; /* messages that came before one with a lower number, or its gap */
     bool any_order;
     uint64_t stop_at; /* a line on stderr tells when so many have come */
     uint64_t pause_us;
@@ -218,8 +221,8 @@ static void on_event(void *arg, const struct llm_event *event)
     flow = flood_flow(flood, event->session);
     if (event->kind != LLM_EVENT_TOPIC_NEW)
         fprintf(stderr, "event: %s %s session %016" PRIx64 " %" PRIu64 " %" PRIu64 " packets %" PRIu64 "\n",
-                llm_event_name(event->kind), llm_reason_name(event->reason), event->session, event->first, event->last,
-                event->packets);
+                llm_event_name(event->kind), llm_reason_name(event->reason), event->session, event->first,
+                event->last, event->packets);
     switch (event->kind) {
     case LLM_EVENT_SESSION_NEW:
         flow->begun = true;
@@ -285,13 +288,24 @@ static void flood_print(struct flood *flood)
         const char *name;
         uint64_t value;
     } figures[] = {
-        {"messages", flood->messages},         {"lost", flood->lost},         {"gaps", flood->gaps},
-        {"gap_end", flood->gap_end},           {"errors", flood->errors},     {"sessions_new", flood->sessions_new},
-        {"sessions_ended", flood->ended},      {"timeouts", flood->timeouts}, {"silences", flood->silences},
-        {"resumed", flood->resumed},           {"meanwhile", flood->meanwhile},
-        {"early", flood->early},               {"left_out", flood->left_out},
-        {"suspended", flood->suspended},       {"readmitted", flood->readmitted}, {"expelled", flood->expelled},
-        {"by_application", flood->limited[LLM_LIMIT_APPLICATION]}, {"by_buffer", flood->limited[LLM_LIMIT_BUFFER]},
+        {"messages", flood->messages},
+        {"lost", flood->lost},
+        {"gaps", flood->gaps},
+        {"gap_end", flood->gap_end},
+        {"errors", flood->errors},
+        {"sessions_new", flood->sessions_new},
+        {"sessions_ended", flood->ended},
+        {"timeouts", flood->timeouts},
+        {"silences", flood->silences},
+        {"resumed", flood->resumed},
+        {"meanwhile", flood->meanwhile},
+        {"early", flood->early},
+        {"left_out", flood->left_out},
+        {"suspended", flood->suspended},
+        {"readmitted", flood->readmitted},
+        {"expelled", flood->expelled},
+        {"by_application", flood->limited[LLM_LIMIT_APPLICATION]},
+        {"by_buffer", flood->limited[LLM_LIMIT_BUFFER]},
         {"by_network", flood->limited[LLM_LIMIT_NETWORK]},
     };
 
@@ -300,7 +314,8 @@ static void flood_print(struct flood *flood)
         printf("\"%s\": %" PRIu64 ", ", figures[i].name, figures[i].value);
     if (flood->repaired != NULL)
         printf("\"repaired\": %" PRIu64 ", \"repaired_median_us\": %.1f, \"others_median_us\": %.1f, ",
-               flood->repaired_count, flood_median_us(flood->repaired, flood->repaired_count), flood_median_us(flood->clean, flood->clean_count));
+               flood->repaired_count, flood_median_us(flood->repaired, flood->repaired_count),
+               flood_median_us(flood->clean, flood->clean_count));
     flood_print_stats(stdout, flood->context);
     printf("}\n");
 }

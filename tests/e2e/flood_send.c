@@ -5,18 +5,22 @@
  *   flood_send CHANNEL [--messages N] [--rate PER_SECOND] [--step N] [--receivers N] [--after-ms MS] [--wait MODE] [--sent FILE]
  *              [--watch-ms MS] [--latency LEVEL] [--limit BYTES_PER_S --limit-from NUMBER --limit-to NUMBER] [--quotes 1]
  *
- * Waits for --receivers (1), sends, makes the file --sent, goes on with repairs for --after-ms (500), prints its counters as
- * JSON, and closes. After every --step messages but the last it says on stderr how many it has sent, and sends no more until it
- * gets SIGUSR1, once for each. It says too when it is held in a step for the first time, because the library takes no more.
+ * Waits for --receivers (1), sends, makes the file --sent, goes on with repairs for --after-ms (500), prints
+ * its counters as JSON, and closes. After every --step messages but the last it says on stderr how many it
+ * has sent, and sends no more until it gets SIGUSR1, once for each. It says too when it is held in a step for
+ * the first time, because the library takes no more.
  * --watch-ms has the bottleneck watch log what limits it; --latency is the level of the latency monitor. --limit limits the
- * rate from the message of one number on, up to that of the other; it tells how often sends were refused before and within, and
- * how many bytes of messages a second left meanwhile, beyond those that a limit lets through at once. With --quotes one of the
- * topics has no history.
+ * rate from the message of one number on, up to that of the other; it tells how often sends were refused
+ * before and within, and how many bytes of messages a second left meanwhile, beyond those that a limit lets
+ * through at once. With --quotes one of the topics has no history.
  */
 #define _GNU_SOURCE
 #include "flood.h"
 
-/* What a limit lets through at once, and the most that a packet which waits for it has of messages; it takes mtu=1500. */
+/*
+ * What a limit lets through at once, and the most that a packet which waits for it has of messages; it takes
+ * mtu=1500.
+ */
 enum { LIMIT_BURST = 16384, LIMIT_PACKET = 1500 };
 
 struct flood {
@@ -26,7 +30,7 @@ struct flood {
     uint64_t messages;
     uint64_t rate;
     uint64_t step;
-    bool held; /* in this step */
+    bool held;      /* in this step */
     uint64_t limit; /* 0: is never changed */
     uint64_t limit_from, limit_to;
     uint64_t limited_at, limited_bytes; /* when it began, and the bytes of messages that were taken since */
@@ -50,7 +54,9 @@ static void flood_topics(struct flood *flood, bool quotes)
         const uint32_t flags = quotes && i == FLOOD_QUOTES ? LLM_TOPIC_NO_HISTORY : 0;
 
         (void)snprintf(name, sizeof name, "topic %d", i);
-        flood_ok(llm_topic_open(flood->transmitter, name, i == 1 ? LLM_TOPIC_WHOLE : flags, &flood->topics[i]), name);
+        flood_ok(
+            llm_topic_open(flood->transmitter, name, i == 1 ? LLM_TOPIC_WHOLE : flags, &flood->topics[i]),
+            name);
     }
 }
 
@@ -109,7 +115,8 @@ static void flood_one(struct flood *flood, uint64_t number)
     uint32_t size = flood_write(data, number, llm_clock());
     int result;
 
-    while ((result = llm_send(flood->topics[flood_topic(number)], data, size, 0)) == LLM_EAGAIN && !flood_stopped) {
+    while ((result = llm_send(flood->topics[flood_topic(number)], data, size, 0)) == LLM_EAGAIN &&
+           !flood_stopped) {
         if (!flood->held)
             fprintf(stderr, "held in step %" PRIu64 "\n", number / flood->step + 1);
         flood->held = true;
@@ -130,7 +137,8 @@ static void flood_step(struct flood *flood, uint64_t first, uint64_t end)
     for (uint64_t number = first; number < end && !flood_stopped; number++) {
         due = begin + (uint64_t)((double)(number - first) * 1e9 / (double)flood->rate);
         while ((now = llm_clock()) < due && !flood_stopped)
-            flood_ok(flood->rate < 10000 ? llm_wait(flood->context, due - now) : llm_poll(flood->context), "poll");
+            flood_ok(flood->rate < 10000 ? llm_wait(flood->context, due - now) : llm_poll(flood->context),
+                     "poll");
         flood_limit(flood, number);
         flood_one(flood, number);
         if (number % 16 == 0)
@@ -173,7 +181,8 @@ int main(int argc, char **argv)
     flood.limit = flood_option(argc, argv, "--limit", 0);
     flood.limit_from = flood_option(argc, argv, "--limit-from", 0);
     flood.limit_to = flood_option(argc, argv, "--limit-to", 0);
-    (void)sigaction(SIGUSR1, &(const struct sigaction){.sa_handler = flood_step_allow, .sa_flags = SA_RESTART}, NULL);
+    (void)sigaction(SIGUSR1,
+                    &(const struct sigaction){.sa_handler = flood_step_allow, .sa_flags = SA_RESTART}, NULL);
     flood.step = flood_option(argc, argv, "--step", flood.messages);
     llm_options_init(&options);
     options.linger_ns = 30000000000;
@@ -190,10 +199,12 @@ int main(int argc, char **argv)
         flood_make_file(sent_file);
     sent = llm_transmitter_next(flood.transmitter);
     /* The counters go with the transmitter, and repairs are still to come: some idle time belongs to them. */
-    for (uint64_t until = llm_clock() + flood_option(argc, argv, "--after-ms", 500) * 1000000; llm_clock() < until;)
+    for (uint64_t until = llm_clock() + flood_option(argc, argv, "--after-ms", 500) * 1000000;
+         llm_clock() < until;)
         flood_ok(llm_wait(flood.context, 1000000), "llm_wait");
     printf("{\"sent\": %" PRIu64 ", \"rated_before\": %" PRIu64 ", \"rated_within\": %" PRIu64
-           ", \"limited_bytes_per_s\": %" PRIu64 ", ", sent, flood.rated_before, flood.rated_within, flood.limited_bytes_per_s);
+           ", \"limited_bytes_per_s\": %" PRIu64 ", ",
+           sent, flood.rated_before, flood.rated_within, flood.limited_bytes_per_s);
     flood_print_stats(stdout, flood.context);
     printf("}\n");
     flood_ok(llm_transmitter_close(&flood.transmitter), "llm_transmitter_close");

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Topics that keep their last messages, over a network, for receivers that join when the history has forgotten nearly all of them: when
- * one is live it has the last ones of each topic, and from there on gets every message.
+ * Topics that keep their last messages, over a network, for receivers that join when the history has
+ * forgotten nearly all of them: when one is live it has the last ones of each topic, and from there on gets
+ * every message.
  *
  *   e2e_kept send CHANNEL [--topics N] [--keep N] [--rate N]
  *   e2e_kept receive CHANNEL [--topics N] [--keep N]
  *
- * The sender says "ready" when each topic has its messages and the history has come round, and goes on at a rate until it is
- * interrupted; a receiver says "live", and ends with the session. Every message has the number of its topic and counts on it. Both print a
- * line of JSON at the end.
+ * The sender says "ready" when each topic has its messages and the history has come round, and goes on at a
+ * rate until it is interrupted; a receiver says "live", and ends with the session. Every message has the
+ * number of its topic and counts on it. Both print a line of JSON at the end.
  */
 #include "flood.h"
 
@@ -55,7 +56,8 @@ static void send_rounds(struct llm_context *context, struct llm_topic *const *ha
 }
 
 /* Some topics often, and each now and then. */
-static uint64_t send_until(struct llm_context *context, struct llm_topic *const *handles, uint64_t sent, uint64_t end)
+static uint64_t send_until(struct llm_context *context, struct llm_topic *const *handles, uint64_t sent,
+                           uint64_t end)
 {
     for (; sent < end; sent++)
         send_one(handles, sent % 3 == 0 ? sent % 7 % topics : sent * 7919 % topics, context);
@@ -123,7 +125,10 @@ static struct {
     bool live, ended;
 } place;
 
-/* Whether what came before the latest message of a topic may be less than all since its first: other messages displaced it. */
+/*
+ * Whether what came before the latest message of a topic may be less than all since its first: other messages
+ * displaced it.
+ */
 static bool may_be_missing(const struct llm_message *message)
 {
     return keep > 1 && (!place.live || message->number < place.splice);
@@ -139,7 +144,8 @@ static void on_message(void *arg, const struct llm_message *message)
         return;
     }
     memcpy(&quote, message->data, sizeof quote);
-    if (quote.topic >= topics || strtoull(message->topic, NULL, 10) != quote.topic || quote.rest[23] != (uint8_t)quote.count) {
+    if (quote.topic >= topics || strtoull(message->topic, NULL, 10) != quote.topic ||
+        quote.rest[23] != (uint8_t)quote.count) {
         wrong("not what was sent is message", message->number);
         return;
     }
@@ -182,7 +188,8 @@ static void on_event(void *arg, const struct llm_event *event)
         place.ended = true;
         if (event->reason != LLM_REASON_CLOSED || event->first != place.expected)
             wrong("ended too soon, before message", event->first);
-    } else if (event->kind == LLM_EVENT_GAP || event->kind == LLM_EVENT_CACHE_LOST || event->kind == LLM_EVENT_JOIN_REFUSED) {
+    } else if (event->kind == LLM_EVENT_GAP || event->kind == LLM_EVENT_CACHE_LOST ||
+               event->kind == LLM_EVENT_JOIN_REFUSED) {
         wrong(llm_event_name(event->kind), event->first);
     }
 }
@@ -207,8 +214,9 @@ static int receive_all(const char *channel)
     flood_ok(llm_receiver_open(context, channel, &options, &handlers, &receiver), channel);
     while (!place.ended && !flood_stopped)
         flood_ok(llm_wait(context, 10000000), "llm_wait");
-    printf("{\"before\": %" PRIu64 ", \"behind\": %" PRIu64 ", \"live\": %d, \"live_ms\": %.1f, \"errors\": %u, ", place.before,
-           place.behind, (int)place.live, (double)place.live_ns / 1e6, errors);
+    printf("{\"before\": %" PRIu64 ", \"behind\": %" PRIu64
+           ", \"live\": %d, \"live_ms\": %.1f, \"errors\": %u, ",
+           place.before, place.behind, (int)place.live, (double)place.live_ns / 1e6, errors);
     flood_print_stats(stdout, context);
     printf("}\n");
     flood_ok(llm_context_close(&context), "llm_context_close");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Many receivers in one process that join late, each in a context of its own, and a few that were there from the start: who
- * joins late gets exactly what was sent from where it asked for on, less what was sent before it came on a topic without history,
- * and the others notice nothing.
+ * Many receivers in one process that join late, each in a context of its own, and a few that were there from
+ * the start: who joins late gets exactly what was sent from where it asked for on, less what was sent before
+ * it came on a topic without history, and the others notice nothing.
  *
  *   e2e_late CHANNEL JOINERS, CHANNEL with options: udp://239.192.3.1:5003?interface=eth0
  */
@@ -20,13 +20,13 @@ struct place {
     struct llm_context *context;
     struct llm_receiver *receiver;
     struct llm_join join;
-    uint64_t asked;    /* messages sent by then */
+    uint64_t asked; /* messages sent by then */
     uint64_t asked_at;
     uint64_t first;
     uint64_t expected; /* number of the next message */
     uint64_t begun_at; /* messages sent when it had an answer */
     bool begun;
-    bool quoted;       /* a message without history came */
+    bool quoted; /* a message without history came */
     bool live;
     bool refused;
     bool ended;
@@ -40,8 +40,9 @@ static unsigned errors;
 static void wrong(const struct place *place, const char *what, uint64_t number)
 {
     if (errors++ < 20)
-        printf("receiver %d, join %d %" PRIu64 ": %s %" PRIu64 ", %" PRIu64 " is next\n", (int)(place - places),
-               (int)place->join.mode, place->join.value, what, number, place->expected);
+        printf("receiver %d, join %d %" PRIu64 ": %s %" PRIu64 ", %" PRIu64 " is next\n",
+               (int)(place - places), (int)place->join.mode, place->join.value, what, number,
+               place->expected);
 }
 
 /* Every third message is on a topic without history. */
@@ -53,7 +54,8 @@ static bool is_quote(uint64_t number)
 /* Whether the next message may be left out: it was sent before this receiver came. */
 static bool may_pass(const struct place *place)
 {
-    return place->join.mode != LLM_JOIN_LIVE && !place->quoted && is_quote(place->expected) && place->expected < place->begun_at;
+    return place->join.mode != LLM_JOIN_LIVE && !place->quoted && is_quote(place->expected) &&
+           place->expected < place->begun_at;
 }
 
 static void on_message(void *arg, const struct llm_message *message)
@@ -66,7 +68,8 @@ static void on_message(void *arg, const struct llm_message *message)
     if (strcmp(message->topic, quote ? "quotes" : "late") != 0 || (quote && message->number < place->asked))
         wrong(place, "on the wrong topic, or too old, is", message->number);
     place->quoted |= quote;
-    if (message->number != place->expected || flood_check(message->data, message->size, message->number) != NULL)
+    if (message->number != place->expected ||
+        flood_check(message->data, message->size, message->number) != NULL)
         wrong(place, "message", message->number);
     place->expected = message->number + 1;
 }
@@ -110,7 +113,8 @@ static void on_event(void *arg, const struct llm_event *event)
         place->ended = event->reason == LLM_REASON_CLOSED;
         break;
     case LLM_EVENT_LIVE:
-        if (place->live || (event->first != place->expected && !(event->first == place->expected + 1 && may_pass(place))))
+        if (place->live ||
+            (event->first != place->expected && !(event->first == place->expected + 1 && may_pass(place))))
             wrong(place, "live from message", event->first);
         place->live = true;
         break;
@@ -293,7 +297,8 @@ int main(int argc, char **argv)
     printf("{\"joiners\": %u, \"messages\": %" PRIu64 ", \"granted\": %" PRIu64 ", \"refused\": %" PRIu64
            ", \"replayed\": %" PRIu64 ", \"repaired\": %" PRIu64 ", \"seconds\": %.1f}\n",
            joiners, sent, stat_of(context, "joins_granted"), stat_of(context, "joins_refused"),
-           stat_of(context, "packets_replayed"), stat_of(context, "packets_repaired"), (double)(llm_clock() - begin) / 1e9);
+           stat_of(context, "packets_replayed"), stat_of(context, "packets_repaired"),
+           (double)(llm_clock() - begin) / 1e9);
     flood_ok(llm_transmitter_close(&transmitter), "llm_transmitter_close");
     for (begin = llm_clock(); !all_ended(count) && llm_clock() < begin + YOUNG_NS;)
         poll_all(count);

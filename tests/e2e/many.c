@@ -98,7 +98,8 @@ int main(int argc, char **argv)
     for (unsigned i = 0; i < GROUPS * RECEIVERS; i++)
         for (unsigned j = 0; j < SESSIONS; j++)
             if (places[i].expected[j] != (j / TRANSMITTERS == places[i].group ? messages : 0)) {
-                printf("receiver %u has %llu messages of session %u\n", i, (unsigned long long)places[i].expected[j], j);
+                printf("receiver %u has %llu messages of session %u\n", i,
+                       (unsigned long long)places[i].expected[j], j);
                 errors++;
             }
     flood_ok(llm_context_close(&context), "llm_context_close");

@@ -5,9 +5,10 @@
  *   e2e_requests reply CHANNEL [--wait MODE]
  *   e2e_requests ask CHANNEL [--requests N | --hold N] [--wait MODE]
  *
- * Who replies takes the newest request first, and ends when the connection is over; to those that it is to keep it replies when
- * it is told to release them. Who asks has each thirtieth of so many requests kept until its deadline has passed, and released
- * then. Those that it has held are kept for good, and it asks for more of them until the connection is over.
+ * Who replies takes the newest request first, and ends when the connection is over; to those that it is to
+ * keep it replies when it is told to release them. Who asks has each thirtieth of so many requests kept until
+ * its deadline has passed, and released then. Those that it has held are kept for good, and it asks for more
+ * of them until the connection is over.
  */
 #define _GNU_SOURCE
 #include <inttypes.h>
@@ -61,7 +62,8 @@ static void fail(const char *what, int error)
 
 static size_t fill(uint8_t *bytes, const struct head *head)
 {
-    const size_t size = sizeof *head + (size_t)((head->number * 37 + head->kind) % (SIZE_MAX_BYTES - sizeof *head));
+    const size_t size =
+        sizeof *head + (size_t)((head->number * 37 + head->kind) % (SIZE_MAX_BYTES - sizeof *head));
 
     memcpy(bytes, head, sizeof *head);
     for (size_t at = sizeof *head; at < size; at++)
@@ -133,8 +135,10 @@ static bool ask(enum kind kind, uint64_t timeout_ns)
 
     if (program.count == ASKED_MAX)
         fail("ask", LLM_EAGAIN);
-    *asked = (struct asked){.head = {program.count, kind}, .until = timeout_ns == UINT64_MAX ? UINT64_MAX : now + timeout_ns};
-    error = llm_connection_request(program.connection, bytes, fill(bytes, &asked->head), timeout_ns, on_reply, asked);
+    *asked = (struct asked){.head = {program.count, kind},
+                            .until = timeout_ns == UINT64_MAX ? UINT64_MAX : now + timeout_ns};
+    error = llm_connection_request(program.connection, bytes, fill(bytes, &asked->head), timeout_ns, on_reply,
+                                   asked);
     if (error == LLM_EAGAIN || error == LLM_ESTATE)
         return false;
     if (error != LLM_OK)
@@ -148,7 +152,10 @@ static bool goes_on(uint64_t until)
     return !program.over && llm_clock() < until;
 }
 
-/* Who is asked to release what it keeps replies to that first, too late, when all places are taken by others again. */
+/*
+ * Who is asked to release what it keeps replies to that first, too late, when all places are taken by others
+ * again.
+ */
 static void ask_for_the_late(struct llm_context *context, uint64_t until)
 {
     const uint64_t first = program.count, end = first + LLM_REQUESTS_MAX;
@@ -166,13 +173,17 @@ static void ask_many(struct llm_context *context, uint64_t until)
         bool taken = true;
 
         while (taken && program.count < program.requests && program.count - program.told < IN_FLIGHT)
-            taken = program.count % KEPT_EVERY == KEPT_EVERY - 1 ? ask(KEPT, DEADLINE_NS) : ask(PLAIN, UINT64_MAX);
+            taken = program.count % KEPT_EVERY == KEPT_EVERY - 1 ? ask(KEPT, DEADLINE_NS)
+                                                                 : ask(PLAIN, UINT64_MAX);
         turn(context);
     }
     ask_for_the_late(context, until);
 }
 
-/* The one behind them is replied to when all of them have come; those that are asked then nobody may get any more. */
+/*
+ * The one behind them is replied to when all of them have come; those that are asked then nobody may get any
+ * more.
+ */
 static void ask_to_keep(struct llm_context *context, uint64_t until)
 {
     while (goes_on(until) && program.told == 0) {
@@ -296,10 +307,11 @@ static void run_reply(struct llm_context *context)
 
 static void print_result(void)
 {
-    printf("{\"asked\": %" PRIu64 ", \"replied\": %" PRIu64 ", \"unanswered\": %" PRIu64 ", \"ended\": %" PRIu64, program.count,
-           program.replied, program.unanswered, program.ended);
-    printf(", \"late\": %" PRIu64 ", \"recovered\": %" PRIu64 ", \"errors\": %" PRIu64 ", \"reason\": %d}\n", program.late,
-           program.recovered, program.errors, (int)program.reason);
+    printf("{\"asked\": %" PRIu64 ", \"replied\": %" PRIu64 ", \"unanswered\": %" PRIu64
+           ", \"ended\": %" PRIu64,
+           program.count, program.replied, program.unanswered, program.ended);
+    printf(", \"late\": %" PRIu64 ", \"recovered\": %" PRIu64 ", \"errors\": %" PRIu64 ", \"reason\": %d}\n",
+           program.late, program.recovered, program.errors, (int)program.reason);
 }
 
 int main(int argc, char **argv)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One context that stays, and many peers that come and go: receivers that fetch the past of its transmitter, and transmitters whose
- * losses its receiver has repaired. Each peer is a context with an address of its own, and has to get all that it came for, the last
- * as the first.
+ * One context that stays, and many peers that come and go: receivers that fetch the past of its transmitter,
+ * and transmitters whose losses its receiver has repaired. Each peer is a context with an address of its own,
+ * and has to get all that it came for, the last as the first.
  *
  *   e2e_short_lived SCHEME GROUP OPTIONS PEERS, GROUP without a port, OPTIONS as in a channel: interface=lo
  *
- * Prints the counters of the context that stays. OPTIONS limit how many addresses it may know: receivers_max, sessions_max.
+ * Prints the counters of the context that stays. OPTIONS limit how many addresses it may know: receivers_max,
+ * sessions_max.
  */
 #include <stdatomic.h>
 
@@ -21,8 +22,10 @@ enum {
 };
 
 #define PATIENCE_NS 20000000000u
-#define MEMORY "history_bytes=1M&history_packets=1024&reorder_bytes=1M&window_packets=1024&message_bytes_max=64K&topics_max=8" \
-               "&heartbeat_ns_min=1000000&heartbeat_ns_max=1000000&slow=off&gso_packets=1"
+#define MEMORY                                                                                          \
+    "history_bytes=1M&history_packets=1024&reorder_bytes=1M&window_packets=1024&message_bytes_max=64K&" \
+    "topics_max=8"                                                                                      \
+    "&heartbeat_ns_min=1000000&heartbeat_ns_max=1000000&slow=off&gso_packets=1"
 
 static const char *scheme, *group, *options;
 static atomic_uint_fast64_t delivered; /* to the receiver that stays */
@@ -58,7 +61,8 @@ static void on_event(void *arg, const struct llm_event *event)
     (void)atomic_fetch_add(&gaps, event->kind == LLM_EVENT_GAP);
 }
 
-static struct llm_receiver *receiver_of(struct llm_context *context, unsigned port, const char *more, atomic_uint_fast64_t *count)
+static struct llm_receiver *receiver_of(struct llm_context *context, unsigned port, const char *more,
+                                        atomic_uint_fast64_t *count)
 {
     struct llm_receiver *receiver;
     struct llm_receiver_handlers handlers;
@@ -74,7 +78,8 @@ static struct llm_receiver *receiver_of(struct llm_context *context, unsigned po
     return receiver;
 }
 
-static void transmit(struct llm_context *context, unsigned port, const char *more, struct llm_transmitter **transmitter)
+static void transmit(struct llm_context *context, unsigned port, const char *more,
+                     struct llm_transmitter **transmitter)
 {
     static const char text[64] = "a message";
     struct llm_topic *topic;
@@ -110,7 +115,10 @@ static void peer_close(struct peer *peer)
     flood_ok(llm_context_close(&peer->context), "llm_context_close");
 }
 
-/* Polls the peers until all who receive have the past, and the receiver that stays has so many messages of all time. */
+/*
+ * Polls the peers until all who receive have the past, and the receiver that stays has so many messages of
+ * all time.
+ */
 static void crowd_await(struct peer *crowd, uint64_t wanted, uint64_t number)
 {
     const uint64_t give_up_at = llm_clock() + PATIENCE_NS;
@@ -124,8 +132,10 @@ static void crowd_await(struct peer *crowd, uint64_t wanted, uint64_t number)
         }
         live = atomic_load(&delivered);
         if ((waiting > 0 || live < wanted) && (llm_clock() > give_up_at || atomic_load(&gaps) > 0)) {
-            fprintf(stderr, "after %" PRIu64 " peers: %" PRIu64 " receivers wait for the past; %" PRIu64 " of %" PRIu64
-                    " messages of transmitters came; %" PRIuFAST64 " gaps\n", number, waiting, live, wanted, atomic_load(&gaps));
+            fprintf(stderr,
+                    "after %" PRIu64 " peers: %" PRIu64 " receivers wait for the past; %" PRIu64
+                    " of %" PRIu64 " messages of transmitters came; %" PRIuFAST64 " gaps\n",
+                    number, waiting, live, wanted, atomic_load(&gaps));
             exit(EXIT_FAILURE);
         }
         waiting += live < wanted;

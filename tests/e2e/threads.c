@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loop threads, and application threads that call into the same contexts while they run: everything that several threads may
- * do at once, for the thread sanitizer to watch. Each thread's messages arrive once and in its order.
+ * Loop threads, and application threads that call into the same contexts while they run: everything that
+ * several threads may do at once, for the thread sanitizer to watch. Each thread's messages arrive once and
+ * in its order.
  *
  *   e2e_threads [CHANNEL]
  */
@@ -129,7 +130,8 @@ int main(int argc, char **argv)
     char channel[256];
 
     /* The close waits until the receiver has everything. */
-    (void)snprintf(channel, sizeof channel, "%s?linger_ns=60000000000", argc > 1 ? argv[1] : "loop://threads:1");
+    (void)snprintf(channel, sizeof channel, "%s?linger_ns=60000000000",
+                   argc > 1 ? argv[1] : "loop://threads:1");
     round_of(LLM_WAIT_BLOCK, channel);
     round_of(LLM_WAIT_SPIN, channel);
     return errors == 0 ? EXIT_SUCCESS : EXIT_FAILURE;

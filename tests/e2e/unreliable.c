@@ -3,10 +3,11 @@
  * Unreliable topics under loss, through the public API.
  *
  *   e2e_unreliable send CHANNEL [--messages N] [--run N] [--rate PER_SECOND]
- * sends runs of N messages on a reliable topic and on an unreliable one in turn; with --run 0 all on the latter
+ * sends runs of N messages on a reliable topic and on an unreliable one in turn; with --run 0 all on the
+ * latter
  *   e2e_unreliable receive CHANNEL [--run N]
- * says whether all of the reliable topic came, in order, and whether each of the others came or was named, with the reason, in
- * its place
+ * says whether all of the reliable topic came, in order, and whether each of the others came or was named,
+ * with the reason, in its place
  */
 #include "flood.h"
 
@@ -119,8 +120,9 @@ static void unreliable_receive(struct unreliable *u, const char *channel)
     fprintf(stderr, "listening\n");
     while (!u->ended && !flood_stopped)
         flood_ok(llm_wait(u->context, 1000000), "llm_wait");
-    printf("{\"next\": %" PRIu64 ", \"messages\": %" PRIu64 ", \"lost\": %" PRIu64 ", \"gaps\": %" PRIu64 ", \"errors\": %u, ", u->next,
-           u->messages, u->lost, u->gaps, u->errors);
+    printf("{\"next\": %" PRIu64 ", \"messages\": %" PRIu64 ", \"lost\": %" PRIu64 ", \"gaps\": %" PRIu64
+           ", \"errors\": %u, ",
+           u->next, u->messages, u->lost, u->gaps, u->errors);
     flood_print_stats(stdout, u->context);
     printf("}\n");
     flood_ok(llm_receiver_close(&receiver), "llm_receiver_close");

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the fuzzers share. Each is one file that defines LLVMFuzzerTestOneInput() and its seeds; linked with libFuzzer it
- * searches, linked with replay.c it takes its seeds, mutations of them and the files it is given, with any compiler.
+ * What the fuzzers share. Each is one file that defines LLVMFuzzerTestOneInput() and its seeds; linked with
+ * libFuzzer it searches, linked with replay.c it takes its seeds, mutations of them and the files it is
+ * given, with any compiler.
  */
 #ifndef LLI_FUZZ_H
 #define LLI_FUZZ_H
@@ -21,12 +22,12 @@ typedef void fuzz_emit_fn(void *arg, const uint8_t *data, size_t size);
 void fuzz_seeds(fuzz_emit_fn *emit, void *arg);
 
 /* A broken promise of the library, in every build: assert() may be off. */
-#define FUZZ_CHECK(condition)                                                                                              \
-    do {                                                                                                                   \
-        if (!(condition)) {                                                                                                \
-            fprintf(stderr, "%s:%d: broken: %s\n", __FILE__, __LINE__, #condition);                                        \
-            abort();                                                                                                       \
-        }                                                                                                                  \
+#define FUZZ_CHECK(condition)                                                       \
+    do {                                                                            \
+        if (!(condition)) {                                                         \
+            fprintf(stderr, "%s:%d: broken: %s\n", __FILE__, __LINE__, #condition); \
+            abort();                                                                \
+        }                                                                           \
     } while (0)
 
 /* The input as a stream of numbers; zeros follow its end. */
@@ -64,7 +65,10 @@ static inline uint32_t fuzz_u32(struct fuzz_input *input)
     return low | (uint32_t)fuzz_u16(input) << 16;
 }
 
-/* A copy of the next size bytes, or as many as there are, in a block of exactly that size, so that overruns are seen. */
+/*
+ * A copy of the next size bytes, or as many as there are, in a block of exactly that size, so that overruns
+ * are seen.
+ */
 static inline uint8_t *fuzz_bytes(struct fuzz_input *input, size_t size, size_t *got)
 {
     uint8_t *copy;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A live receiver: the input is a sequence of packets, well-formed and not, and of steps in time. Whatever it is, messages
- * come in the order of their numbers, what is missing between them is named, memory stays within its bounds, and the
- * receiver never wants to be called again at once for ever. An input that begins with the byte 255 is for one that takes
- * messages as they arrive: what comes before its turn does not lie behind it, and all else is as ever.
+ * A live receiver: the input is a sequence of packets, well-formed and not, and of steps in time. Whatever it
+ * is, messages come in the order of their numbers, what is missing between them is named, memory stays within
+ * its bounds, and the receiver never wants to be called again at once for ever. An input that begins with the
+ * byte 255 is for one that takes messages as they arrive: what comes before its turn does not lie behind it,
+ * and all else is as ever.
  */
 #include "core/select/filter.h"
 #include "fuzz.h"
@@ -32,14 +33,14 @@ struct world {
     struct lli_rx rx;
     lli_ns now;
     lli_ns sent_at;
-    bool known;       /* LLM_EVENT_SESSION_NEW came */
+    bool known;           /* LLM_EVENT_SESSION_NEW came */
     struct llm_join join; /* where it wants to begin */
-    bool refusing;    /* topics were refused: their messages leave no trace */
-    bool filtering;   /* there is or was a filter: the same of what it rejects */
-    uint64_t kept_topic;   /* of the message that came last of what topics keep, and ... */
-    uint64_t kept_number;  /* ... its number plus one; all that comes of it is before `expected` */
-    uint64_t expected; /* number of the next message */
-    uint64_t ahead;    /* messages that came before their turn */
+    bool refusing;        /* topics were refused: their messages leave no trace */
+    bool filtering;       /* there is or was a filter: the same of what it rejects */
+    uint64_t kept_topic;  /* of the message that came last of what topics keep, and ... */
+    uint64_t kept_number; /* ... its number plus one; all that comes of it is before `expected` */
+    uint64_t expected;    /* number of the next message */
+    uint64_t ahead;       /* messages that came before their turn */
 };
 
 static void *arena_memory[2];
@@ -59,9 +60,19 @@ static void world_init(struct world *world, bool as_it_arrives)
 {
     *world = (struct world){.now = 1000000, .random = 1};
     world->config = (struct lli_rx_config){
-        .receiver = 77, .as_it_arrives = true, .window_packets = WINDOW, .topics_max = TOPICS, .message_bytes_max = MESSAGE_MAX,
-        .nak_receivers_immediate = 8, .nak_backoff_min = 50000, .nak_retry_min = 50000, .nak_retry_max = 50000000,
-        .nak_giveup = 1000000000, .status = 100000000, .silence = 500000000, .timeout = 2000000000,
+        .receiver = 77,
+        .as_it_arrives = true,
+        .window_packets = WINDOW,
+        .topics_max = TOPICS,
+        .message_bytes_max = MESSAGE_MAX,
+        .nak_receivers_immediate = 8,
+        .nak_backoff_min = 50000,
+        .nak_retry_min = 50000,
+        .nak_retry_max = 50000000,
+        .nak_giveup = 1000000000,
+        .status = 100000000,
+        .silence = 500000000,
+        .timeout = 2000000000,
         .address = {.size = 7, .bytes = {4, 127, 0, 0, 1, 1, 1}},
     };
     if (arena_memory[0] == NULL) {
@@ -83,10 +94,12 @@ static void world_init(struct world *world, bool as_it_arrives)
 static void expect(struct world *world, uint64_t number, uint64_t next)
 {
     /* What is refused, rejected, or was sent before this receiver came, leaves no trace. */
-    const bool passing = world->refusing || world->filtering || world->counters.messages_stale + world->counters.packets_without_history > 0;
+    const bool passing = world->refusing || world->filtering ||
+                         world->counters.messages_stale + world->counters.packets_without_history > 0;
 
     FUZZ_CHECK(world->known);
-    FUZZ_CHECK(passing || world->config.as_it_arrives ? number >= world->expected : number == world->expected);
+    FUZZ_CHECK(passing || world->config.as_it_arrives ? number >= world->expected
+                                                      : number == world->expected);
     FUZZ_CHECK(next >= number);
     world->expected = next;
 }
@@ -101,7 +114,8 @@ static void take_event(struct world *world, const struct llm_event *event)
         world->kept_topic = world->kept_number = 0;
         break;
     case LLM_EVENT_GAP:
-        if (event->reason == LLM_REASON_TOO_LONG && event->first < world->expected && world->rx.pending.slow_path & LLI_RX_LATEST)
+        if (event->reason == LLM_REASON_TOO_LONG && event->first < world->expected &&
+            world->rx.pending.slow_path & LLI_RX_LATEST)
             break;
         FUZZ_CHECK(event->reason != LLM_REASON_NONE);
         FUZZ_CHECK(event->packets > 0 || event->last + 1 > event->first);
@@ -219,8 +233,8 @@ static void check_control(const struct lli_packet *packet)
     FUZZ_CHECK(packet->size <= LLI_WIRE_CONTROL_MAX);
     FUZZ_CHECK(packet->to != NULL);
     FUZZ_CHECK(lli_wire_get_header(packet->data, packet->size, &header, &body, &size) == LLI_WIRE_OK);
-    FUZZ_CHECK(header.type == LLI_WIRE_NAK || header.type == LLI_WIRE_STATUS || header.type == LLI_WIRE_QUERY ||
-               header.type == LLI_WIRE_JOIN);
+    FUZZ_CHECK(header.type == LLI_WIRE_NAK || header.type == LLI_WIRE_STATUS ||
+               header.type == LLI_WIRE_QUERY || header.type == LLI_WIRE_JOIN);
 }
 
 /* As the endpoint services a receiver; after that nothing may be due now. */
@@ -261,7 +275,8 @@ static void input(struct world *world, const uint8_t *packet, size_t size)
             take_items(world);
         return;
     }
-    if (size > PACKET_MAX || lli_wire_get_header(packet, size, &in.header, &in.body, &in.body_size) != LLI_WIRE_OK)
+    if (size > PACKET_MAX ||
+        lli_wire_get_header(packet, size, &in.header, &in.body, &in.body_size) != LLI_WIRE_OK)
         return;
     if (world->rx.state == LLI_RX_FREE) {
         if (in.header.type != LLI_WIRE_DATA && in.header.type != LLI_WIRE_HEARTBEAT)
@@ -311,7 +326,8 @@ static void step_data(struct world *world, struct fuzz_input *in)
 
 static void step_heartbeat(struct world *world, struct fuzz_input *in)
 {
-    struct lli_wire_heartbeat heartbeat = {.session = SESSION, .start = START, .address = {.size = 1, .bytes = {1}}};
+    struct lli_wire_heartbeat heartbeat = {
+        .session = SESSION, .start = START, .address = {.size = 1, .bytes = {1}}};
     uint8_t packet[LLI_WIRE_CONTROL_MAX];
 
     heartbeat.lead = START + fuzz_u16(in);
@@ -438,7 +454,8 @@ static void filters_make(void)
     }
     filters[1].bitmap = filters[1].any = true;
     filters[1].mask[0] = 0x81;
-    FUZZ_CHECK(lli_selector_compile(&filters[1].selector, "a > 7 OR a LIKE 'x%' OR a IS NULL", names, 1, &fault));
+    FUZZ_CHECK(
+        lli_selector_compile(&filters[1].selector, "a > 7 OR a LIKE 'x%' OR a IS NULL", names, 1, &fault));
     for (int i = 0; i < 2; i++)
         lli_filter_finish(&filters[i]);
 }
@@ -453,7 +470,8 @@ static void step_application(struct world *world, struct fuzz_input *in)
         /* From the next session on. */
         world->config.chooses = what != 249;
         world->config.otherwise = (enum lli_rx_otherwise)(what % 3);
-        world->join = (struct llm_join){.mode = (enum llm_join_mode)(what == 248 ? LLM_JOIN_LATEST : what - 249), .value = fuzz_u8(in)};
+        world->join = (struct llm_join){
+            .mode = (enum llm_join_mode)(what == 248 ? LLM_JOIN_LATEST : what - 249), .value = fuzz_u8(in)};
     }
     if (what >= 200 && what < 206) {
         world->config.filter = what % 3 == 0 ? NULL : &filters[what % 3 - 1];
@@ -474,8 +492,8 @@ static void step_application(struct world *world, struct fuzz_input *in)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static void (*const steps[])(struct world *, struct fuzz_input *) = {
-        step_data, step_heartbeat, step_time, step_raw, step_reject, step_topics, step_data, step_application,
-        step_join, step_notice, step_kept,
+        step_data, step_heartbeat,   step_time, step_raw,    step_reject, step_topics,
+        step_data, step_application, step_join, step_notice, step_kept,
     };
     struct fuzz_input in = fuzz_input_of(data, size);
     struct world world;
@@ -501,91 +519,175 @@ void fuzz_seeds(fuzz_emit_fn *emit, void *arg)
 {
     /* Heartbeat of a young session, packets in order and not, time for NAKs, the lost one, the end. */
     static const uint8_t whole[] = {
-        1, 0, 0, 0, 0, 0, 2, 1, 1, 0, 0, 0, 0, 100, 0, 1,          /* heartbeat: young */
-        0, 0, 0, 0, 14, 0xf0, 6, 0, 0, 0, 0, 0, 'a', 'b', 3, 'x', 'y', 'z', /* announcement, a message */
-        0, 2, 2, 0, 3, 2, 'p', 'q',                                  /* out of order */
-        2, 17, 2, 20,
-        0, 1, 1, 0, 2, 1, 'm',                                       /* what was missing */
-        6, 3, 3, 0, 4, 0x80, 6, 'o', 'n',                            /* a message that spans two */
-        0, 4, 4, 4, 5, 'e', 't', 'w', 'o', 1,
-        1, 5, 0, 0, 5, 0, 3, 1, 1, 0, 0, 0, 0, 100, 0, 1,          /* the end */
-        2, 30, 2, 33,
+        1,
+        0,
+        0,
+        0,
+        0,
+        0,
+        2,
+        1,
+        1,
+        0,
+        0,
+        0,
+        0,
+        100,
+        0,
+        1, /* heartbeat: young */
+        /* Announcement, a message */
+        0,
+        0,
+        0,
+        0,
+        14,
+        0xf0,
+        6,
+        0,
+        0,
+        0,
+        0,
+        0,
+        'a',
+        'b',
+        3,
+        'x',
+        'y',
+        'z',
+        0,
+        2,
+        2,
+        0,
+        3,
+        2,
+        'p',
+        'q', /* out of order */
+        2,
+        17,
+        2,
+        20,
+        0,
+        1,
+        1,
+        0,
+        2,
+        1,
+        'm', /* what was missing */
+        6,
+        3,
+        3,
+        0,
+        4,
+        0x80,
+        6,
+        'o',
+        'n', /* a message that spans two */
+        0,
+        4,
+        4,
+        4,
+        5,
+        'e',
+        't',
+        'w',
+        'o',
+        1,
+        1,
+        5,
+        0,
+        0,
+        5,
+        0,
+        3,
+        1,
+        1,
+        0,
+        0,
+        0,
+        0,
+        100,
+        0,
+        1, /* the end */
+        2,
+        30,
+        2,
+        33,
     };
     /* Late join: names are asked for, a reject, a gap, then silence until the session ends. */
     static const uint8_t late[] = {
-        0, 8, 9, 0, 2, 1, 'a',
-        1, 9, 0, 2, 9, 0, 0, 2, 20, 0, 1, 0, 0, 100, 0, 1,
-        5, 2, 0, 2, 1, 'b', 1, 's',
-        0, 12, 14, 0, 2, 1, 'b', 2, 20,
-        4, 1, 11, 0, 1, 9, 0, 2, 0, 0, 0,
-        7, 1, 2, 30, 2, 31, 2, 32, 2, 33,
+        0,  8, 9, 0, 2, 1, 'a', 1,   9, 0,   2, 9,  0,  0, 2,  20, 0,   1, 0,  0, 100,
+        0,  1, 5, 2, 0, 2, 1,   'b', 1, 's', 0, 12, 14, 0, 2,  1,  'b', 2, 20, 4, 1,
+        11, 0, 1, 9, 0, 2, 0,   0,   0, 7,   1, 2,  30, 2, 31, 2,  32,  2, 33,
     };
     /* Suspended while a packet is missing, then expelled, and back. */
     static const uint8_t slow[] = {
-        1, 0, 0, 0, 0, 0, 2, 1, 1, 0, 0, 0, 0, 100, 0, 1,
-        0, 0, 0, 0, 14, 0xf0, 6, 0, 0, 0, 0, 0, 'a', 'b', 3, 'x', 'y', 'z',
-        0, 2, 2, 0, 3, 2, 'p', 'q', 2, 17, 2, 20,
-        9, 0, 3, 2, 1, 3, 0, 100, 0, 0, 3, 3, 0, 2, 1, 'm', 2, 20,
-        9, 0, 4, 2, 1, 3, 0, 100, 0, 2, 33, 1, 9, 0, 2, 9, 0, 0, 2, 20, 0, 1, 0, 0, 100, 0, 1,
+        1, 0, 0,   0, 0, 0,   2,   1,   1,   0,   0,   0, 0, 100, 0,  1,   0, 0,   0,   0,   14, 0xf0, 6,
+        0, 0, 0,   0, 0, 'a', 'b', 3,   'x', 'y', 'z', 0, 2, 2,   0,  3,   2, 'p', 'q', 2,   17, 2,    20,
+        9, 0, 3,   2, 1, 3,   0,   100, 0,   0,   3,   3, 0, 2,   1,  'm', 2, 20,  9,   0,   4,  2,    1,
+        3, 0, 100, 0, 2, 33,  1,   9,   0,   2,   9,   0, 0, 2,   20, 0,   1, 0,   0,   100, 0,  1,
     };
     static const uint8_t raw[] = {
-        3, 24, 0x10, 0, 0, 0, 0, 0, 0, 0, 0xf0, 0xff, 0xff, 0xff, 0, 0, 0, 0, 3, 'a', 'b', 'c', 0xe0, 0xf1, 0, 0,
-        3, 40, 0x20, 0x80, 4, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 2, 35, 7, 255,
+        3,   24,  0x10, 0,    0, 0,  0,  0,  0,    0,    0xf0, 0xff, 0xff, 0xff, 0, 0,  0, 0,   3, 'a',
+        'b', 'c', 0xe0, 0xf1, 0, 0,  3,  40, 0x20, 0x80, 4,    0,    0,    0,    0, 0,  1, 2,   3, 4,
+        5,   6,   7,    8,    9, 10, 11, 12, 13,   14,   15,   16,   17,   18,   2, 35, 7, 255,
     };
 
     /* Asked for the last five, granted, fetched, one of them lost for good; live again. */
     static const uint8_t past[] = {
-        7, 251, 3, 1, 9, 0, 2, 9, 0, 0, 0, 20, 0, 1, 0, 0, 100, 0, 1, 2, 17,
-        8, 2, 0, 4, 4, 5, 0, 2, 17,
-        0, 4, 4, 0, 2, 1, 'a', 2, 20, 0, 6, 6, 0, 2, 1, 'b', 4, 1, 6, 0, 0, 2, 20, 0, 7, 7, 0, 2, 1, 'c', 0, 8, 8, 0, 2, 1, 'd',
-        0, 9, 9, 0, 2, 1, 'e', 2, 30, 2, 33, 7, 255,
+        7, 251, 3,  1, 9, 0,   2, 9, 0, 0,   0, 20, 0,   1, 0, 0, 100, 0, 1,   2,   17, 8,  2, 0,  4, 4,   5,
+        0, 2,   17, 0, 4, 4,   0, 2, 1, 'a', 2, 20, 0,   6, 6, 0, 2,   1, 'b', 4,   1,  6,  0, 0,  2, 20,  0,
+        7, 7,   0,  2, 1, 'c', 0, 8, 8, 0,   2, 1,  'd', 0, 9, 9, 0,   2, 1,   'e', 2,  30, 2, 33, 7, 255,
     };
 
     /*
-     * Filtered: a packet of two labels with a summary that none matches, one of which all are looked into, one that goes on, no
-     * filter.
+     * Filtered: a packet of two labels with a summary that none matches, one of which all are looked into,
+     * one that goes on, no filter.
      */
     static const uint8_t filtered[] = {
-        1, 0, 0, 0, 0, 0, 2, 1, 1, 0, 0, 0, 0, 100, 0, 1, 7, 205,
-        0, 0, 0, 0, 33, 0xf2, 12, 0, 2, 0, 0, 0, 2, 0, 0, 0, 33, 0, 2, 0, 0xf1, 4, 0, 2, 0, 0, 0, 1, 'a',
-        0xf1, 4, 0, 2, 0, 0, 0, 1, 'b',
-        7, 202, 0, 1, 2, 0, 32, 0xf1, 6, 0, 1, 0, 0, 0, 1, 0x80, 1, 'c',
-        0xf1, 13, 0, 1, 0, 0, 0, 1, 1, 1, 0, 1, 9, 0, 0, 0, 1, 'd',
-        1, 'e', 0xe0,
-        7, 205, 0, 2, 5, 0, 9, 0xf1, 4, 0, 2, 0, 0, 0, 9, 'f', 0, 3, 6, 7, 8, 'f', 'f', 'f', 'f', 'f', 'f', 'f', 0, 7, 204,
-        0, 4, 7, 0, 2, 1, 'g', 2, 30, 2, 33,
+        1,   0,   0,    0,    0,  0,   2,   1,    1, 0, 0,   0,    0,   100, 0,    1,   7,   205, 0,    0,
+        0,   0,   33,   0xf2, 12, 0,   2,   0,    0, 0, 2,   0,    0,   0,   33,   0,   2,   0,   0xf1, 4,
+        0,   2,   0,    0,    0,  1,   'a', 0xf1, 4, 0, 2,   0,    0,   0,   1,    'b', 7,   202, 0,    1,
+        2,   0,   32,   0xf1, 6,  0,   1,   0,    0, 0, 1,   0x80, 1,   'c', 0xf1, 13,  0,   1,   0,    0,
+        0,   1,   1,    1,    0,  1,   9,   0,    0, 0, 1,   'd',  1,   'e', 0xe0, 7,   205, 0,   2,    5,
+        0,   9,   0xf1, 4,    0,  2,   0,   0,    0, 9, 'f', 0,    3,   6,   7,    8,   'f', 'f', 'f',  'f',
+        'f', 'f', 'f',  0,    7,  204, 0,   4,    7, 0, 2,   1,    'g', 2,   30,   2,   33,
     };
 
-    /* As they arrive: names and messages out of order, one again, one that spans, one lost for good; and in the past. */
+    /*
+     * As they arrive: names and messages out of order, one again, one that spans, one lost for good; and in
+     * the past.
+     */
     static const uint8_t arriving[] = {
-        255, 1, 0, 0, 0, 0, 0, 2, 1, 1, 0, 0, 0, 0, 100, 0, 1,
-        0, 0, 0, 0, 14, 0xf0, 6, 0, 0, 0, 0, 0, 'a', 'b', 3, 'x', 'y', 'z',
-        0, 2, 3, 0, 17, 2, 'p', 'q', 0xf0, 5, 0, 1, 0, 0, 0, 'c', 0xc0, 1, 1, 'r', 9, 's',
-        0, 2, 3, 0, 3, 2, 'p', 'q', 0, 5, 9, 2, 6, 'e', 'n', 1, 't', 1, 'u',
-        2, 17, 2, 20, 0, 1, 1, 0, 4, 1, 'm', 1, 'n', 4, 1, 5, 0, 0, 2, 20,
-        1, 6, 0, 0, 11, 0, 3, 2, 1, 0, 0, 0, 0, 100, 0, 1, 2, 30, 2, 33,
-    };
-    /* The same with a filter, under which a packet is passed over before its turn, and another filter, or none, in it. */
-    static const uint8_t arriving_filtered[] = {
-        255, 1, 0, 0, 0, 0, 0, 2, 1, 1, 0, 0, 0, 0, 100, 0, 1,
-        0, 0, 0, 0, 14, 0xf0, 6, 0, 0, 0, 0, 0, 'a', 'b', 3, 'x', 'y', 'z', 7, 205,
-        0, 3, 5, 0, 33, 0xf2, 12, 0, 2, 0, 0, 0, 2, 0, 0, 0, 33, 0, 2, 0, 0xf1, 4, 0, 2, 0, 0, 0, 1, 'a',
-        0xf1, 4, 0, 2, 0, 0, 0, 1, 'b',
-        0, 2, 2, 0, 27, 0xf1, 4, 0, 1, 0, 0, 0, 1, 'c', 0xf1, 4, 0, 2, 0, 0, 0, 1, 'd', 0xf1, 4, 0, 1, 0, 0, 0, 9, 'e',
-        7, 202, 0, 5, 9, 0, 9, 0xf1, 4, 0, 1, 0, 0, 0, 1, 'f', 7, 204, 0, 1, 1, 0, 2, 1, 'm', 2, 17, 2, 20,
+        255, 1,   0,    0,    0,   0, 0,   2, 1,   1,   0,   0,    0,   0,   100, 0,   1,   0,  0, 0,
+        0,   14,  0xf0, 6,    0,   0, 0,   0, 0,   'a', 'b', 3,    'x', 'y', 'z', 0,   2,   3,  0, 17,
+        2,   'p', 'q',  0xf0, 5,   0, 1,   0, 0,   0,   'c', 0xc0, 1,   1,   'r', 9,   's', 0,  2, 3,
+        0,   3,   2,    'p',  'q', 0, 5,   9, 2,   6,   'e', 'n',  1,   't', 1,   'u', 2,   17, 2, 20,
+        0,   1,   1,    0,    4,   1, 'm', 1, 'n', 4,   1,   5,    0,   0,   2,   20,  1,   6,  0, 0,
+        11,  0,   3,    2,    1,   0, 0,   0, 0,   100, 0,   1,    2,   30,  2,   33,
     };
     /*
-     * Joined with what topics keep: granted, a record, one that is cut, one before its turn, the rest of the one that was cut; then a
-     * packet of the stream. The same with a filter, and given up.
+     * The same with a filter, under which a packet is passed over before its turn, and another filter, or
+     * none, in it.
+     */
+    static const uint8_t arriving_filtered[] = {
+        255, 1, 0, 0, 0, 0,   0,    2,   1, 1,   0,   0,    0, 0,   100, 0, 1,   0, 0,  0,    0,    14, 0xf0,
+        6,   0, 0, 0, 0, 0,   'a',  'b', 3, 'x', 'y', 'z',  7, 205, 0,   3, 5,   0, 33, 0xf2, 12,   0,  2,
+        0,   0, 0, 2, 0, 0,   0,    33,  0, 2,   0,   0xf1, 4, 0,   2,   0, 0,   0, 1,  'a',  0xf1, 4,  0,
+        2,   0, 0, 0, 1, 'b', 0,    2,   2, 0,   27,  0xf1, 4, 0,   1,   0, 0,   0, 1,  'c',  0xf1, 4,  0,
+        2,   0, 0, 0, 1, 'd', 0xf1, 4,   0, 1,   0,   0,    0, 9,   'e', 7, 202, 0, 5,  9,    0,    9,  0xf1,
+        4,   0, 1, 0, 0, 0,   1,    'f', 7, 204, 0,   1,    1, 0,   2,   1, 'm', 2, 17, 2,    20,
+    };
+    /*
+     * Joined with what topics keep: granted, a record, one that is cut, one before its turn, the rest of the
+     * one that was cut; then a packet of the stream. The same with a filter, and given up.
      */
     static const uint8_t latest[] = {
-        7, 248, 2, 1, 9, 0, 2, 9, 0, 0, 0, 20, 0, 1, 0, 0, 100, 0, 1, 2, 17,
-        8, 2, 0, 4, 7, 5, 0, 2, 17, 0, 9, 9, 0, 2, 1, 'l',
-        10, 36, 3, 0, 0, 1, 5, 0, 0, 2, 2, 1, 'k',
-        10, 4, 1, 3, 0, 4, 0, 0, 3, 1, 2, 1, 'm',
-        10, 36, 2, 1, 5, 2, 6, 2, 2, 1, 3, 2, 9, 'a',
-        10, 100, 0, 2, 6, 3, 0, 0, 2, 1, 8, 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i',
-        2, 17, 10, 36, 0, 0, 0, 4, 0, 0, 3, 5, 1, 'n', 2, 20, 2, 30, 2, 33, 7, 255,
+        7,  248, 2,   1,  9,  0, 2, 9, 0,   0,   0,   20,  0,   1,   0,   0,   100, 0,   1,   2,
+        17, 8,   2,   0,  4,  7, 5, 0, 2,   17,  0,   9,   9,   0,   2,   1,   'l', 10,  36,  3,
+        0,  0,   1,   5,  0,  0, 2, 2, 1,   'k', 10,  4,   1,   3,   0,   4,   0,   0,   3,   1,
+        2,  1,   'm', 10, 36, 2, 1, 5, 2,   6,   2,   2,   1,   3,   2,   9,   'a', 10,  100, 0,
+        2,  6,   3,   0,  0,  2, 1, 8, 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 2,   17,  10,  36,
+        0,  0,   0,   4,  0,  0, 3, 5, 1,   'n', 2,   20,  2,   30,  2,   33,  7,   255,
     };
     uint8_t arriving_past[sizeof past + 1] = {255};
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Selectors: the input is a text up to the first zero byte, then a frame of attributes. Whatever it is, a text is compiled to a
- * program that stays within its bounds, or refused with a column in it; and a program runs over any bytes, with one answer.
+ * Selectors: the input is a text up to the first zero byte, then a frame of attributes. Whatever it is, a
+ * text is compiled to a program that stays within its bounds, or refused with a column in it; and a program
+ * runs over any bytes, with one answer.
  */
 #include "core/select/filter.h"
 #include "fuzz.h"
@@ -16,7 +17,8 @@ static void run(const struct lli_filter *filter, const uint8_t *frame, size_t si
         return;
     (void)lli_attributes_get(frame, (uint32_t)size, &attributes);
     FUZZ_CHECK(attributes.properties_size == 0 ||
-               (attributes.properties >= frame && attributes.properties + attributes.properties_size == frame + size));
+               (attributes.properties >= frame &&
+                attributes.properties + attributes.properties_size == frame + size));
     FUZZ_CHECK(lli_filter_wants(filter, frame, (uint32_t)size) ==
                lli_selector_run(&filter->selector, attributes.properties, attributes.properties_size));
 }
@@ -58,15 +60,17 @@ void fuzz_seeds(fuzz_emit_fn *emit, void *arg)
 {
     static const char *const seeds[] = {
         "a = 7 AND (b < 2.5e1 OR NOT c.d LIKE 'x!%%_y' ESCAPE '!') AND e IS NOT NULL",
-        "a BETWEEN 1 AND -2 * (b + 3) / 4 AND c.d IN ('x', 'it''s', '') OR e NOT IN (1, 2.5, 9223372036854775807)",
+        "a BETWEEN 1 AND -2 * (b + 3) / 4 AND c.d IN ('x', 'it''s', '') OR e NOT IN (1, 2.5, "
+        "9223372036854775807)",
         "NOT NOT a <> b OR TRUE = FALSE AND a >= .5",
         "((((a = 1))))",
         "a LIKE '%%%a%b%_%'",
         "a = 1 = 2",
     };
     /* Label, a bitmap of a byte, and a property of each type. */
-    static const uint8_t frame[] = {0, 1, 2, 3, 4, 1, 0xff, 1, 0, 1, 7, 0, 0, 0, 2, 0, 2, 9, 0, 0, 0, 0, 0, 0, 0x80,
-                                    3, 0, 4, 3, 0, 'a', '%', 'b', 4, 0, 3, 0, 0, 0, 0, 0, 0, 0xf8, 0x7f};
+    static const uint8_t frame[] = {0,   1,   2,   3, 4, 1, 0xff, 1, 0, 1,    7, 0, 0,    0,   2,
+                                    0,   2,   9,   0, 0, 0, 0,    0, 0, 0x80, 3, 0, 4,    3,   0,
+                                    'a', '%', 'b', 4, 0, 3, 0,    0, 0, 0,    0, 0, 0xf8, 0x7f};
     uint8_t seed[256];
 
     for (size_t i = 0; i < sizeof seeds / sizeof seeds[0]; i++) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A live transmitter: the input is what the application sends, what receivers answer, and how time goes by. Whatever they
- * ask, the stream stays what was sent, repairs stay within their budget, and control packets within their bounds. Packets of
- * unreliable topics are theirs alone, said to be so by what follows them, and never sent again.
+ * A live transmitter: the input is what the application sends, what receivers answer, and how time goes by.
+ * Whatever they ask, the stream stays what was sent, repairs stay within their budget, and control packets
+ * within their bounds. Packets of unreliable topics are theirs alone, said to be so by what follows them, and
+ * never sent again.
  */
 #include "fuzz.h"
 #include "core/tx/tx_session.h"
@@ -38,10 +39,10 @@ struct world {
     struct lli_unpack unpack; /* of the stream, as a receiver that loses nothing sees it */
     uint64_t number;
     uint32_t claimed;
-    uint32_t unreliable;      /* a bit for each topic that is */
-    uint32_t used;            /* ... on which anything was tried to be sent */
-    bool begun;               /* ... on any */
-    unsigned unrepaired;      /* packets directly before the next one that are not repaired */
+    uint32_t unreliable;               /* a bit for each topic that is */
+    uint32_t used;                     /* ... on which anything was tried to be sent */
+    bool begun;                        /* ... on any */
+    unsigned unrepaired;               /* packets directly before the next one that are not repaired */
     struct lli_lvc_topic kept[TOPICS]; /* keeps nothing yet where messages is 0 */
     uint8_t rings[TOPICS][8 * 512];
     uint8_t lvc_memory[1 << 20];
@@ -55,11 +56,23 @@ static void world_init(struct world *world)
     static uint8_t assembled[MESSAGE_MAX];
     const struct lli_tx_config config = {
         .session = SESSION,
-        .history = {.bytes = HISTORY_BYTES, .packets = HISTORY_PACKETS, .packet_max = PACKET_MAX, .align = 64, .start = START},
-        .receivers_max = RECEIVERS, .topics_max = TOPICS, .nak_receivers_immediate = 2,
-        .repair_percent = REPAIR_PERCENT, .repair_bytes_per_s = REPAIR_BYTES_PER_S, .repair_linger = 20000,
-        .replay_bytes_per_s = REPLAY_BYTES_PER_S, .history_ns = 10000000000,
-        .heartbeat_min = 50000, .heartbeat_max = 100000000, .heartbeat_busy = 10000000, .status = 100000000,
+        .history = {.bytes = HISTORY_BYTES,
+                    .packets = HISTORY_PACKETS,
+                    .packet_max = PACKET_MAX,
+                    .align = 64,
+                    .start = START},
+        .receivers_max = RECEIVERS,
+        .topics_max = TOPICS,
+        .nak_receivers_immediate = 2,
+        .repair_percent = REPAIR_PERCENT,
+        .repair_bytes_per_s = REPAIR_BYTES_PER_S,
+        .repair_linger = 20000,
+        .replay_bytes_per_s = REPLAY_BYTES_PER_S,
+        .history_ns = 10000000000,
+        .heartbeat_min = 50000,
+        .heartbeat_max = 100000000,
+        .heartbeat_busy = 10000000,
+        .status = 100000000,
         .reports_limits = true,
         .address = {.size = 7, .bytes = {4, 127, 0, 0, 1, 1, 1}},
     };
@@ -102,7 +115,8 @@ static void check_messages(struct world *world, bool unrepaired)
     struct llm_message message;
     uint32_t topic;
 
-    while (lli_unpack_peek(&world->unpack, &topic) && lli_unpack_messages(&world->unpack, &like, &message, 1) == 1) {
+    while (lli_unpack_peek(&world->unpack, &topic) &&
+           lli_unpack_messages(&world->unpack, &like, &message, 1) == 1) {
         const uint8_t *data = message.data;
 
         FUZZ_CHECK(message.number == world->number);
@@ -125,7 +139,8 @@ static void check_data(struct world *world, const struct lli_packet *packet)
     FUZZ_CHECK(lli_wire_get_header(packet->data, packet->size, &header, &body, &size) == LLI_WIRE_OK);
     FUZZ_CHECK(header.type == LLI_WIRE_DATA && header.tag == (uint32_t)SESSION);
     unrepaired = is_unrepaired(world, &header);
-    FUZZ_CHECK((header.flags & LLI_WIRE_FLAGS_UNREPAIRED) == lli_min(world->unrepaired, LLI_WIRE_FLAGS_UNREPAIRED));
+    FUZZ_CHECK((header.flags & LLI_WIRE_FLAGS_UNREPAIRED) ==
+               lli_min(world->unrepaired, LLI_WIRE_FLAGS_UNREPAIRED));
     world->unrepaired = unrepaired ? world->unrepaired + 1 : 0;
     lli_unpack_begin(&world->unpack, &header, body, size);
     for (;;) {
@@ -156,7 +171,8 @@ static void take_repairs(struct world *world)
 
     while (lli_tx_repair(&world->tx, world->now, &packet)) {
         FUZZ_CHECK(lli_wire_get_header(packet.data, packet.size, &header, &body, &size) == LLI_WIRE_OK);
-        FUZZ_CHECK(header.type == LLI_WIRE_DATA && header.tag == (uint32_t)SESSION && !is_unrepaired(world, &header));
+        FUZZ_CHECK(header.type == LLI_WIRE_DATA && header.tag == (uint32_t)SESSION &&
+                   !is_unrepaired(world, &header));
         world->repair_bytes += packet.size;
         world->repairs++;
         lli_tx_repaired(&world->tx, world->now);
@@ -176,10 +192,13 @@ static void check_kept(const struct world *world, const struct lli_packet *packe
     size_t size;
 
     FUZZ_CHECK(packet->to != NULL && packet->size <= PACKET_MAX);
-    FUZZ_CHECK(lli_wire_get_header(packet->data, packet->size, &header, &body, &size) == LLI_WIRE_OK && header.type == LLI_WIRE_LVC);
-    FUZZ_CHECK(lli_wire_get_lvc(body, size, header.tag, &kept, &records) && kept.number <= world->tx.pack.number);
+    FUZZ_CHECK(lli_wire_get_header(packet->data, packet->size, &header, &body, &size) == LLI_WIRE_OK &&
+               header.type == LLI_WIRE_LVC);
+    FUZZ_CHECK(lli_wire_get_lvc(body, size, header.tag, &kept, &records) &&
+               kept.number <= world->tx.pack.number);
     while (lli_wire_next_record(&records, &record)) {
-        FUZZ_CHECK(record.at.topic < TOPICS && world->kept[record.at.topic].messages > 0 && record.at.number < kept.number);
+        FUZZ_CHECK(record.at.topic < TOPICS && world->kept[record.at.topic].messages > 0 &&
+                   record.at.number < kept.number);
         /* Where a span ends a part ends, be it in the header. */
         if (record.at.offset > 0 || record.size < LLI_WIRE_FRAME_MAX)
             continue;
@@ -202,7 +221,8 @@ static void take_replays(struct world *world)
     while (lli_tx_replay(&world->tx, world->now, &packet)) {
         FUZZ_CHECK(packet.to != NULL);
         FUZZ_CHECK(lli_wire_get_header(packet.data, packet.size, &header, &body, &size) == LLI_WIRE_OK);
-        FUZZ_CHECK(header.type == LLI_WIRE_DATA && header.tag == (uint32_t)SESSION && !is_unrepaired(world, &header));
+        FUZZ_CHECK(header.type == LLI_WIRE_DATA && header.tag == (uint32_t)SESSION &&
+                   !is_unrepaired(world, &header));
         world->replay_bytes += packet.size;
         lli_tx_replayed(&world->tx);
     }
@@ -221,12 +241,13 @@ static void take_control(struct world *world)
     const uint8_t *body;
     size_t size;
 
-    for (unsigned packets = 0; lli_tx_control(&world->tx, world->now, buffer, sizeof buffer, &packet); packets++) {
+    for (unsigned packets = 0; lli_tx_control(&world->tx, world->now, buffer, sizeof buffer, &packet);
+         packets++) {
         FUZZ_CHECK(packets <= LLI_TX_ANSWERS + 2 * LLI_REPLAY_PLACES + 1);
         FUZZ_CHECK(packet.size <= sizeof buffer);
         FUZZ_CHECK(lli_wire_get_header(packet.data, packet.size, &header, &body, &size) == LLI_WIRE_OK);
-        FUZZ_CHECK(header.type == LLI_WIRE_HEARTBEAT || header.type == LLI_WIRE_REJECT || header.type == LLI_WIRE_TOPICS ||
-                   header.type == LLI_WIRE_JOIN);
+        FUZZ_CHECK(header.type == LLI_WIRE_HEARTBEAT || header.type == LLI_WIRE_REJECT ||
+                   header.type == LLI_WIRE_TOPICS || header.type == LLI_WIRE_JOIN);
     }
 }
 
@@ -250,7 +271,8 @@ static struct lli_pack_topic topic_of(struct world *world, uint32_t id, bool who
 
     world->begun = true;
     world->used |= id < TOPICS ? 1u << id : 0;
-    return (struct lli_pack_topic){.id = id, .whole = whole, .unreliable = unreliable, .transient = transient && !unreliable};
+    return (struct lli_pack_topic){
+        .id = id, .whole = whole, .unreliable = unreliable, .transient = transient && !unreliable};
 }
 
 static void step_send(struct world *world, struct fuzz_input *in)
@@ -300,7 +322,8 @@ static void step_topic(struct world *world, struct fuzz_input *in)
     uint32_t id;
 
     if (world->claimed > 0 || world->tx.heartbeat.ended ||
-        (what & 4 ? lli_tx_topic_add_transient : lli_tx_topic_add)(&world->tx, names[what % 4], &id) != LLM_OK)
+        (what & 4 ? lli_tx_topic_add_transient : lli_tx_topic_add)(&world->tx, names[what % 4], &id) !=
+            LLM_OK)
         return;
     /* A topic is one or the other for its life, and the first one for that of the session. */
     if (!(what & 128) || what & 4 || world->used >> id & 1 || (id == 0 && world->begun))
@@ -326,7 +349,8 @@ static void input(struct world *world, const uint8_t *packet, size_t size)
     const uint8_t *body;
     size_t body_size;
 
-    if (lli_wire_get_header(packet, size, &header, &body, &body_size) == LLI_WIRE_OK && header.tag == (uint32_t)SESSION)
+    if (lli_wire_get_header(packet, size, &header, &body, &body_size) == LLI_WIRE_OK &&
+        header.tag == (uint32_t)SESSION)
         lli_tx_input(&world->tx, &header, body, body_size, world->now);
 }
 
@@ -362,13 +386,15 @@ static void step_status(struct world *world, struct fuzz_input *in)
     input(world, packet, lli_wire_put_status(packet, &status));
     /* Each receiver is told of once, by its own identity. */
     for (uint32_t told = 0; lli_tx_has_events(&world->tx) && lli_tx_event(&world->tx, &event); told++)
-        FUZZ_CHECK(told < RECEIVERS && event.kind == LLM_EVENT_RECEIVER_LIMITED && event.bottleneck->receiver != 0);
+        FUZZ_CHECK(told < RECEIVERS && event.kind == LLM_EVENT_RECEIVER_LIMITED &&
+                   event.bottleneck->receiver != 0);
     FUZZ_CHECK(!lli_tx_has_events(&world->tx));
 }
 
 static void step_query(struct world *world, struct fuzz_input *in)
 {
-    struct lli_wire_query query = {.session = SESSION, .receiver = fuzz_u8(in), .address = {.size = 1, .bytes = {1}}};
+    struct lli_wire_query query = {
+        .session = SESSION, .receiver = fuzz_u8(in), .address = {.size = 1, .bytes = {1}}};
     uint8_t packet[LLI_WIRE_CONTROL_MAX];
 
     query.first = fuzz_u32(in);
@@ -396,7 +422,8 @@ static void step_join(struct world *world, struct fuzz_input *in)
 /* A topic keeps its last messages, or somebody asks for them. */
 static void step_kept(struct world *world, struct fuzz_input *in)
 {
-    struct lli_wire_join join = {.session = SESSION, .kind = LLI_WIRE_JOIN_LATEST, .address = {.size = 1, .bytes = {1}}};
+    struct lli_wire_join join = {
+        .session = SESSION, .kind = LLI_WIRE_JOIN_LATEST, .address = {.size = 1, .bytes = {1}}};
     struct lli_arena arena = {.memory = world->lvc_memory};
     uint8_t packet[LLI_WIRE_CONTROL_MAX];
     const uint8_t what = fuzz_u8(in);
@@ -413,7 +440,8 @@ static void step_kept(struct world *world, struct fuzz_input *in)
                                                    {fuzz_u8(in), fuzz_u8(in) % (TOPICS + 1), fuzz_u16(in)}};
         input(world, packet, lli_wire_put_join(packet, &join));
     } else if (kept->messages == 0) {
-        *kept = (struct lli_lvc_topic){what % TOPICS, 1 + (what >> 3) % 8, 480, 0, world->rings[what % TOPICS]};
+        *kept =
+            (struct lli_lvc_topic){what % TOPICS, 1 + (what >> 3) % 8, 480, 0, world->rings[what % TOPICS]};
         FUZZ_CHECK(lli_lvc_ring_size(kept->messages, kept->bytes_max) <= sizeof world->rings[0]);
         lli_tx_lvc_begin(&world->tx, kept, &arena);
         FUZZ_CHECK(arena.used <= sizeof world->lvc_memory);
@@ -452,7 +480,8 @@ static void step_end(struct world *world, struct fuzz_input *in)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static void (*const steps[])(struct world *, struct fuzz_input *) = {
-        step_send, step_flush, step_nak, step_time, step_status, step_claim, step_topic, step_query, step_raw, step_end, step_join, step_kept,
+        step_send,  step_flush, step_nak, step_time, step_status, step_claim,
+        step_topic, step_query, step_raw, step_end,  step_join,   step_kept,
     };
     struct fuzz_input in = fuzz_input_of(data, size);
     static struct world world;
@@ -492,38 +521,48 @@ static void seed_greedy(fuzz_emit_fn *emit, void *arg)
 void fuzz_seeds(fuzz_emit_fn *emit, void *arg)
 {
     static const uint8_t lossy[] = {
-        6, 0, 6, 1, 0, 0, 0, 40, 0, 0, 1, 1, 100, 0, 1, 0x88,              /* topics, messages, flush */
-        0, 0, 0, 0xe8, 3, 1, 0x88, 4, 1, 0, 0, 1, 0, 0, 0, 0, 0,            /* a long one; a status */
-        2, 3, 1, 2, 0, 3, 4, 9, 3, 17, 2, 3, 2, 1, 0, 8, 3, 20,              /* NAKs of two receivers */
-        7, 1, 0, 0, 0, 0, 3, 27, 5, 0, 50, 5, 0, 2, 1, 0x88, 9, 255, 3, 20, 3, 22,
+        6, 0, 6, 1,    0, 0, 0,    40, 0, 0,  1,  1, 100, 0, 1, 0x88,        /* topics, messages, flush */
+        0, 0, 0, 0xe8, 3, 1, 0x88, 4,  1, 0,  0,  1, 0,   0, 0, 0,    0,     /* a long one; a status */
+        2, 3, 1, 2,    0, 3, 4,    9,  3, 17, 2,  3, 2,   1, 0, 8,    3, 20, /* NAKs of two receivers */
+        7, 1, 0, 0,    0, 0, 3,    27, 5, 0,  50, 5, 0,   2, 1, 0x88, 9, 255, 3, 20, 3, 22,
     };
     static const uint8_t crowd[] = {
-        0, 0, 0, 40, 0, 1, 0x88, 4, 1, 0, 0, 1, 0, 0, 0, 0, 0, 4, 2, 0, 0, 1, 0, 0, 0, 0, 0, 4, 3, 0, 0, 1, 0, 0, 0, 0, 0,
-        2, 0, 5, 3, 0, 0, 0, 0, 255, 255, 255, 255, 1, 2, 3, 4, 0, 1, 0, 0, 240, 255, 255, 255, 9, 0, 0, 0, 3, 30, 3, 33,
+        0,   0,   0,   40, 0, 1, 0x88, 4, 1, 0, 0, 1,   0,   0,   0,   0, 0, 4, 2, 0, 0,  1, 0,
+        0,   0,   0,   0,  4, 3, 0,    0, 1, 0, 0, 0,   0,   0,   2,   0, 5, 3, 0, 0, 0,  0, 255,
+        255, 255, 255, 1,  2, 3, 4,    0, 1, 0, 0, 240, 255, 255, 255, 9, 0, 0, 0, 3, 30, 3, 33,
     };
     static const uint8_t raw[] = {
-        0, 1, 0, 9, 0, 1, 0x88, 8, 40, 0x13, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1,
-        2, 2, 2, 2, 2, 2, 2, 2, 0, 0, 1, 0, 0xf0, 0xff, 0xff, 0xff, 1, 0, 0, 0,
+        0, 1, 0, 9, 0, 1, 0x88, 8, 40, 0x13, 0, 0, 0, 0, 0, 0, 0, 0, 0,    0,    0,    0,    0, 0, 0, 1, 1,
+        1, 1, 1, 1, 1, 1, 2,    2, 2,  2,    2, 2, 2, 2, 0, 0, 1, 0, 0xf0, 0xff, 0xff, 0xff, 1, 0, 0, 0,
     };
 
     static const uint8_t late[] = {
         0, 0, 0, 200, 0, 1, 0x88, 0, 0, 0, 200, 0, 1, 0x88, 3, 20, 3, 22, /* messages */
-        10, 0, 7, 1, 1, 0, 0, 10, 0, 8, 1, 2, 1, 0, 10, 0, 9, 1, 3, 9, 0, 10, 0, 9, 1, 4, 1, 0, /* where to begin */
-        3, 17, 10, 7, 7, 0, 0, 2, 0, 1, 1, 1, 3, 20, 10, 7, 8, 0, 0, 1, 0, 255, 3, 22, 3, 25,    /* packets */
+        /* Where to begin */
+        10, 0, 7, 1, 1, 0, 0, 10, 0, 8, 1, 2, 1, 0, 10, 0, 9, 1, 3, 9, 0, 10, 0, 9, 1, 4, 1, 0, 3, 17, 10, 7,
+        7, 0, 0, 2, 0, 1, 1, 1, 3, 20, 10, 7, 8, 0, 0, 1, 0, 255, 3, 22, 3, 25, /* packets */
     };
 
-    /* The second topic is unreliable: messages of both in turn, long ones, a claim; all of it asked for, then fetched. */
+    /*
+     * The second topic is unreliable: messages of both in turn, long ones, a claim; all of it asked for, then
+     * fetched.
+     */
     static const uint8_t unreliable[] = {
-        6, 0, 6, 129, 0, 0, 0, 40, 0, 0, 1, 1, 100, 0, 0, 1, 0, 44, 1, 0, 0, 0, 200, 0, 0, 1, 0, 200, 0, 5, 1, 50, 5, 0, 2,
-        1, 0x88, 2, 3, 1, 1, 0, 12, 3, 17, 2, 3, 2, 2, 0, 3, 4, 6, 3, 20, 10, 0, 7, 1, 1, 0, 0, 10, 7, 7, 0, 0, 2, 0, 6, 1, 1, 3, 22,
-        0, 1, 0, 9, 0, 0, 2, 0, 9, 0, 1, 0x84, 9, 255, 3, 25,
+        6, 0, 6, 129, 0,   0, 0, 40, 0,  0,  1, 1, 100, 0,    0, 1, 0,    44, 1,   0,  0,  0,  200,
+        0, 0, 1, 0,   200, 0, 5, 1,  50, 5,  0, 2, 1,   0x88, 2, 3, 1,    1,  0,   12, 3,  17, 2,
+        3, 2, 2, 0,   3,   4, 6, 3,  20, 10, 0, 7, 1,   1,    0, 0, 10,   7,  7,   0,  0,  2,  0,
+        6, 1, 1, 3,   22,  0, 1, 0,  9,  0,  0, 2, 0,   9,    0, 1, 0x84, 9,  255, 3,  25,
     };
 
-    /* Two topics that keep three and one: messages of both, a long one; asked for where to begin, for all, for a part, in few packets. */
+    /*
+     * Two topics that keep three and one: messages of both, a long one; asked for where to begin, for all,
+     * for a part, in few packets.
+     */
     static const uint8_t keeping[] = {
-        6, 0, 6, 1, 11, 16, 11, 1, 0, 0, 0, 40, 0, 0, 1, 0, 30, 0, 0, 0, 0, 144, 1, 0, 0, 0, 9, 0, 0, 0, 0, 7, 0, 1, 0x88, 3, 20,
-        10, 0, 7, 1, 5, 0, 0, 3, 17, 11, 135, 0, 4, 0, 2, 0, 1, 0, 0, 0, 0, 0, 2, 0, 0, 3, 20, 0, 0, 0, 9, 0, 3, 22,
-        11, 136, 2, 5, 0, 9, 0, 2, 0, 0, 100, 0, 2, 0, 0, 0, 0, 1, 0, 0, 0, 8, 0, 0, 3, 25,
+        6, 0, 6, 1, 11, 16, 11,  1, 0, 0,    0, 40, 0,  0,  1, 0, 30, 0, 0, 0, 0,  144, 1,   0, 0,
+        0, 9, 0, 0, 0,  0,  7,   0, 1, 0x88, 3, 20, 10, 0,  7, 1, 5,  0, 0, 3, 17, 11,  135, 0, 4,
+        0, 2, 0, 1, 0,  0,  0,   0, 0, 2,    0, 0,  3,  20, 0, 0, 0,  9, 0, 3, 22, 11,  136, 2, 5,
+        0, 9, 0, 2, 0,  0,  100, 0, 2, 0,    0, 0,  0,  1,  0, 0, 0,  8, 0, 0, 3,  25,
     };
 
     emit(arg, keeping, sizeof keeping);

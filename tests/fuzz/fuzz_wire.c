@@ -19,16 +19,16 @@ static struct lli_reader body_of(const uint8_t *packet, size_t size, uint32_t *t
     return lli_reader_of(body, body_size);
 }
 
-#define AGAIN(kind, value)                                                                                                 \
-    do {                                                                                                                   \
-        uint8_t encoded[LLI_WIRE_CONTROL_MAX + 64];                                                                        \
-        struct lli_wire_##kind again;                                                                                      \
-        uint32_t tag;                                                                                                      \
-        size_t used = lli_wire_put_##kind(encoded, &(value));                                                              \
-        struct lli_reader bytes = body_of(encoded, used, &tag);                                                            \
-        memset(&again, 0, sizeof again);                                                                                   \
-        FUZZ_CHECK(lli_wire_get_##kind(bytes.at, (size_t)(bytes.end - bytes.at), tag, &again));                            \
-        FUZZ_CHECK(memcmp(&(value), &again, sizeof again) == 0);                                                           \
+#define AGAIN(kind, value)                                                                      \
+    do {                                                                                        \
+        uint8_t encoded[LLI_WIRE_CONTROL_MAX + 64];                                             \
+        struct lli_wire_##kind again;                                                           \
+        uint32_t tag;                                                                           \
+        size_t used = lli_wire_put_##kind(encoded, &(value));                                   \
+        struct lli_reader bytes = body_of(encoded, used, &tag);                                 \
+        memset(&again, 0, sizeof again);                                                        \
+        FUZZ_CHECK(lli_wire_get_##kind(bytes.at, (size_t)(bytes.end - bytes.at), tag, &again)); \
+        FUZZ_CHECK(memcmp(&(value), &again, sizeof again) == 0);                                \
     } while (0)
 
 static void fuzz_control(const struct lli_wire_header *header, const uint8_t *body, size_t size)
@@ -210,7 +210,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size >= LLI_WIRE_HEADER && packet[LLI_WIRE_SIZE_AT + 1] != UINT8_MAX)
         lli_wire_put_size(packet, size);
     fault = lli_wire_get_header(packet, size, &header, &body, &body_size);
-    if (fault == LLI_WIRE_TYPE_BAD && lli_wire_get_connection(packet, size, &header, &body, &body_size) == LLI_WIRE_OK) {
+    if (fault == LLI_WIRE_TYPE_BAD &&
+        lli_wire_get_connection(packet, size, &header, &body, &body_size) == LLI_WIRE_OK) {
         FUZZ_CHECK(body >= packet + LLI_WIRE_HEADER && body + body_size == packet + size);
         fuzz_connection(&header, body, body_size);
     }
@@ -267,8 +268,10 @@ static void seed_topics(fuzz_emit_fn *emit, void *arg)
 
 static void seed_kept(fuzz_emit_fn *emit, void *arg)
 {
-    const struct lli_wire_lvc kept = {.session = 7, .receiver = 5, .number = 9, .next = 10, .span = {{1, 0, 3}, {0, 4, 0}}, .count = 2};
-    const struct lli_wire_record end = {{1, 0, 3}, (const uint8_t *)"end", 3}, hi = {{8, 3, 0}, (const uint8_t *)"\2hi", 3};
+    const struct lli_wire_lvc kept = {
+        .session = 7, .receiver = 5, .number = 9, .next = 10, .span = {{1, 0, 3}, {0, 4, 0}}, .count = 2};
+    const struct lli_wire_record end = {{1, 0, 3}, (const uint8_t *)"end", 3},
+                                 hi = {{8, 3, 0}, (const uint8_t *)"\2hi", 3};
     uint8_t packet[LLI_WIRE_CONTROL_MAX] = {0};
     size_t used = lli_wire_add_record(packet, LLI_WIRE_LVC_HEAD, sizeof packet, &end);
 
@@ -279,27 +282,77 @@ static void seed_kept(fuzz_emit_fn *emit, void *arg)
 void fuzz_seeds(fuzz_emit_fn *emit, void *arg)
 {
     const struct lli_wire_address address = {.size = 7, .bytes = {4, 10, 77, 0, 1, 0x89, 0x13}};
-    const struct lli_wire_heartbeat heartbeat = {.session = 7, .lead = 9, .trail = 3, .start = 1, .messages = 40,
-                                                 .sent_at = 1, .interval_us = 100, .topics = 2, .address = address};
-    const struct lli_wire_nak nak = {.session = 7, .receiver = 5, .address = address, .count = 2, .ranges = {{1, 2}, {7, 1}}};
-    const struct lli_wire_reject reject = {.session = 7, .trail = 4, .reason = LLI_WIRE_GONE, .count = 1, .ranges = {{1, 3}}};
-    const struct lli_wire_status status = {.session = 7, .receiver = 5, .next = 3, .highest = 9, .echo = 1, .address = address};
-    const struct lli_wire_heartbeat assured = {.session = 7, .lead = 9, .trail = 3, .start = 1, .messages = 40, .address = address,
-                                               .flags = LLI_WIRE_HEARTBEAT_ASSURED, .unacknowledged = 5, .unacknowledged_messages = 30, .assured = 1};
-    const struct lli_wire_status acknowledging = {.session = 7, .receiver = 5, .next = 3, .highest = 9, .address = address,
-                                                  .flags = LLI_WIRE_STATUS_ACKNOWLEDGES, .acknowledged_from = 1, .acknowledged_next = 20,
-                                                  .accepts = 1, .name_size = 1, .name = "a"};
-    const struct lli_wire_status limited = {.session = 7, .receiver = 5, .next = 3, .highest = 9, .address = address,
-                                            .flags = LLI_WIRE_STATUS_LIMITED, .limits = {.limit = 2, .time_ms = 1000}};
+    const struct lli_wire_heartbeat heartbeat = {.session = 7,
+                                                 .lead = 9,
+                                                 .trail = 3,
+                                                 .start = 1,
+                                                 .messages = 40,
+                                                 .sent_at = 1,
+                                                 .interval_us = 100,
+                                                 .topics = 2,
+                                                 .address = address};
+    const struct lli_wire_nak nak = {
+        .session = 7, .receiver = 5, .address = address, .count = 2, .ranges = {{1, 2}, {7, 1}}};
+    const struct lli_wire_reject reject = {
+        .session = 7, .trail = 4, .reason = LLI_WIRE_GONE, .count = 1, .ranges = {{1, 3}}};
+    const struct lli_wire_status status = {
+        .session = 7, .receiver = 5, .next = 3, .highest = 9, .echo = 1, .address = address};
+    const struct lli_wire_heartbeat assured = {.session = 7,
+                                               .lead = 9,
+                                               .trail = 3,
+                                               .start = 1,
+                                               .messages = 40,
+                                               .address = address,
+                                               .flags = LLI_WIRE_HEARTBEAT_ASSURED,
+                                               .unacknowledged = 5,
+                                               .unacknowledged_messages = 30,
+                                               .assured = 1};
+    const struct lli_wire_status acknowledging = {.session = 7,
+                                                  .receiver = 5,
+                                                  .next = 3,
+                                                  .highest = 9,
+                                                  .address = address,
+                                                  .flags = LLI_WIRE_STATUS_ACKNOWLEDGES,
+                                                  .acknowledged_from = 1,
+                                                  .acknowledged_next = 20,
+                                                  .accepts = 1,
+                                                  .name_size = 1,
+                                                  .name = "a"};
+    const struct lli_wire_status limited = {.session = 7,
+                                            .receiver = 5,
+                                            .next = 3,
+                                            .highest = 9,
+                                            .address = address,
+                                            .flags = LLI_WIRE_STATUS_LIMITED,
+                                            .limits = {.limit = 2, .time_ms = 1000}};
     const struct lli_wire_query query = {.session = 7, .receiver = 5, .first = 1, .address = address};
-    const struct lli_wire_join join = {.session = 7, .receiver = 5, .kind = LLI_WIRE_JOIN_FETCH, .packet = 3, .number = 4,
-                                       .lead = 9, .address = address, .count = 2, .ranges = {{1, 2}, {7, 1}}};
-    const struct lli_wire_join latest = {.session = 7, .receiver = 5, .kind = LLI_WIRE_JOIN_LATEST, .number = 9, .wanted = 10,
-                                         .address = address, .count = 2, .spans = {{{1, 0, 3}, {0, 1, 0}}, {{0, 2, 0}, {0, 4, 0}}}};
-    const struct lli_wire_notice notice = {.session = 7, .receiver = 5, .lead = 9, .standing = LLI_STANDING_SUSPENDED};
-    const struct lli_wire_connect connect = {.id = 7, .session = 5, .message_bytes_max = 1000, .payload_size = 3,
-                                             .payload = "key", .address = address};
-    const struct lli_wire_accept accept = {.id = 7, .session = 5, .start = 3, .message_bytes_max = 1000, .address = address};
+    const struct lli_wire_join join = {.session = 7,
+                                       .receiver = 5,
+                                       .kind = LLI_WIRE_JOIN_FETCH,
+                                       .packet = 3,
+                                       .number = 4,
+                                       .lead = 9,
+                                       .address = address,
+                                       .count = 2,
+                                       .ranges = {{1, 2}, {7, 1}}};
+    const struct lli_wire_join latest = {.session = 7,
+                                         .receiver = 5,
+                                         .kind = LLI_WIRE_JOIN_LATEST,
+                                         .number = 9,
+                                         .wanted = 10,
+                                         .address = address,
+                                         .count = 2,
+                                         .spans = {{{1, 0, 3}, {0, 1, 0}}, {{0, 2, 0}, {0, 4, 0}}}};
+    const struct lli_wire_notice notice = {
+        .session = 7, .receiver = 5, .lead = 9, .standing = LLI_STANDING_SUSPENDED};
+    const struct lli_wire_connect connect = {.id = 7,
+                                             .session = 5,
+                                             .message_bytes_max = 1000,
+                                             .payload_size = 3,
+                                             .payload = "key",
+                                             .address = address};
+    const struct lli_wire_accept accept = {
+        .id = 7, .session = 5, .start = 3, .message_bytes_max = 1000, .address = address};
     const struct lli_wire_refuse refuse = {.id = 7, .code = 4, .reason = LLI_WIRE_REFUSED};
     const struct lli_wire_close close = {.id = 7, .reason = LLI_WIRE_LEFT, .next = 9, .address = address};
     uint8_t packet[LLI_WIRE_CONTROL_MAX];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs a fuzzer without libFuzzer: its seeds, the same random mutations of each every time, and the files it is given.
+ * Runs a fuzzer without libFuzzer: its seeds, the same random mutations of each every time, and the files it
+ * is given.
  *
  *   replay_X [--mutations N] [FILE|DIRECTORY...]
  *   replay_X --write DIRECTORY      writes the seeds there, one file each, as the first corpus of a fuzzer

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stands in for OpenOnload over the kernel's sockets. As there, options of UDP reach the kernel's socket and are refused all the
- * same, a message that is to be cut into packets goes whole, and UDP sockets have no warm sends.
+ * Stands in for OpenOnload over the kernel's sockets. As there, options of UDP reach the kernel's socket and
+ * are refused all the same, a message that is to be cut into packets goes whole, and UDP sockets have no warm
+ * sends.
  */
 #define _GNU_SOURCE
 #include "stack.h"
@@ -37,7 +38,10 @@ int onload_is_present(void)
     return 1;
 }
 
-/* --------------------------------------------------------------------------------------------------------- stacks */
+/*
+ * ---------------------------------------------------------------------------------------------------------
+ * stacks
+ */
 
 static int stack_number_of(const char *name)
 {
@@ -110,7 +114,10 @@ int bind(int fd, const struct sockaddr *address, socklen_t size)
     return next(fd, address, size);
 }
 
-/* -------------------------------------------------------------------------------------------------------- sockets */
+/*
+ * --------------------------------------------------------------------------------------------------------
+ * sockets
+ */
 
 int setsockopt(int fd, int level, int name, const void *value, socklen_t length)
 {
@@ -143,15 +150,19 @@ ssize_t send(int fd, const void *data, size_t size, int flags)
     return stack_send(fd, data, size, flags, onload_fd_check_feature(fd, ONLOAD_FD_FEAT_MSG_WARM) > 0);
 }
 
-/* ------------------------------------------------------------------------------------------------------ zero copy */
+/*
+ * ------------------------------------------------------------------------------------------------------ zero
+ * copy
+ */
 
 static int stack_give(struct onload_zc_recv_args *args, struct stack_message *message)
 {
     struct onload_zc_iovec pieces[STACK_PIECES];
 
     for (int i = 0; i < message->pieces; i++)
-        pieces[i] = (struct onload_zc_iovec){
-            .iov_base = stack_piece(message, i), .iov_len = stack_piece_size(message, i) & 0xffff, .buf = message};
+        pieces[i] = (struct onload_zc_iovec){.iov_base = stack_piece(message, i),
+                                             .iov_len = stack_piece_size(message, i) & 0xffff,
+                                             .buf = message};
     args->msg.iov = pieces;
     args->msg.msghdr.msg_iovlen = (size_t)message->pieces;
     return args->cb(args, stack_more(message->fd) ? 0 : ONLOAD_ZC_END_OF_BURST);

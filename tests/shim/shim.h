@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Libraries to preload, each of which treats segmentation offload (UDP_SEGMENT) as some stack in the kernel's place does. What
- * they share: the calls behind them, and the control message that asks for it. Include it after defining _GNU_SOURCE.
+ * Libraries to preload, each of which treats segmentation offload (UDP_SEGMENT) as some stack in the kernel's
+ * place does. What they share: the calls behind them, and the control message that asks for it. Include it
+ * after defining _GNU_SOURCE.
  */
 #ifndef TESTS_SHIM_H
 #define TESTS_SHIM_H
@@ -15,7 +16,10 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* The next definition of a name, after the preloaded one. POSIX has pointers to functions fit into those to objects. */
+/*
+ * The next definition of a name, after the preloaded one. POSIX has pointers to functions fit into those to
+ * objects.
+ */
 static inline void shim_next(const char *name, void *function)
 {
     void *found = dlsym(RTLD_NEXT, name);
@@ -54,7 +58,9 @@ static inline bool shim_segmented(const struct msghdr *header)
     return false;
 }
 
-/* Has the kernel make fragments of what is sent, or no longer. Only one of the two fits the socket's family. */
+/*
+ * Has the kernel make fragments of what is sent, or no longer. Only one of the two fits the socket's family.
+ */
 static inline void shim_fragments(int fd, bool on)
 {
     const int v4 = on ? IP_PMTUDISC_DONT : IP_PMTUDISC_DO;

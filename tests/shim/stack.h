@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the stand-ins for stacks share: which sockets they have, and messages that they lend. All is done by the kernel's sockets;
- * what the environment says when it matters makes them answer oddly:
+ * What the stand-ins for stacks share: which sockets they have, and messages that they lend. All is done by
+ * the kernel's sockets; what the environment says when it matters makes them answer oddly:
  *
  *   SHIM_KERNEL=all|groups|senders  these sockets are left to the kernel
  *   SHIM_WARM=1          Onload says that sockets can be warmed, which for UDP it does not
@@ -38,7 +38,9 @@ extern atomic_ulong stack_warm_sends;
 extern atomic_ulong stack_lent;  /* messages not given back */
 extern atomic_ulong stack_polls; /* looks for a message */
 
-/* A message that is lent, by itself in memory: a sanitizer notices who reads it when it has been given back. */
+/*
+ * A message that is lent, by itself in memory: a sanitizer notices who reads it when it has been given back.
+ */
 struct stack_message {
     int fd;
     int pieces;
@@ -77,7 +79,10 @@ static inline bool stack_multicast(const struct sockaddr_storage *address)
     return IN6_IS_ADDR_MULTICAST(&((const struct sockaddr_in6 *)(const void *)address)->sin6_addr);
 }
 
-/* Whether a socket is one that this stack has: of UDP, bound, and not what the environment leaves to the kernel. */
+/*
+ * Whether a socket is one that this stack has: of UDP, bound, and not what the environment leaves to the
+ * kernel.
+ */
 static inline bool stack_has(int fd)
 {
     const char *kernel = stack_setting("SHIM_KERNEL");
@@ -89,10 +94,14 @@ static inline bool stack_has(int fd)
         getsockname(fd, (struct sockaddr *)&own, &own_size) < 0)
         return false;
     connected = getpeername(fd, (struct sockaddr *)&peer, &peer_size) == 0;
-    return !(strcmp(kernel, "senders") == 0 && connected) && !(strcmp(kernel, "groups") == 0 && stack_multicast(&own));
+    return !(strcmp(kernel, "senders") == 0 && connected) &&
+           !(strcmp(kernel, "groups") == 0 && stack_multicast(&own));
 }
 
-/* ----------------------------------------------------------------------------------------------- made and closed */
+/*
+ * ----------------------------------------------------------------------------------------------- made and
+ * closed
+ */
 
 int socket(int domain, int type, int protocol)
 {
@@ -118,7 +127,10 @@ int close(int fd)
     return next(fd);
 }
 
-/* ------------------------------------------------------------------------------------------------------- sending */
+/*
+ * -------------------------------------------------------------------------------------------------------
+ * sending
+ */
 
 /* A send with the flag of a warm one: taken without being sent. */
 static inline ssize_t stack_send(int fd, const void *data, size_t size, int flags, bool warms)
@@ -133,7 +145,10 @@ static inline ssize_t stack_send(int fd, const void *data, size_t size, int flag
     return (ssize_t)size;
 }
 
-/* ----------------------------------------------------------------------------------------------------- receiving */
+/*
+ * -----------------------------------------------------------------------------------------------------
+ * receiving
+ */
 
 static inline uint8_t *stack_piece(struct stack_message *message, int piece)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stands in for VMA over the kernel's sockets. As there, options of UDP are taken and do nothing, a message that is to be cut
- * into packets goes whole, in fragments, and IPv6 is the kernel's.
+ * Stands in for VMA over the kernel's sockets. As there, options of UDP are taken and do nothing, a message
+ * that is to be cut into packets goes whole, in fragments, and IPv6 is the kernel's.
  */
 #define _GNU_SOURCE
 #include "stack.h"
@@ -26,7 +26,10 @@ static bool vma_has(int fd)
     return stack_has(fd) && getsockname(fd, (struct sockaddr *)&own, &size) == 0 && own.ss_family == AF_INET;
 }
 
-/* --------------------------------------------------------------------------------------------------------- sockets */
+/*
+ * ---------------------------------------------------------------------------------------------------------
+ * sockets
+ */
 
 int setsockopt(int fd, int level, int name, const void *value, socklen_t length)
 {
@@ -35,7 +38,8 @@ int setsockopt(int fd, int level, int name, const void *value, socklen_t length)
 
 ssize_t sendmsg(int fd, const struct msghdr *header, int flags)
 {
-    return shim_segmented(header) && vma_has(fd) ? shim_send_whole(fd, header, flags) : shim_next_sendmsg(fd, header, flags);
+    return shim_segmented(header) && vma_has(fd) ? shim_send_whole(fd, header, flags)
+                                                 : shim_next_sendmsg(fd, header, flags);
 }
 
 int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
@@ -65,7 +69,10 @@ ssize_t send(int fd, const void *data, size_t size, int flags)
     return stack_send(fd, data, size, flags, vma_has(fd));
 }
 
-/* ------------------------------------------------------------------------------------------------------- zero copy */
+/*
+ * -------------------------------------------------------------------------------------------------------
+ * zero copy
+ */
 
 static void vma_table(struct vma_packets *table, struct stack_message *message, size_t size)
 {
@@ -78,7 +85,8 @@ static void vma_table(struct vma_packets *table, struct stack_message *message, 
 }
 
 /* Of a socket that it does not have VMA says that it lent the message, and copies it. */
-static int vma_recvfrom_zcopy(int fd, void *buffer, size_t size, int *flags, struct sockaddr *from, socklen_t *from_size)
+static int vma_recvfrom_zcopy(int fd, void *buffer, size_t size, int *flags, struct sockaddr *from,
+                              socklen_t *from_size)
 {
     static _Thread_local unsigned messages;
     const bool has = vma_has(fd);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writers and readers that are killed: at moments of which no two are alike, and at every instruction of what they do. Those
- * who stay go on, get no torn packet, and all that was sent; the name is taken at once, and nothing is left at the end.
+ * Writers and readers that are killed: at moments of which no two are alike, and at every instruction of what
+ * they do. Those who stay go on, get no torn packet, and all that was sent; the name is taken at once, and
+ * nothing is left at the end.
  *
  *   shm_kill [ROUNDS [SEED]]   kills at random (150), and as many at instructions (1500; 150 with sanitizers)
  */
@@ -111,13 +112,15 @@ static void read_as_far_as(struct audit *audit, struct station *reader, uint64_t
         (void)audit_take(audit, reader);
         if (lli_clock_ns() > give_up_at)
             fail_msg("only %llu packets of writer %llu, not %llu of %llu", (unsigned long long)audit->next,
-                     (unsigned long long)audit->writer, (unsigned long long)packets, (unsigned long long)writer);
+                     (unsigned long long)audit->writer, (unsigned long long)packets,
+                     (unsigned long long)writer);
     }
 }
 
 /*
- * The witness reads the dead writer's segment to its end and lets go of it. Of what was written over, and of an entry in which the
- * writer died, it passes a part at a time, and takes nothing then: it goes on for as long as it gets on.
+ * The witness reads the dead writer's segment to its end and lets go of it. Of what was written over, and of
+ * an entry in which the writer died, it passes a part at a time, and takes nothing then: it goes on for as
+ * long as it gets on.
  */
 static void bury(struct audit *audit, struct station *witness, struct round *round)
 {
@@ -184,25 +187,53 @@ static void those_who_stay_go_on_when_one_is_killed_at_any_moment(void **state)
     shared_free(round, sizeof *round);
 }
 
-/* ---------------------------------------------------------------------------------------------- at an instruction */
+/*
+ * ---------------------------------------------------------------------------------------------- at an
+ * instruction
+ */
 
-enum action { PUT_HERE, PUT_COPIED, PUT_HISTORY, TAKE, ARM, WAKE, JOIN_SEND, MAP, LEAVE_SEND, JOIN_RECEIVE, LEAVE_RECEIVE, OPEN, CLOSE,
-    ACTIONS };
+enum action {
+    PUT_HERE,
+    PUT_COPIED,
+    PUT_HISTORY,
+    TAKE,
+    ARM,
+    WAKE,
+    JOIN_SEND,
+    MAP,
+    LEAVE_SEND,
+    JOIN_RECEIVE,
+    LEAVE_RECEIVE,
+    OPEN,
+    CLOSE,
+    ACTIONS
+};
 
 /* What an instance does to no memory that others have, its system calls alone tell apart. */
 static const struct {
     const char *name;
     bool calls; /* goes from system call to system call */
 } actions[ACTIONS] = {
-    {"put here", false}, {"put copied", false}, {"put in the history", false}, {"take", false}, {"arm", false}, {"wake", false},
-    {"join to send", false}, {"map a history", false}, {"leave as writer", false}, {"join to receive", false},
-    {"leave as reader", false}, {"open", true}, {"close", true},
+    {"put here", false},
+    {"put copied", false},
+    {"put in the history", false},
+    {"take", false},
+    {"arm", false},
+    {"wake", false},
+    {"join to send", false},
+    {"map a history", false},
+    {"leave as writer", false},
+    {"join to receive", false},
+    {"leave as reader", false},
+    {"open", true},
+    {"close", true},
 };
 
 /* What a reader does: beside it somebody writes, who stays. */
 static bool is_a_readers(int action)
 {
-    return action == TAKE || action == ARM || action == JOIN_RECEIVE || action == LEAVE_RECEIVE || action == OPEN;
+    return action == TAKE || action == ARM || action == JOIN_RECEIVE || action == LEAVE_RECEIVE ||
+           action == OPEN;
 }
 
 /* A process with a writer, a reader, or neither. */
@@ -269,7 +300,8 @@ static void actor_act(struct actor *actor, struct round *round)
         (void)station_join(&feed->station, NAME, 0, LLI_JOIN_SEND, &feed->station.send);
         break;
     case MAP:
-        (void)transport->region_map(feed->station.instance, feed->station.send, HISTORY_BYTES, &actor->region);
+        (void)transport->region_map(feed->station.instance, feed->station.send, HISTORY_BYTES,
+                                    &actor->region);
         break;
     case LEAVE_SEND:
         transport->leave(feed->station.instance, feed->station.send, LLI_JOIN_SEND);
@@ -306,8 +338,8 @@ static int act(void *arg)
 }
 
 /*
- * A process that goes step by step and the one that leads it take turns. On one CPU a turn is a switch; on two each would wait for
- * the other's to wake up, which takes many times as long.
+ * A process that goes step by step and the one that leads it take turns. On one CPU a turn is a switch; on
+ * two each would wait for the other's to wake up, which takes many times as long.
  */
 static cpu_set_t anywhere;
 
@@ -317,8 +349,8 @@ static int one_cpu(void **state)
 
     CPU_ZERO(&here);
     CPU_SET((size_t)sched_getcpu(), &here);
-    return sched_getaffinity(0, sizeof anywhere, &anywhere) != 0 || sched_setaffinity(0, sizeof here, &here) != 0 ||
-           own_directory(state) != 0;
+    return sched_getaffinity(0, sizeof anywhere, &anywhere) != 0 ||
+           sched_setaffinity(0, sizeof here, &here) != 0 || own_directory(state) != 0;
 }
 
 static int any_cpu(void **state)
@@ -349,8 +381,8 @@ static bool act_on(pid_t pid, int request)
 }
 
 /*
- * An action, as it was watched once, with where it came to an instruction for the first time: others run to there, and go step by
- * step from there on only. A step takes twenty microseconds on a virtual machine.
+ * An action, as it was watched once, with where it came to an instruction for the first time: others run to
+ * there, and go step by step from there on only. A step takes twenty microseconds on a virtual machine.
  */
 struct path {
     uint64_t length; /* steps */
@@ -429,8 +461,8 @@ static bool path_watch(struct path *path, struct round *round)
 }
 
 /*
- * After how many steps one is killed: of four, one at any step, which most often is in a loop, and three before an instruction that it
- * had not come to.
+ * After how many steps one is killed: of four, one at any step, which most often is in a loop, and three
+ * before an instruction that it had not come to.
  */
 static uint64_t path_pick(const struct path *path)
 {
@@ -450,7 +482,7 @@ static void kill_after(struct round *round, const struct path *path, uint64_t st
 
     assert_true(pid > 0);
     while (path->news[new].steps > steps)
-        new--;
+        new --;
     if (new > 0)
         acts = act_reach(pid, path->news[new].at);
     for (uint64_t done = path->news[new].steps; acts && done < steps; done++)
@@ -494,7 +526,8 @@ static bool watch_all(struct round *round, struct path paths[ACTIONS])
     return watched;
 }
 
-static void kill_a_writer(struct audit *audit, struct station *witness, struct round *round, const struct path *path)
+static void kill_a_writer(struct audit *audit, struct station *witness, struct round *round,
+                          const struct path *path)
 {
     round->flushed = 0;
     kill_after(round, path, path_pick(path));
@@ -503,7 +536,8 @@ static void kill_a_writer(struct audit *audit, struct station *witness, struct r
 }
 
 /* The writer goes on, and the other reader is woken and misses nothing. */
-static void kill_a_reader(struct audit *audit, struct station *witness, struct round *round, const struct path *path)
+static void kill_a_reader(struct audit *audit, struct station *witness, struct round *round,
+                          const struct path *path)
 {
     const uint64_t got = audit->got, skipped = audit->skipped;
     struct pollfd asleep = {.events = POLLIN};
@@ -560,18 +594,23 @@ static void those_who_stay_go_on_when_one_is_killed_at_any_instruction(void **st
     for (round->writer = 1; round->writer <= instructions; round->writer++) {
         round->action = (int)(round->writer % ACTIONS);
         killed[is_a_readers(round->action)]++;
-        (is_a_readers(round->action) ? kill_a_reader : kill_a_writer)(&audit, &witness, round, &paths[round->action]);
+        (is_a_readers(round->action) ? kill_a_reader : kill_a_writer)(&audit, &witness, round,
+                                                                      &paths[round->action]);
         succeed(&audit, &witness, round);
     }
     station_close(&witness);
     for (int i = 0; i < ACTIONS; i++)
         print_message("%s: %llu %s\n", actions[i].name, (unsigned long long)paths[i].length,
                       actions[i].calls ? "stops at system calls" : "instructions");
-    print_message("%llu writers and %llu readers killed\n", (unsigned long long)killed[0], (unsigned long long)killed[1]);
+    print_message("%llu writers and %llu readers killed\n", (unsigned long long)killed[0],
+                  (unsigned long long)killed[1]);
     shared_free(round, sizeof *round);
 }
 
-/* A reader that is a lap behind looks at all that there is with each instruction of a writer that writes over the oldest. */
+/*
+ * A reader that is a lap behind looks at all that there is with each instruction of a writer that writes over
+ * the oldest.
+ */
 static void what_is_written_over_is_whole_or_not_there(void **state)
 {
     struct round *round = round_shared();
@@ -616,7 +655,8 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         shm_test(those_who_stay_go_on_when_one_is_killed_at_any_moment),
-        cmocka_unit_test_setup_teardown(those_who_stay_go_on_when_one_is_killed_at_any_instruction, one_cpu, any_cpu),
+        cmocka_unit_test_setup_teardown(those_who_stay_go_on_when_one_is_killed_at_any_instruction, one_cpu,
+                                        any_cpu),
         cmocka_unit_test_setup_teardown(what_is_written_over_is_whole_or_not_there, one_cpu, any_cpu),
     };
 

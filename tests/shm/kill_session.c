@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The same by the public API: of a transmitter that is killed, receivers get all that it sent, or a gap event in its place,
- * then the end; a receiver that is killed costs nobody a message.
+ * The same by the public API: of a transmitter that is killed, receivers get all that it sent, or a gap event
+ * in its place, then the end; a receiver that is killed costs nobody a message.
  *
  *   shm_kill_session [ROUNDS [SEED]]   (4)
  */
@@ -32,9 +32,9 @@ struct round {
 /* What came of one session, which begins anew if it is heard again after it was too long silent. */
 struct record {
     uint64_t session;
-    uint64_t next;     /* message that is not accounted for */
+    uint64_t next; /* message that is not accounted for */
     uint64_t messages, lost, wrong;
-    uint64_t skipped;  /* between an end and the beginning after it */
+    uint64_t skipped; /* between an end and the beginning after it */
     uint64_t silences, news, ends;
     enum llm_reason reason;
 };
@@ -46,7 +46,8 @@ static void on_message(void *arg, const struct llm_message *message)
 
     if (message->session != record->session)
         return;
-    record->wrong += message->number != record->next || !packet_read(message->data, message->size, &session, &number) ||
+    record->wrong += message->number != record->next ||
+                     !packet_read(message->data, message->size, &session, &number) ||
                      session != message->session || number != message->number;
     record->next = message->number + 1;
     record->messages++;
@@ -151,8 +152,10 @@ static struct round *round_make(const char *options)
 {
     struct round *round = shared_memory(sizeof *round);
 
-    snprintf(round->channel, sizeof round->channel, "shm://" NAME "?shm_directory=%s&mtu=2000&silence_ns=200000000"
-             "&session_timeout_ns=1000000000&nak_giveup_ns=500000000&%s", directory, options);
+    snprintf(round->channel, sizeof round->channel,
+             "shm://" NAME "?shm_directory=%s&mtu=2000&silence_ns=200000000"
+             "&session_timeout_ns=1000000000&nak_giveup_ns=500000000&%s",
+             directory, options);
     round->receivers = 1;
     round->allowed = UINT64_MAX;
     round->last = UINT64_MAX;
@@ -166,8 +169,9 @@ static void record_expect_all(const struct record *record)
 }
 
 /*
- * Kills the transmitter, and has the receiver take what is left until it is told the end. False: it was told one before, as the machine
- * had held the transmitter up for longer than a session may be silent; what may be said of such a round is another test.
+ * Kills the transmitter, and has the receiver take what is left until it is told the end. False: it was told
+ * one before, as the machine had held the transmitter up for longer than a session may be silent; what may be
+ * said of such a round is another test.
  */
 static bool kill_and_drain(pid_t pid, struct llm_context *context, const struct record *record)
 {
@@ -183,7 +187,8 @@ static bool kill_and_drain(pid_t pid, struct llm_context *context, const struct 
 /* No receiver is behind by more than the window, so all that left is there to be read. */
 static void what_a_killed_transmitter_sent_is_delivered_before_the_end(void **state)
 {
-    struct round *round = round_make("flow=window&flow_quorum_percent=100&slow=off&history_packets=4096&history_bytes=4M");
+    struct round *round =
+        round_make("flow=window&flow_quorum_percent=100&slow=off&history_packets=4096&history_bytes=4M");
     const struct llm_options options = small_options();
 
     (void)state;
@@ -201,9 +206,10 @@ static void what_a_killed_transmitter_sent_is_delivered_before_the_end(void **st
             /* One of several packets may have been cut off. */
             assert_in_range(record.lost, 0, 1);
             if (record.messages < round->sent)
-                fail_msg("round %" PRIu64 ": of %" PRIu64 " messages %" PRIu64 " came, %" PRIu64 " were lost, %" PRIu64 " skipped; %"
-                         PRIu64 " silences, %" PRIu64 " ends, %s", i, round->sent, record.messages, record.lost, record.skipped,
-                         record.silences, record.ends, llm_reason_name(record.reason));
+                fail_msg("round %" PRIu64 ": of %" PRIu64 " messages %" PRIu64 " came, %" PRIu64
+                         " were lost, %" PRIu64 " skipped; %" PRIu64 " silences, %" PRIu64 " ends, %s",
+                         i, round->sent, record.messages, record.lost, record.skipped, record.silences,
+                         record.ends, llm_reason_name(record.reason));
             assert_int_equal(record.reason, LLM_REASON_TIMEOUT);
             assert_true(record.silences >= 1);
             i++;
@@ -214,11 +220,15 @@ static void what_a_killed_transmitter_sent_is_delivered_before_the_end(void **st
     next_writer(&options);
 }
 
-/* Its session ends as if it were dead, and begins anew with what it sends next: the history holds all of it, so nothing is lost. */
+/*
+ * Its session ends as if it were dead, and begins anew with what it sends next: the history holds all of it,
+ * so nothing is lost.
+ */
 static void a_transmitter_that_was_stopped_for_long_is_followed_on_from_where_its_session_ended(void **state)
 {
     enum { ALL = 3000 };
-    struct round *round = round_make("flow=window&flow_quorum_percent=100&slow=off&history_packets=4096&history_bytes=4M");
+    struct round *round =
+        round_make("flow=window&flow_quorum_percent=100&slow=off&history_packets=4096&history_bytes=4M");
     const struct llm_options options = small_options();
     struct record record = {.session = 0};
     struct llm_context *context = receive(round->channel, &record);
@@ -248,8 +258,8 @@ static void a_transmitter_that_was_stopped_for_long_is_followed_on_from_where_it
 }
 
 /*
- * The receiver is lapped again and again: what it did not get has a gap in its place. It is never behind by more than the packets
- * that it can hold behind a gap.
+ * The receiver is lapped again and again: what it did not get has a gap in its place. It is never behind by
+ * more than the packets that it can hold behind a gap.
  */
 static void what_a_killed_transmitter_wrote_over_has_a_gap_in_its_place(void **state)
 {

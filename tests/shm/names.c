@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who may write under a name and who may read, what files there are, and what is said when they cannot be made. */
+/*
+ * Who may write under a name and who may read, what files there are, and what is said when they cannot be
+ * made.
+ */
 #define _GNU_SOURCE
 #include "shm_test.h"
 
@@ -21,8 +24,8 @@ enum { OTHER_USER = 65534, SKIPPED = 77 };
 /* What a process that tests something else shares with its test. */
 struct shared {
     struct llm_options options;
-    _Atomic uint64_t step; /* of the process, */
-    _Atomic uint64_t go;   /* and of the test */
+    _Atomic uint64_t step;      /* of the process, */
+    _Atomic uint64_t go;        /* and of the test */
     char text[sizeof log_text]; /* what it was told */
     uint64_t number;
 };
@@ -40,7 +43,10 @@ static void shared_close(struct shared *shared)
     shared_free(shared, sizeof *shared);
 }
 
-/* ------------------------------------------------------------------------------------------------- who may write */
+/*
+ * ------------------------------------------------------------------------------------------------- who may
+ * write
+ */
 
 static int write_until_killed(void *arg)
 {
@@ -223,7 +229,10 @@ static void what_another_left_half_made_does_not_matter(void **state)
     station_close(&writer);
 }
 
-/* -------------------------------------------------------------------------------------------------------- modes */
+/*
+ * --------------------------------------------------------------------------------------------------------
+ * modes
+ */
 
 static mode_t mode_of(const char *name, const char *ending)
 {
@@ -245,7 +254,10 @@ static void files_have_the_mode_asked_for(void **state)
     static const struct {
         const char *text;
         mode_t directory, data, other;
-    } modes[] = {{"0600", 0700, 0600, 0600}, {"0640", 0750, 0640, 0660}, {"644", 0755, 0644, 0666}, {"0604", 0705, 0604, 0606}};
+    } modes[] = {{"0600", 0700, 0600, 0600},
+                 {"0640", 0750, 0640, 0660},
+                 {"644", 0755, 0644, 0666},
+                 {"0604", 0705, 0604, 0606}};
     const mode_t mask = umask(077);
 
     (void)state;
@@ -269,7 +281,8 @@ static void files_have_the_mode_asked_for(void **state)
 
 static void modes_that_make_no_sense_are_refused(void **state)
 {
-    static const char *const wrong[] = {"", "0666", "0700", "0200", "0400", "1600", "600x", "rw", "-600", " 600"};
+    static const char *const wrong[] = {"",     "0666", "0700", "0200", "0400",
+                                        "1600", "600x", "rw",   "-600", " 600"};
 
     (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
@@ -287,7 +300,8 @@ static void modes_that_make_no_sense_are_refused(void **state)
 
 static void names_that_could_be_anything_else_are_refused(void **state)
 {
-    static const char *const wrong[] = {"", ".", "..", ".hidden", "@", "-x", "a/b", "../x", "a b", "a\n", "\xc3\xa4"};
+    static const char *const wrong[] = {"",    ".",    "..",  ".hidden", "@",       "-x",
+                                        "a/b", "../x", "a b", "a\n",     "\xc3\xa4"};
     const struct llm_options options = small_options();
     struct station station;
     lli_handle handle;
@@ -310,7 +324,10 @@ static void names_that_could_be_anything_else_are_refused(void **state)
     station_close(&station);
 }
 
-/* -------------------------------------------------------------------------------------------------- other users */
+/*
+ * -------------------------------------------------------------------------------------------------- other
+ * users
+ */
 
 /* False: only root can. Whoever is that user already would be let be it, and be nobody else. */
 static bool become_another(void)
@@ -367,7 +384,8 @@ static void readers_of_other_users_are_let_in_or_told_what_to_do(void **state)
         skip(); /* only root can be somebody else */
     }
     assert_int_equal(status, -LLM_EACCESS);
-    snprintf(text, sizeof text, "%s/llm/%s: is of user %u, with mode 0700", directory, NAME, (unsigned)geteuid());
+    snprintf(text, sizeof text, "%s/llm/%s: is of user %u, with mode 0700", directory, NAME,
+             (unsigned)geteuid());
     strcpy(log_text, shared->text);
     expect_logged(text);
     expect_logged("shm_mode=0640 or 0644");
@@ -404,15 +422,20 @@ static void a_reader_that_came_first_counts_what_it_may_not_read(void **state)
     assert_int_equal(process_end(pid), 0);
     assert_true(shared->number > 0);
     /* And is told, as those who come later are. */
-    snprintf(text, sizeof text, "%s/llm/%s: is of user 0, with mode 0700; have its transmitter open it with shm_mode=0640 or 0644",
-             directory, NAME);
+    snprintf(
+        text, sizeof text,
+        "%s/llm/%s: is of user 0, with mode 0700; have its transmitter open it with shm_mode=0640 or 0644",
+        directory, NAME);
     strcpy(log_text, shared->text);
     expect_logged_once(text);
     station_close(&writer);
     shared_close(shared);
 }
 
-/* The mode is that of the writer who is there, not of one that was killed; of writers who share, what any of them asks for. */
+/*
+ * The mode is that of the writer who is there, not of one that was killed; of writers who share, what any of
+ * them asks for.
+ */
 static void a_name_left_behind_opens_to_those_the_next_writer_lets_in(void **state)
 {
     struct shared *shared = shared_open();
@@ -475,7 +498,10 @@ static void names_of_other_users_are_refused_to_writers(void **state)
     expect_logged("llm-shm --clean");
 }
 
-/* --------------------------------------------------------------------------------------------------- directories */
+/*
+ * ---------------------------------------------------------------------------------------------------
+ * directories
+ */
 
 static void directories_that_will_not_do_are_named(void **state)
 {
@@ -509,7 +535,10 @@ static void directories_that_will_not_do_are_named(void **state)
     }
 }
 
-/* ---------------------------------------------------------------------------------------------------- full memory */
+/*
+ * ---------------------------------------------------------------------------------------------------- full
+ * memory
+ */
 
 static bool write_to(const char *path, const char *text)
 {
@@ -541,7 +570,8 @@ static bool mount_own(const char *options)
         return false;
     if (user != 0 && !map_self(user, group))
         return false;
-    return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 && mount("tmpfs", directory, "tmpfs", 0, options) == 0;
+    return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+           mount("tmpfs", directory, "tmpfs", 0, options) == 0;
 }
 
 static int expect(bool fine, int line)
@@ -551,9 +581,9 @@ static int expect(bool fine, int line)
     return fine ? 0 : 1;
 }
 
-#define EXPECT(fine) \
+#define EXPECT(fine)                 \
     if (expect(fine, __LINE__) != 0) \
-        return 1
+    return 1
 
 static bool is_logged(const char *text)
 {
@@ -573,15 +603,18 @@ static int write_into_little_room(void *arg)
     options.history_packets = 65536;
     EXPECT(try_writer(&writer, &options) == LLM_ENOMEM);
     EXPECT(is_logged("prices: a segment of 8523776 bytes: No space left on device"));
-    EXPECT(is_logged("has room for 3145728 bytes, and the channel takes 8589312; lower history_packets=65536 (128 bytes each), or "
-                     "mtu=2000 (64 times), remove stale") && is_logged("mount -o remount,size=") && !is_logged("history_bytes"));
+    EXPECT(is_logged("has room for 3145728 bytes, and the channel takes 8589312; lower history_packets=65536 "
+                     "(128 bytes each), or "
+                     "mtu=2000 (64 times), remove stale") &&
+           is_logged("mount -o remount,size=") && !is_logged("history_bytes"));
     EXPECT(files_of("", "") == 0);
     options.history_packets = 64;
     EXPECT(try_writer(&writer, &options) == 0);
     log_text[0] = '\0';
     EXPECT(transport->region_map(writer.instance, writer.send, 4000000, &region) == LLM_ENOMEM);
     EXPECT(is_logged("prices: a history of 4000000 bytes: No space left on device"));
-    EXPECT(is_logged("has room for 2985984 bytes, and the channel takes 4145152; lower history_bytes, remove stale"));
+    EXPECT(is_logged(
+        "has room for 2985984 bytes, and the channel takes 4145152; lower history_bytes, remove stale"));
     /* A smaller one may follow. */
     EXPECT(transport->region_map(writer.instance, writer.send, 2800000, &region) == 0);
     memset(region.base, 1, 2800000);
@@ -604,8 +637,10 @@ static int write_with_few_files(void *arg)
         if (!mount_own(limit))
             return SKIPPED;
         status = try_writer(&writer, &options);
-        EXPECT(status == 0 || (status == LLM_ENOMEM && is_logged("No space left on device") && is_logged("llm-shm --clean")));
-        EXPECT(status == 0 || !is_logged("a segment") || (is_logged("no more files") && is_logged("remount,nr_inodes=")));
+        EXPECT(status == 0 || (status == LLM_ENOMEM && is_logged("No space left on device") &&
+                               is_logged("llm-shm --clean")));
+        EXPECT(status == 0 || !is_logged("a segment") ||
+               (is_logged("no more files") && is_logged("remount,nr_inodes=")));
         if (status != 0)
             EXPECT(files_of("", "") == 0);
     }
@@ -630,7 +665,8 @@ static int open_few_files(void *arg)
         EXPECT(setrlimit(RLIMIT_NOFILE, &few) == 0);
         status = arg == NULL ? try_writer(&station, &options) : try_reader(&station, &options);
         EXPECT(setrlimit(RLIMIT_NOFILE, &all) == 0);
-        EXPECT(status == 0 || (status == LLM_ELIMIT && is_logged("Too many open files; raise the limit of open files, 'ulimit -n'")));
+        EXPECT(status == 0 || (status == LLM_ELIMIT &&
+                               is_logged("Too many open files; raise the limit of open files, 'ulimit -n'")));
         EXPECT(status == 0 || arg != NULL || files_of("", "") == 0);
         EXPECT(status == 0 || arg == NULL || files_of("@", "") == 1);
     }
@@ -652,14 +688,17 @@ static int write_short_files(void *arg)
     EXPECT(setrlimit(RLIMIT_FSIZE, &limit) == 0);
     options.history_packets = 65536;
     EXPECT(try_writer(&writer, &options) == LLM_ELIMIT);
-    EXPECT(is_logged("prices: a segment of 8523776 bytes: File too large: the channel takes a file of 8589312 bytes; raise the limit of "
-                     "the size of files, 'ulimit -f', or lower history_packets=65536 (128 bytes each), or mtu=2000 (64 times)"));
+    EXPECT(is_logged("prices: a segment of 8523776 bytes: File too large: the channel takes a file of "
+                     "8589312 bytes; raise the limit of "
+                     "the size of files, 'ulimit -f', or lower history_packets=65536 (128 bytes each), or "
+                     "mtu=2000 (64 times)"));
     EXPECT(files_of("", "") == 0);
     options.history_packets = 64;
     EXPECT(try_writer(&writer, &options) == 0);
     log_text[0] = '\0';
     EXPECT(transport->region_map(writer.instance, writer.send, 1 << 20, &region) == LLM_ELIMIT);
-    EXPECT(is_logged("prices: a history of 1048576 bytes: File too large: the channel takes a file of 1191936 bytes; raise the limit of "
+    EXPECT(is_logged("prices: a history of 1048576 bytes: File too large: the channel takes a file of "
+                     "1191936 bytes; raise the limit of "
                      "the size of files, 'ulimit -f', or lower history_bytes"));
     EXPECT(transport->region_map(writer.instance, writer.send, 1 << 19, &region) == 0);
     memset(region.base, 1, 1 << 19);

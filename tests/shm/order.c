@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The order of memory between a writer and a reader, for the thread sanitizer. It knows memory by its address, and a reader maps the
- * files of a writer at another one: whatever either does there, it sees two memories and no race. So the reader of this test has the
- * writer's mapping put in place of its own, and goes through the code of every reader.
+ * The order of memory between a writer and a reader, for the thread sanitizer. It knows memory by its
+ * address, and a reader maps the files of a writer at another one: whatever either does there, it sees two
+ * memories and no race. So the reader of this test has the writer's mapping put in place of its own, and goes
+ * through the code of every reader.
  *
- * It is not lapped, and takes one packet at a time: what is read of an entry before its number is compared, or while it may be written
- * anew, is copied and then thrown away, which the sanitizer cannot know. The reader says how far it is with a release, which orders
- * what it has read before what is written over it, and nothing that is written before it is read: only the writer's own order does.
+ * It is not lapped, and takes one packet at a time: what is read of an entry before its number is compared,
+ * or while it may be written anew, is copied and then thrown away, which the sanitizer cannot know. The
+ * reader says how far it is with a release, which orders what it has read before what is written over it, and
+ * nothing that is written before it is read: only the writer's own order does.
  */
 #define _GNU_SOURCE
 #include "shm_test.h"
@@ -80,7 +82,9 @@ static void what_a_reader_sees_was_written_before(void **state)
     assert_int_equal(pthread_join(thread, NULL), 0);
     *segment = own;
     assert_int_equal(reading.wrong, 0);
-    assert_int_equal(station_counter(&reading.station, "shm_lapped") + station_counter(&reading.station, "shm_overwritten"), 0);
+    assert_int_equal(station_counter(&reading.station, "shm_lapped") +
+                         station_counter(&reading.station, "shm_overwritten"),
+                     0);
     station_close(&reading.station);
     feed_close(&feed);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Foreign files and links where channels have their files: links are not followed, and only files of dead instances are removed. */
+/*
+ * Foreign files and links where channels have their files: links are not followed, and only files of dead
+ * instances are removed.
+ */
 #define _GNU_SOURCE
 #include "shm_test.h"
 
@@ -101,8 +104,12 @@ static void a_link_in_place_of_a_directory_is_refused(void **state)
 
 static void files_that_are_none_of_ours_stay(void **state)
 {
-    static const char *const files[] = {"llm/" NAME "/0123456789abcdef.data", "llm/" NAME "/0123456789abcdef.bell", "llm/" NAME "/letter",
-        "llm/@/0123456789abcdef", "llm/@/123", "llm/@/letter"};
+    static const char *const files[] = {"llm/" NAME "/0123456789abcdef.data",
+                                        "llm/" NAME "/0123456789abcdef.bell",
+                                        "llm/" NAME "/letter",
+                                        "llm/@/0123456789abcdef",
+                                        "llm/@/123",
+                                        "llm/@/letter"};
     const struct llm_options options = small_options();
 
     (void)state;
@@ -139,7 +146,10 @@ static void a_file_with_a_second_name_stays(void **state)
     next_writer(&options);
 }
 
-/* ----------------------------------------------------------------------------------------------------- claims */
+/*
+ * -----------------------------------------------------------------------------------------------------
+ * claims
+ */
 
 static void a_reserved_name_stays_its_owners(void **state)
 {
@@ -181,7 +191,8 @@ static int write_as_another(void *arg)
     struct station writer;
     int status;
 
-    if (geteuid() != 0 || setresgid(OTHER_USER, OTHER_USER, OTHER_USER) != 0 || setresuid(OTHER_USER, OTHER_USER, OTHER_USER) != 0)
+    if (geteuid() != 0 || setresgid(OTHER_USER, OTHER_USER, OTHER_USER) != 0 ||
+        setresuid(OTHER_USER, OTHER_USER, OTHER_USER) != 0)
         return SKIPPED;
     status = try_writer(&writer, &options);
     if (status == 0)
@@ -210,7 +221,8 @@ static void a_name_that_another_user_claimed_is_refused_with_the_owner(void **st
     }
     assert_int_equal(process_end(process_start(write_as_another, text)), -LLM_EACCESS);
     strcpy(log_text, text);
-    expect_logged("llm/" NAME ": the name is another user's (1234); take another, have user 1234 or root remove it with llm-shm --clean");
+    expect_logged("llm/" NAME ": the name is another user's (1234); take another, have user 1234 or root "
+                  "remove it with llm-shm --clean");
     log_text[0] = '\0';
     assert_int_equal(try_writer(&writer, &options), LLM_EACCESS);
     expect_logged("the name is another user's (1234)");
@@ -226,14 +238,18 @@ static void segments_of_other_users_are_read_only_if_the_mode_says_so(void **sta
         const char *mode;
         gid_t group;
         int status;
-    } cases[] = {{"0600", 0, LLM_EACCESS}, {"0640", OTHER_USER, LLM_EACCESS}, {"0640", 0, LLM_OK}, {"0644", OTHER_USER, LLM_OK}};
+    } cases[] = {{"0600", 0, LLM_EACCESS},
+                 {"0640", OTHER_USER, LLM_EACCESS},
+                 {"0640", 0, LLM_OK},
+                 {"0644", OTHER_USER, LLM_OK}};
     struct llm_options options = small_options();
     struct station writer, reader;
     char path[256];
 
     (void)state;
     open_writer(&writer, &options);
-    snprintf(path, sizeof path, "%s/llm/" NAME "/%016llx.data", directory, (unsigned long long)segment_of(&writer)->id);
+    snprintf(path, sizeof path, "%s/llm/" NAME "/%016llx.data", directory,
+             (unsigned long long)segment_of(&writer)->id);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         if (geteuid() != 0 || chown(path, OTHER_USER, cases[i].group) != 0) {
             station_close(&writer);
@@ -256,7 +272,8 @@ static void segments_of_other_users_are_read_only_if_the_mode_says_so(void **sta
     own_set("shm_mode", "0600");
     open_reader(&reader, &options);
     open_writer(&writer, &options);
-    snprintf(path, sizeof path, "%s/llm/" NAME "/%016llx.data", directory, (unsigned long long)segment_of(&writer)->id);
+    snprintf(path, sizeof path, "%s/llm/" NAME "/%016llx.data", directory,
+             (unsigned long long)segment_of(&writer)->id);
     assert_int_equal(chown(path, OTHER_USER, OTHER_USER), 0);
     station_look(&reader);
     assert_int_equal(shm_of(&reader)->sources_count, 0);

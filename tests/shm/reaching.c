@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How instances reach each other beside the packets to all: wake-ups, places in a bell, packets to one, and no system calls. */
+/*
+ * How instances reach each other beside the packets to all: wake-ups, places in a bell, packets to one, and
+ * no system calls.
+ */
 #define _GNU_SOURCE
 #include "shm_test.h"
 
@@ -12,7 +15,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* ------------------------------------------------------------------------------------------------------- waking */
+/*
+ * -------------------------------------------------------------------------------------------------------
+ * waking
+ */
 
 static void count_message(void *arg, const struct llm_message *message)
 {
@@ -20,7 +26,10 @@ static void count_message(void *arg, const struct llm_message *message)
     ++*(int *)arg;
 }
 
-/* Of one long message come so many packets that several polls deliver nothing; nothing tells of those that are there already. */
+/*
+ * Of one long message come so many packets that several polls deliver nothing; nothing tells of those that
+ * are there already.
+ */
 static void nobody_sleeps_on_what_has_come(void **state)
 {
     static const uint8_t bytes[1 << 20];
@@ -187,7 +196,10 @@ static void a_call_that_found_the_socket_full_is_made_up_for(void **state)
     station_close(&reader);
 }
 
-/* ------------------------------------------------------------------------------------------------------- places */
+/*
+ * -------------------------------------------------------------------------------------------------------
+ * places
+ */
 
 struct flag {
     struct llm_options options;
@@ -291,7 +303,10 @@ static void a_reader_killed_asleep_is_forgotten_when_it_is_to_be_woken(void **st
     shared_free(flag, sizeof *flag);
 }
 
-/* ---------------------------------------------------------------------------------------------------- to one only */
+/*
+ * ---------------------------------------------------------------------------------------------------- to one
+ * only
+ */
 
 /* To those who read a segment in it, however many others do, and as fast; to others by their sockets. */
 static void packets_to_one_go_by_the_segment_it_reads_or_by_its_socket(void **state)
@@ -329,7 +344,10 @@ static void packets_to_one_go_by_the_segment_it_reads_or_by_its_socket(void **st
     station_close(&writer);
 }
 
-/* An instance that writes under several names finds the one that a peer reads, though it reads another place later on. */
+/*
+ * An instance that writes under several names finds the one that a peer reads, though it reads another place
+ * later on.
+ */
 static void peers_are_found_in_whatever_they_read(void **state)
 {
     const struct llm_options options = small_options();
@@ -399,11 +417,14 @@ static void packets_that_nobody_takes_are_counted(void **state)
 }
 
 #ifndef SANITIZED
-/* -------------------------------------------------------------------------------------------------- system calls */
+/*
+ * -------------------------------------------------------------------------------------------------- system
+ * calls
+ */
 
 /*
- * From now on any ends the process, but its end, the clock where the kernel has to be asked for it, and this one, which fails
- * as if there was nothing.
+ * From now on any ends the process, but its end, the clock where the kernel has to be asked for it, and this
+ * one, which fails as if there was nothing.
  */
 static bool forbid_system_calls(uint32_t but)
 {
@@ -418,7 +439,8 @@ static bool forbid_system_calls(uint32_t but)
     };
     const struct sock_fprog program = {.len = sizeof filter / sizeof filter[0], .filter = filter};
 
-    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
 /* Sends and receives so many packets of all kinds, and polls as often in vain. Touches all memory before. */

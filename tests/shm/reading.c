@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What readers of shared memory get: laps, both rings, restarts of the writer, wake-ups, places, packets to one of them. */
+/*
+ * What readers of shared memory get: laps, both rings, restarts of the writer, wake-ups, places, packets to
+ * one of them.
+ */
 #define _GNU_SOURCE
 #include "shm_test.h"
 
 #include <string.h>
 
-/* ------------------------------------------------------------------------------------------------- who came when */
+/*
+ * ------------------------------------------------------------------------------------------------- who came
+ * when
+ */
 
 static void readers_may_come_first(void **state)
 {
@@ -73,7 +79,9 @@ static void readers_follow_a_writer_that_restarts(void **state)
     station_close(&reader);
 }
 
-/* A call tells of a new segment, without which a poll that finds nothing would have to look at the directory. */
+/*
+ * A call tells of a new segment, without which a poll that finds nothing would have to look at the directory.
+ */
 static void readers_hear_of_a_new_writer_by_their_socket(void **state)
 {
     const struct llm_options options = small_options();
@@ -94,7 +102,10 @@ static void readers_hear_of_a_new_writer_by_their_socket(void **state)
     station_close(&reader);
 }
 
-/* -------------------------------------------------------------------------------------------------- history, copies */
+/*
+ * -------------------------------------------------------------------------------------------------- history,
+ * copies
+ */
 
 /* Many laps, with a reader that is behind by less than the ring, and packets sent again from all over it. */
 static void packets_in_the_history_are_read_where_they_are(void **state)
@@ -122,8 +133,9 @@ static void packets_in_the_history_are_read_where_they_are(void **state)
         /* The oldest, the newest, and one between. */
         for (int i = 0; i < 3; i++) {
             const struct lli_history *history = &feed.history;
-            const lli_seq again = i == 0 ? history->trail : i == 1 ? history->next - 1
-                                  : history->trail + (seed >> 33) % (history->next - history->trail);
+            const lli_seq again = i == 0   ? history->trail
+                                  : i == 1 ? history->next - 1
+                                           : history->trail + (seed >> 33) % (history->next - history->trail);
 
             expected[sent++] = again - 1;
             feed_packet(&feed, lli_history_packet(history, again), lli_history_slot(history, again)->size);
@@ -146,7 +158,8 @@ static void packets_in_the_history_are_read_where_they_are(void **state)
 }
 
 /* A ring holds so many packets: whoever is behind by more has lost the oldest, and no other. */
-static void expect_held(struct feed *feed, struct station *reader, void (*send)(struct feed *, uint32_t), uint32_t size, int held)
+static void expect_held(struct feed *feed, struct station *reader, void (*send)(struct feed *, uint32_t),
+                        uint32_t size, int held)
 {
     for (int ahead = -1; ahead <= 2; ahead++) {
         struct audit audit = {.writer = 1, .next = feed->sent};
@@ -163,7 +176,10 @@ static void expect_held(struct feed *feed, struct station *reader, void (*send)(
     }
 }
 
-/* The ring holds so many of them: a reader that comes when one more was begun has lost the oldest, and no other. */
+/*
+ * The ring holds so many of them: a reader that comes when one more was begun has lost the oldest, and no
+ * other.
+ */
 static void packets_in_the_history_are_read_until_they_are_touched(void **state)
 {
     enum { STRIDE = 2048, HELD = HISTORY_BYTES / STRIDE };
@@ -233,7 +249,10 @@ static void copied_packets_of_any_size_lie_whole_in_their_ring(void **state)
     station_close(&reader);
 }
 
-/* ---------------------------------------------------------------------------------------------------------- laps */
+/*
+ * ----------------------------------------------------------------------------------------------------------
+ * laps
+ */
 
 /* A reader that a whole lap went past goes on in the middle of the ring, and says how many it did not see. */
 static void packets_that_a_lap_went_past_are_counted(void **state)
@@ -290,7 +309,10 @@ static void a_run_longer_than_the_ring_is_followed_before_it_ends(void **state)
     station_close(&reader);
 }
 
-/* It wrote over the entry that a reader would have read next, a lap behind, when it died: the rest of the lap is there. */
+/*
+ * It wrote over the entry that a reader would have read next, a lap behind, when it died: the rest of the lap
+ * is there.
+ */
 static void what_a_writer_left_that_died_in_an_entry_is_read_to_the_end(void **state)
 {
     enum { ENTRIES = 64 };
@@ -354,7 +376,9 @@ static int put_history(struct feed *feed, uint64_t number)
 
 static int put_all(struct feed *feed, uint64_t number)
 {
-    return number % 3 == 0 ? put_here(feed, number) : number % 3 == 1 ? put_copied(feed, number) : put_history(feed, number);
+    return number % 3 == 0   ? put_here(feed, number)
+           : number % 3 == 1 ? put_copied(feed, number)
+                             : put_history(feed, number);
 }
 
 static int flood(void *arg)
@@ -397,7 +421,8 @@ static void readers_that_are_lapped_get_whole_packets_only(void **state)
             audit_all(&audit, &reader);
         audit_fine(&audit);
         assert_int_equal(audit.next, shared->sent);
-        assert_int_equal(audit.skipped, station_counter(&reader, "shm_lapped") + station_counter(&reader, "shm_overwritten"));
+        assert_int_equal(audit.skipped, station_counter(&reader, "shm_lapped") +
+                                            station_counter(&reader, "shm_overwritten"));
         station_close(&reader);
     }
     shared_free(shared, sizeof *shared);
@@ -405,7 +430,8 @@ static void readers_that_are_lapped_get_whole_packets_only(void **state)
 
 static void packets_are_as_large_as_a_history_holds_many_of(void **state)
 {
-    static const uint64_t sizes[][2] = {{64 << 10, 9000}, {1 << 20, 9000}, {2 << 20, 16384}, {4 << 20, 32768}, {24 << 20, 32768}};
+    static const uint64_t sizes[][2] = {
+        {64 << 10, 9000}, {1 << 20, 9000}, {2 << 20, 16384}, {4 << 20, 32768}, {24 << 20, 32768}};
 
     (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
@@ -420,7 +446,10 @@ static void packets_are_as_large_as_a_history_holds_many_of(void **state)
     }
 }
 
-/* -------------------------------------------------------------------------------------------------------- main */
+/*
+ * --------------------------------------------------------------------------------------------------------
+ * main
+ */
 
 int main(void)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Readers that ring without a datagram, or mark all others as asleep: the cost to a writer is bounded, and it goes on. */
+/*
+ * Readers that ring without a datagram, or mark all others as asleep: the cost to a writer is bounded, and it
+ * goes on.
+ */
 #define _GNU_SOURCE
 #include "shm_test.h"
 
@@ -23,7 +26,8 @@ ssize_t recv(int fd, void *bytes, size_t size, int flags)
     return syscall(SYS_recvfrom, fd, bytes, size, flags, NULL, NULL);
 }
 
-ssize_t sendto(int fd, const void *bytes, size_t size, int flags, __CONST_SOCKADDR_ARG address, socklen_t address_size)
+ssize_t sendto(int fd, const void *bytes, size_t size, int flags, __CONST_SOCKADDR_ARG address,
+               socklen_t address_size)
 {
     sent++;
     return syscall(SYS_sendto, fd, bytes, size, flags, address.__sockaddr__, address_size);
@@ -61,7 +65,8 @@ static void empty_rings_cost_a_system_call_now_and_then(void **state)
     }
     most = (lli_clock_ns() - from) / 2000000 * 18 + 40;
     if (received > most)
-        fail_msg("%llu system calls for %d rings, at most %llu", (unsigned long long)received, RINGS, (unsigned long long)most);
+        fail_msg("%llu system calls for %d rings, at most %llu", (unsigned long long)received, RINGS,
+                 (unsigned long long)most);
     assert_in_range(station_counter(&writer, "shm_rings_empty"), 1, most);
     station_close(&reader);
     station_close(&writer);
@@ -111,7 +116,10 @@ static void rings_with_packets_behind_them_are_heard_at_once(void **state)
     station_close(&writer);
 }
 
-/* ------------------------------------------------------------------------------------------------------- waking */
+/*
+ * -------------------------------------------------------------------------------------------------------
+ * waking
+ */
 
 /* Marks every place but the first as that of a sleeping reader. */
 static void say_that_all_sleep(struct station *writer, uint64_t id)
@@ -161,7 +169,8 @@ static void waking_readers_that_do_not_sleep_takes_a_share_of_the_time(void **st
         }
         most = (lli_clock_ns() - from) / 10000 + 4000;
         if (sent - before > most)
-            fail_msg("%llu datagrams for %d flushes, at most %llu", (unsigned long long)(sent - before), FLUSHES, (unsigned long long)most);
+            fail_msg("%llu datagrams for %d flushes, at most %llu", (unsigned long long)(sent - before),
+                     FLUSHES, (unsigned long long)most);
         assert_true(station_counter(&writer, "shm_wakes_deferred") > 0);
         /* A reader that does sleep is woken nevertheless. */
         expect_woken(&writer, &reader, true);
@@ -183,7 +192,8 @@ static void a_reader_whose_place_was_overwritten_takes_another(void **state)
     open_writer(&writer, &options);
     open_reader(&reader, &options);
     for (int round = 0; round < 3; round++) {
-        memset(segment_of(&writer)->bell->readers, round == 1 ? 0 : 0xff, sizeof segment_of(&writer)->bell->readers / (round == 2 ? 1 : 2));
+        memset(segment_of(&writer)->bell->readers, round == 1 ? 0 : 0xff,
+               sizeof segment_of(&writer)->bell->readers / (round == 2 ? 1 : 2));
         expect_woken(&writer, &reader, true);
         take_nothing(&reader);
     }

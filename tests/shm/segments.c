@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Segments that are not what they say: of another version, cut short, damaged, changed behind the back of those who read. */
+/*
+ * Segments that are not what they say: of another version, cut short, damaged, changed behind the back of
+ * those who read.
+ */
 #define _GNU_SOURCE
 #include "shm_test.h"
 
@@ -177,7 +180,8 @@ static void a_reader_that_came_first_is_told_once_of_what_it_cannot_read(void **
 
 static void files_of_any_length_are_refused_unless_whole(void **state)
 {
-    const size_t lengths[] = {0, 1, 100, sizeof *header - 1, sizeof *header, 4095, 4096, 4097, header->history_offset - 1};
+    const size_t lengths[] = {0,    1,    100,  sizeof *header - 1,        sizeof *header,
+                              4095, 4096, 4097, header->history_offset - 1};
 
     (void)state;
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
@@ -218,15 +222,43 @@ static void what_the_dead_left_is_passed_over(void **state)
     forged_end(&forged);
 }
 
-/* -------------------------------------------------------------------------------------------------------- damage */
+/*
+ * --------------------------------------------------------------------------------------------------------
+ * damage
+ */
 
-static const uint64_t odd_values[] = {0, 1, 2, 3, 63, 65, 104, 105, 127, 128, 4095, 4096, 4097, 65536, 65537, 1u << 20, 0x7fffffff,
-    0x80000000, 0xffffffff, 1ull << 32, 1ull << 47, UINT64_MAX - 1, UINT64_MAX, UINT64_MAX - 4095, UINT64_MAX / 128};
+static const uint64_t odd_values[] = {0,
+                                      1,
+                                      2,
+                                      3,
+                                      63,
+                                      65,
+                                      104,
+                                      105,
+                                      127,
+                                      128,
+                                      4095,
+                                      4096,
+                                      4097,
+                                      65536,
+                                      65537,
+                                      1u << 20,
+                                      0x7fffffff,
+                                      0x80000000,
+                                      0xffffffff,
+                                      1ull << 32,
+                                      1ull << 47,
+                                      UINT64_MAX - 1,
+                                      UINT64_MAX,
+                                      UINT64_MAX - 4095,
+                                      UINT64_MAX / 128};
 
 /* Writes a value, or a random one, to a random field of the header or of an entry. */
 static void damage(uint8_t *bytes)
 {
-    const uint64_t value = random_below(4) == 0 ? random_below(UINT64_MAX) : odd_values[random_below(sizeof odd_values / sizeof odd_values[0])];
+    const uint64_t value = random_below(4) == 0
+                               ? random_below(UINT64_MAX)
+                               : odd_values[random_below(sizeof odd_values / sizeof odd_values[0])];
     const size_t width = random_below(2) == 0 ? 4 : 8;
     size_t at = 0;
 

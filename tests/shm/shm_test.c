@@ -36,7 +36,10 @@ void expect_logged_once(const char *text)
         fail_msg("'%s' is in the log more than once: %s", text, log_text);
 }
 
-/* --------------------------------------------------------------------------------------------------- directories */
+/*
+ * ---------------------------------------------------------------------------------------------------
+ * directories
+ */
 
 int own_directory(void **state)
 {
@@ -133,7 +136,10 @@ void await_unlocked(const char *name)
         assert_true(lli_clock_ns() < give_up_at);
 }
 
-/* --------------------------------------------------------------------------------------------------- instances */
+/*
+ * ---------------------------------------------------------------------------------------------------
+ * instances
+ */
 
 struct llm_options small_options(void)
 {
@@ -146,7 +152,8 @@ struct llm_options small_options(void)
     return options;
 }
 
-static int try_station(struct station *station, const struct llm_options *options, enum lli_join_mode mode, lli_handle *handle)
+static int try_station(struct station *station, const struct llm_options *options, enum lli_join_mode mode,
+                       lli_handle *handle)
 {
     int status = instance_open(station, NAME, options);
 
@@ -208,7 +215,10 @@ void station_look(struct station *station)
     assert_int_equal(transport->receive(station->instance, NULL, 0), 0);
 }
 
-/* --------------------------------------------------------------------------------------------------- processes */
+/*
+ * ---------------------------------------------------------------------------------------------------
+ * processes
+ */
 
 pid_t process_start(int (*function)(void *arg), void *arg)
 {
@@ -277,7 +287,10 @@ void await_value(const _Atomic uint64_t *value, uint64_t least)
     }
 }
 
-/* ----------------------------------------------------------------------------------------------------- packets */
+/*
+ * -----------------------------------------------------------------------------------------------------
+ * packets
+ */
 
 struct stamp {
     uint64_t writer;
@@ -334,7 +347,8 @@ void feed_open(struct feed *feed, const struct llm_options *options, uint64_t id
     feed->sent = 0;
     open_writer(&feed->station, options);
     config.packet_max = feed->station.caps.payload_max;
-    assert_int_equal(transport->region_map(feed->station.instance, feed->station.send, config.bytes, &region), 0);
+    assert_int_equal(transport->region_map(feed->station.instance, feed->station.send, config.bytes, &region),
+                     0);
     config.shared = region.base;
     config.shared_edge = region.edge;
     lli_history_init(&feed->history, &config, &arena);

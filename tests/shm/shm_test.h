@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of the shared memory transport share: a directory for each test, instances in it, processes, packets. */
+/*
+ * What the tests of the shared memory transport share: a directory for each test, instances in it, processes,
+ * packets.
+ */
 #ifndef TESTS_SHM_TEST_H
 #define TESTS_SHM_TEST_H
 
@@ -10,7 +13,10 @@
 
 #define NAME "prices"
 
-/* Of the test that runs; made by own_directory(), and found empty by nothing_left(), which also looks for mappings. */
+/*
+ * Of the test that runs; made by own_directory(), and found empty by nothing_left(), which also looks for
+ * mappings.
+ */
 extern char directory[64];
 int own_directory(void **state);
 int nothing_left(void **state);
@@ -20,7 +26,10 @@ int nothing_left(void **state);
 void expect_logged(const char *text);
 void expect_logged_once(const char *text);
 
-/* --------------------------------------------------------------------------------------------------- instances */
+/*
+ * ---------------------------------------------------------------------------------------------------
+ * instances
+ */
 
 /* Few entries and small rings: laps come soon. */
 struct llm_options small_options(void);
@@ -43,9 +52,14 @@ int files_of(const char *name, const char *ending);
  * mapping, which whoever reads /proc keeps for a moment. */
 void await_unlocked(const char *name);
 
-/* --------------------------------------------------------------------------------------------------- processes */
+/*
+ * ---------------------------------------------------------------------------------------------------
+ * processes
+ */
 
-/* Starts one that ends with what the function returns, or with the test; it keeps no descriptor of this one. */
+/*
+ * Starts one that ends with what the function returns, or with the test; it keeps no descriptor of this one.
+ */
 pid_t process_start(int (*function)(void *arg), void *arg);
 /* Its exit status, or 128 and the signal that ended it. */
 int process_end(pid_t pid);
@@ -63,7 +77,10 @@ void shared_free(void *memory, size_t size);
 /* Waits for another process, which has long to do it. */
 void await_value(const _Atomic uint64_t *value, uint64_t least);
 
-/* ----------------------------------------------------------------------------------------------------- packets */
+/*
+ * -----------------------------------------------------------------------------------------------------
+ * packets
+ */
 
 enum { PACKET_MIN = 32, HISTORY_BYTES = 65536 };
 
@@ -83,17 +100,23 @@ struct feed {
 
 void feed_open(struct feed *feed, const struct llm_options *options, uint64_t id);
 void feed_close(struct feed *feed);
-/* Posts and flushes one packet, out of the history or out of other memory: small ones of an even size out of where they will lie. */
+/*
+ * Posts and flushes one packet, out of the history or out of other memory: small ones of an even size out of
+ * where they will lie.
+ */
 void feed_history(struct feed *feed, uint32_t size);
 void feed_plain(struct feed *feed, uint32_t size);
 void feed_packet(struct feed *feed, const uint8_t *data, uint32_t size);
 
 enum { AUDIT_WRITERS = 64 };
 
-/* What a reader has had of all writers, one after the other. Whoever was held up reads the last of a dead one beside the next. */
+/*
+ * What a reader has had of all writers, one after the other. Whoever was held up reads the last of a dead one
+ * beside the next.
+ */
 struct audit {
     uint64_t writer;
-    uint64_t next;    /* number of this writer's packet to come */
+    uint64_t next;                 /* number of this writer's packet to come */
     uint64_t ended[AUDIT_WRITERS]; /* the same of those before, each at its number modulo AUDIT_WRITERS */
     uint64_t got;
     uint64_t skipped;

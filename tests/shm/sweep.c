@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the dead left is removed under the eyes of whoever looks meanwhile: at no moment is it taken for a writer's. */
+/*
+ * What the dead left is removed under the eyes of whoever looks meanwhile: at no moment is it taken for a
+ * writer's.
+ */
 #define _GNU_SOURCE
 #include "shm_test.h"
 

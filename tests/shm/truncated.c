@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of a channel that are truncated while they are mapped: nobody is ended by SIGBUS, and what can go on goes on. */
+/*
+ * Files of a channel that are truncated while they are mapped: nobody is ended by SIGBUS, and what can go on
+ * goes on.
+ */
 #define _GNU_SOURCE
 #include "shm_test.h"
 
@@ -15,7 +18,8 @@ enum { OTHER_USER = 65534 };
 
 static void path_of(char path[256], const struct station *writer, const char *suffix)
 {
-    snprintf(path, 256, "%s/llm/%s/%016llx%s", directory, NAME, (unsigned long long)segment_of(writer)->id, suffix);
+    snprintf(path, 256, "%s/llm/%s/%016llx%s", directory, NAME, (unsigned long long)segment_of(writer)->id,
+             suffix);
 }
 
 static void cut(const struct station *writer, const char *suffix, off_t size)
@@ -102,7 +106,10 @@ static void a_segment_that_its_writer_truncates_ends_no_reader(void **state)
             expect_logged("of user 65534, or its bell, was truncated while it was mapped");
         }
         station_close(&reader);
-        /* The writer is not guarded against its own user: give the file its pages back before the writer goes. */
+        /*
+         * The writer is not guarded against its own user: give the file its pages back before the writer
+         * goes.
+         */
         cut(&feed.station, ".data", 1 << 20);
         feed_close(&feed);
     }
@@ -148,7 +155,10 @@ static void a_bell_that_a_reader_truncates_ends_neither_writer_nor_readers(void 
     feed_close(&feed);
 }
 
-/* ------------------------------------------------------------------------------------------------------ handlers */
+/*
+ * ------------------------------------------------------------------------------------------------------
+ * handlers
+ */
 
 static volatile sig_atomic_t caught;
 

@@ -50,7 +50,9 @@ static struct {
     bool flies;
 } inner;
 
-/* -------------------------------------------------------------------------------------------------- reports */
+/*
+ * -------------------------------------------------------------------------------------------------- reports
+ */
 
 void cable_fail(const char *format, ...)
 {
@@ -84,7 +86,9 @@ void cable_must(int error, const char *what)
         cable_fail("%s: %s", what, llm_error_text(error));
 }
 
-/* ---------------------------------------------------------------------------------------------------- chance */
+/*
+ * ---------------------------------------------------------------------------------------------------- chance
+ */
 
 uint64_t cable_below(uint64_t limit)
 {
@@ -117,7 +121,9 @@ ssize_t getrandom(void *buffer, size_t size, unsigned flags)
     return (ssize_t)size;
 }
 
-/* ------------------------------------------------------------------------------------------------------ time */
+/*
+ * ------------------------------------------------------------------------------------------------------ time
+ */
 
 /* Who blocks reads the clock again and again: meanwhile the others go on. */
 static lli_ns cable_clock(void)
@@ -219,7 +225,8 @@ void cable_run(lli_ns until)
 
     while ((at = cable_next()) <= until) {
         cable.now = lli_max(cable.now, at);
-        while (inner.events.count > 0 && inner.events.heap[0].at <= cable.now && sim_events_take(&inner.events, &event))
+        while (inner.events.count > 0 && inner.events.heap[0].at <= cable.now &&
+               sim_events_take(&inner.events, &event))
             cable_arrive(&event);
         cable_turns();
     }
@@ -233,20 +240,29 @@ void cable_sleep(uint32_t node, const struct llm_context *context, lli_ns nap)
 
     of->asleep = true;
     /* What is due already has to wait; the application's own plans do not wait for it. */
-    of->turn_at = lli_min(cable.now + nap, lli_max(deadline > of->clock ? deadline - of->clock : 0, cable.now + CABLE_US));
+    of->turn_at = lli_min(cable.now + nap,
+                          lli_max(deadline > of->clock ? deadline - of->clock : 0, cable.now + CABLE_US));
 }
 
-/* ------------------------------------------------------------------------------------------------ the network */
+/*
+ * ------------------------------------------------------------------------------------------------ the
+ * network
+ */
 
 static void network_arrive(uint32_t to, bool group, lli_handle from, struct sim_packet *packet, lli_ns later)
 {
     struct cable_node *node = &cable.nodes[to];
-    struct sim_event event = {
-        .at = cable.now + node->delay + later, .kind = SIM_ARRIVE, .node = to, .size = packet->size, .group = group,
-        .packet = packet, .value = from};
+    struct sim_event event = {.at = cable.now + node->delay + later,
+                              .kind = SIM_ARRIVE,
+                              .node = to,
+                              .size = packet->size,
+                              .group = group,
+                              .packet = packet,
+                              .value = from};
 
     if (node->delay_more > 0)
-        event.at += lli_random_below(&inner.random, node->delay_more * (network_hits(node->reorder) ? 10 : 1));
+        event.at +=
+            lli_random_below(&inner.random, node->delay_more * (network_hits(node->reorder) ? 10 : 1));
     packet->references++;
     sim_events_add(&inner.events, event);
 }
@@ -297,8 +313,13 @@ static void network_send(uint32_t from, const struct lli_out *out)
 /* No chance has a part in it, so that nothing else happens otherwise than without it. */
 static void network_inject(uint32_t to, bool group, lli_handle handle, struct sim_packet *packet)
 {
-    const struct sim_event event = {.at = cable.now + cable.nodes[to].delay, .kind = SIM_ARRIVE, .node = to, .size = packet->size,
-                                    .group = group, .packet = packet, .value = handle};
+    const struct sim_event event = {.at = cable.now + cable.nodes[to].delay,
+                                    .kind = SIM_ARRIVE,
+                                    .node = to,
+                                    .size = packet->size,
+                                    .group = group,
+                                    .packet = packet,
+                                    .value = handle};
 
     packet->references++;
     sim_events_add(&inner.events, event);
@@ -317,7 +338,10 @@ void cable_inject(uint32_t from, uint32_t to, const uint8_t *bytes, uint32_t siz
     sim_packet_drop(packet);
 }
 
-/* ----------------------------------------------------------------------------------------------- the transport */
+/*
+ * ----------------------------------------------------------------------------------------------- the
+ * transport
+ */
 
 struct cable_instance {
     uint32_t node;
@@ -332,8 +356,12 @@ static int cable_open(void *instance, const struct lli_transport_config *config,
 {
     (void)config;
     ((struct cable_instance *)instance)->node = inner.current;
-    *caps = (struct lli_caps){.payload_max = CABLE_PACKET_MAX, .post_max = CABLE_POST_MAX, .train_max = 1, .align = 1,
-                              .flags = LLI_CAP_TX_COPIES | LLI_CAP_UNICAST, .numa_node = -1};
+    *caps = (struct lli_caps){.payload_max = CABLE_PACKET_MAX,
+                              .post_max = CABLE_POST_MAX,
+                              .train_max = 1,
+                              .align = 1,
+                              .flags = LLI_CAP_TX_COPIES | LLI_CAP_UNICAST,
+                              .numa_node = -1};
     return 0;
 }
 
@@ -350,7 +378,8 @@ static void cable_region_end(void *instance, void *base, size_t size)
     (void)size;
 }
 
-static int cable_join(void *instance, const struct lli_group *group, enum lli_join_mode mode, lli_handle *handle)
+static int cable_join(void *instance, const struct lli_group *group, enum lli_join_mode mode,
+                      lli_handle *handle)
 {
     struct cable_station *station = station_of(instance);
     uint32_t i = 0;
@@ -375,7 +404,8 @@ static void cable_leave(void *instance, lli_handle handle, enum lli_join_mode mo
 
 static int cable_address(void *instance, struct lli_address *address)
 {
-    *address = (struct lli_address){.size = 1, .bytes = {(uint8_t)(1 + ((struct cable_instance *)instance)->node)}};
+    *address =
+        (struct lli_address){.size = 1, .bytes = {(uint8_t)(1 + ((struct cable_instance *)instance)->node)}};
     return 0;
 }
 
@@ -419,7 +449,8 @@ static int cable_receive(void *instance, struct lli_in *packets, int max)
     for (; count < max && station->count > 0; count++, station->count--) {
         const struct sim_event *event = &station->inbox[station->first];
 
-        packets[count] = (struct lli_in){.data = event->packet->bytes, .size = event->size,
+        packets[count] = (struct lli_in){.data = event->packet->bytes,
+                                         .size = event->size,
                                          .from = event->group ? (lli_handle)event->value : LLI_HANDLE_UNICAST,
                                          .buffer = (uint64_t)(uintptr_t)event->packet};
         if (inner.test->took != NULL)
@@ -457,10 +488,22 @@ static uint64_t cable_drops(void *instance)
 static const struct lli_counter cable_counters[] = {{.name = NULL}};
 
 static const struct lli_transport cable_transport = {
-    .scheme = CABLE_SCHEME, .size = sizeof(struct cable_instance), .open = cable_open, .close = cable_close,
-    .region_end = cable_region_end, .join = cable_join,
-    .leave = cable_leave, .address = cable_address, .peer = cable_peer, .post = cable_post, .flush = cable_flush,
-    .reap = cable_reap, .receive = cable_receive, .release = cable_release, .arm = cable_arm, .drops = cable_drops,
+    .scheme = CABLE_SCHEME,
+    .size = sizeof(struct cable_instance),
+    .open = cable_open,
+    .close = cable_close,
+    .region_end = cable_region_end,
+    .join = cable_join,
+    .leave = cable_leave,
+    .address = cable_address,
+    .peer = cable_peer,
+    .post = cable_post,
+    .flush = cable_flush,
+    .reap = cable_reap,
+    .receive = cable_receive,
+    .release = cable_release,
+    .arm = cable_arm,
+    .drops = cable_drops,
     .counters = cable_counters,
 };
 
@@ -504,7 +547,9 @@ void lli_transport_names(char *text, size_t size)
 
 const struct lli_registry lli_registry = {.find = lli_transport_find, .is_named = lli_transport_is_named};
 
-/* ------------------------------------------------------------------------------------------- begin and end */
+/*
+ * ------------------------------------------------------------------------------------------- begin and end
+ */
 
 void cable_begin(uint64_t seed, const struct cable_test *test)
 {
@@ -526,8 +571,10 @@ uint32_t cable_node_add(void)
 
     if (node == CABLE_NODES_MAX)
         cable_fail("more than %d nodes", CABLE_NODES_MAX);
-    cable.nodes[node] = (struct cable_node){.clock = lli_random_below(&inner.entropy, 1000 * CABLE_S), .turn_at = cable.now,
-                                            .delay = 10 * CABLE_US, .inbox_max = CABLE_INBOX_MAX};
+    cable.nodes[node] = (struct cable_node){.clock = lli_random_below(&inner.entropy, 1000 * CABLE_S),
+                                            .turn_at = cable.now,
+                                            .delay = 10 * CABLE_US,
+                                            .inbox_max = CABLE_INBOX_MAX};
     inner.stations[node].inbox = sim_memory(CABLE_INBOX_MAX * sizeof(struct sim_event));
     return node;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whole contexts of the library in virtual time, on a network that the test holds in its hands. Each node is a context and an
- * application above it, by a clock of its own; it sleeps until a packet comes or something is due, unless it is away. What
- * happens, and when, is decided by the seed alone: the clock, the random numbers and the transport are the test's, and time
- * stands still while the library computes.
+ * Whole contexts of the library in virtual time, on a network that the test holds in its hands. Each node is
+ * a context and an application above it, by a clock of its own; it sleeps until a packet comes or something
+ * is due, unless it is away. What happens, and when, is decided by the seed alone: the clock, the random
+ * numbers and the transport are the test's, and time stands still while the library computes.
  *
  * What the other simulator (world.h) runs is the core; here it is what applications call.
  */
@@ -24,12 +24,12 @@ enum { CABLE_NODES_MAX = 16, CABLE_PACKET_MAX = 1472, CABLE_NOBODY = UINT16_MAX,
 
 /* A node as the network knows it. What is lost and delayed concerns packets on their way to it. */
 struct cable_node {
-    bool dead;         /* nothing comes and nothing leaves, and it has no turn */
-    bool asleep;       /* a packet wakes it */
-    bool blocked;      /* its transport takes nothing */
-    lli_ns clock;      /* ahead of the world's time */
-    lli_ns turn_at;    /* its application has the next turn, by the world's time */
-    uint32_t loss;     /* parts per million, as the next two */
+    bool dead;      /* nothing comes and nothing leaves, and it has no turn */
+    bool asleep;    /* a packet wakes it */
+    bool blocked;   /* its transport takes nothing */
+    lli_ns clock;   /* ahead of the world's time */
+    lli_ns turn_at; /* its application has the next turn, by the world's time */
+    uint32_t loss;  /* parts per million, as the next two */
     uint32_t duplicate;
     uint32_t reorder;
     lli_ns delay;
@@ -44,15 +44,18 @@ struct cable_node {
 
 /* What the test does, and wants to see. Those that may be NULL say so. */
 struct cable_test {
-    void (*turn)(uint32_t node);                                                /* sets asleep and turn_at */
-    void (*sent)(uint32_t from, uint32_t to, const uint8_t *bytes, uint32_t size); /* NULL; to may be CABLE_GROUP */
-    void (*took)(uint32_t node, const uint8_t *bytes, uint32_t size);           /* NULL; it gets this packet now */
-    bool (*loses)(uint32_t to, const uint8_t *bytes, uint32_t size);            /* NULL; beside what is lost by chance */
+    void (*turn)(uint32_t node); /* sets asleep and turn_at */
+    /* NULL; to may be CABLE_GROUP */
+    void (*sent)(uint32_t from, uint32_t to, const uint8_t *bytes, uint32_t size);
+    /* NULL; it gets this packet now */
+    void (*took)(uint32_t node, const uint8_t *bytes, uint32_t size);
+    /* NULL; beside what is lost by chance */
+    bool (*loses)(uint32_t to, const uint8_t *bytes, uint32_t size);
 };
 
 extern struct cable {
     uint64_t seed;
-    uint64_t random;   /* of the test */
+    uint64_t random; /* of the test */
     lli_ns now;
     bool verbose;
     uint32_t nodes_count;
@@ -80,10 +83,16 @@ static inline lli_ns cable_node_now(uint32_t node)
 /* Time passes. */
 void cable_run(lli_ns until);
 
-/* A packet that a node sends past its transport, which need not have one: to another node, or to CABLE_GROUP, all that joined. */
+/*
+ * A packet that a node sends past its transport, which need not have one: to another node, or to CABLE_GROUP,
+ * all that joined.
+ */
 void cable_inject(uint32_t from, uint32_t to, const uint8_t *bytes, uint32_t size);
 
-/* A call that may block follows, and is over: while it polls, time passes for all others. False: another node is in one. */
+/*
+ * A call that may block follows, and is over: while it polls, time passes for all others. False: another node
+ * is in one.
+ */
 bool cable_blocks(uint32_t node);
 void cable_blocks_no_more(void);
 
@@ -91,7 +100,10 @@ void cable_blocks_no_more(void);
 void cable_end(void);
 void cable_fini(void);
 
-/* The application has nothing to do: its next turn is when something is due, after so long, or when a packet comes. */
+/*
+ * The application has nothing to do: its next turn is when something is due, after so long, or when a packet
+ * comes.
+ */
 void cable_sleep(uint32_t node, const struct llm_context *context, lli_ns nap);
 
 /* Parts of numbers of the test: below, in a range, and by per cent. */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* In the place of src/system/ticks.h, which must not be read where time is the test's: the clock again. Included before all else. */
+/*
+ * In the place of src/system/ticks.h, which must not be read where time is the test's: the clock again.
+ * Included before all else.
+ */
 #ifndef LLI_TICKS_H
 #define LLI_TICKS_H
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections on a virtual network: the handshake and the four sessions of a connection, as production has them, through seeded
- * histories of loss, duplication, reordering, delay, cuts and deaths. Each side's stream has to arrive exactly once and in
- * order, all of it if the network comes back in time; else the connection has to say that it is lost, having delivered a
- * beginning of the stream. Most connections are closed by one side or both, in the middle or at the end: what one side then
- * says to have delivered the other has, and what was delivered is known to have been, unless every last word of the other was
- * lost. Without losses both sides are open after as many ways through the network as a handshake takes, and with any single packet of it
- * lost soon after.
+ * Connections on a virtual network: the handshake and the four sessions of a connection, as production has
+ * them, through seeded histories of loss, duplication, reordering, delay, cuts and deaths. Each side's stream
+ * has to arrive exactly once and in order, all of it if the network comes back in time; else the connection
+ * has to say that it is lost, having delivered a beginning of the stream. Most connections are closed by one
+ * side or both, in the middle or at the end: what one side then says to have delivered the other has, and
+ * what was delivered is known to have been, unless every last word of the other was lost. Without losses both
+ * sides are open after as many ways through the network as a handshake takes, and with any single packet of
+ * it lost soon after.
  *
  *   calls [--seed N] [--count N] [-v]
  */
@@ -24,7 +25,16 @@
 #define MS (1000 * US)
 #define S (1000 * MS)
 
-enum { ASKER = 0, LISTENER = 1, SIDES = 2, PACKET_MAX = 1400, FLIGHT_MAX = 8192, GUESTS = 4, WINDOW = 64, MESSAGE_MAX = 4000 };
+enum {
+    ASKER = 0,
+    LISTENER = 1,
+    SIDES = 2,
+    PACKET_MAX = 1400,
+    FLIGHT_MAX = 8192,
+    GUESTS = 4,
+    WINDOW = 64,
+    MESSAGE_MAX = 4000
+};
 
 /* Packets by which a connection comes about, and a few more. */
 enum { HANDSHAKE = 10 };
@@ -34,7 +44,10 @@ enum { HANDSHAKE = 10 };
 #define HEALS_IN (60 * S)
 #define LINGER (1 * S)
 
-/* Up to this loss all is known but where so many last words, said while the other side waited for them, were all lost. */
+/*
+ * Up to this loss all is known but where so many last words, said while the other side waited for them, were
+ * all lost.
+ */
 enum { LOSS_BOUNDED_PPM = 200000, WORDS_BOUNDED = 5 };
 #define ALL_LOST (0.2 * 0.2 * 0.2 * 0.2 * 0.2)
 
@@ -56,7 +69,7 @@ struct side {
     void *memory[3];
     bool running, unheard, open, dead, ended, told;
     enum llm_reason reason;
-    lli_ns until; /* a connection that is accepted is confirmed */
+    lli_ns until;     /* a connection that is accepted is confirmed */
     lli_ns opened_at; /* 0: never */
     uint64_t sent, received;
     /* The end, as src/connection/connection.c has it. */
@@ -65,7 +78,7 @@ struct side {
     lli_ns lingers_until, reacts_at, left_at;
     enum lli_wire_closing word; /* by which it left */
     struct lli_close_retry close_retry;
-    uint32_t said;              /* words, while the other waited for them */
+    uint32_t said; /* words, while the other waited for them */
 };
 
 static struct {
@@ -78,7 +91,7 @@ static struct {
     int dies;                /* this side, at dies_at; 2: none */
     lli_ns dies_at;
     uint64_t messages;
-    bool closes; /* somebody does */
+    bool closes;     /* somebody does */
     uint64_t closed; /* sides that waited to know that all was delivered */
     uint64_t unsure; /* of these, those that do not know, though it was */
     double expected; /* of the latter, at most */
@@ -89,8 +102,8 @@ static struct {
     uint64_t ids[2 * GUESTS];
     struct flight flights[FLIGHT_MAX];
     uint32_t flying;
-    uint64_t flown;   /* packets so far */
-    uint64_t loses;   /* the packet of this number, from 1; 0: none */
+    uint64_t flown; /* packets so far */
+    uint64_t loses; /* the packet of this number, from 1; 0: none */
     bool verbose;
 } world;
 
@@ -99,13 +112,12 @@ static void fail(const char *what)
     printf("seed %" PRIu64 ", at %.6f s: %s\n", world.seed, (double)world.now / 1e9, what);
     for (int i = 0; i < SIDES; i++)
         printf("  side %d: sent %" PRIu64 " received %" PRIu64 " running %d open %d ended %d reason %d\n", i,
-               world.sides[i].sent,
-               world.sides[i].received, world.sides[i].running, world.sides[i].open, world.sides[i].ended,
-                   (int)world.sides[i].reason);
+               world.sides[i].sent, world.sides[i].received, world.sides[i].running, world.sides[i].open,
+               world.sides[i].ended, (int)world.sides[i].reason);
     for (int i = 0; i < SIDES; i++)
-        printf("  side %d: closing %d dismissed %d gone %d, by %d, undelivered %d, %u words left\n", i, world.sides[i].closing,
-               world.sides[i].dismissed, world.sides[i].gone, (int)world.sides[i].word, world.sides[i].undelivered,
-               world.sides[i].close_retry.words);
+        printf("  side %d: closing %d dismissed %d gone %d, by %d, undelivered %d, %u words left\n", i,
+               world.sides[i].closing, world.sides[i].dismissed, world.sides[i].gone,
+               (int)world.sides[i].word, world.sides[i].undelivered, world.sides[i].close_retry.words);
     exit(1);
 }
 
@@ -118,7 +130,8 @@ static uint64_t below(uint64_t limit)
 
 static bool is_cut(int to)
 {
-    return world.now >= world.cut_from && world.now < world.cut_to && (world.cut_way == 2 || world.cut_way == to);
+    return world.now >= world.cut_from && world.now < world.cut_to &&
+           (world.cut_way == 2 || world.cut_way == to);
 }
 
 static void fly(int to, const uint8_t *bytes, uint32_t size)
@@ -136,7 +149,9 @@ static void fly(int to, const uint8_t *bytes, uint32_t size)
     }
 }
 
-/* --------------------------------------------------------------------------------------------------- sides */
+/*
+ * --------------------------------------------------------------------------------------------------- sides
+ */
 
 static uint32_t size_of(uint64_t number)
 {
@@ -159,11 +174,22 @@ static void side_init(struct side *side, int index)
     const struct lli_wire_address address = {.size = 1, .bytes = {(uint8_t)index}};
     const struct lli_tx_config config = {
         .session = lli_random(&world.random),
-        .history = {.bytes = 1 << 20, .packets = 256, .packet_max = PACKET_MAX, .align = 64,
+        .history = {.bytes = 1 << 20,
+                    .packets = 256,
+                    .packet_max = PACKET_MAX,
+                    .align = 64,
                     .start = ((lli_seq)1 << 32) + (uint32_t)lli_random(&world.random)},
-        .receivers_max = 1, .topics_max = 4, .nak_receivers_immediate = 8, .repair_percent = 50, .repair_bytes_per_s = 32 << 20,
-        .repair_linger = 20 * US, .replay_bytes_per_s = 32 << 20, .heartbeat_min = 30 * US, .heartbeat_max = 100 * MS,
-        .heartbeat_busy = 10 * MS, .status = 100 * MS,
+        .receivers_max = 1,
+        .topics_max = 4,
+        .nak_receivers_immediate = 8,
+        .repair_percent = 50,
+        .repair_bytes_per_s = 32 << 20,
+        .repair_linger = 20 * US,
+        .replay_bytes_per_s = 32 << 20,
+        .heartbeat_min = 30 * US,
+        .heartbeat_max = 100 * MS,
+        .heartbeat_busy = 10 * MS,
+        .status = 100 * MS,
         .flow = {.mode = LLI_FLOW_WINDOW, .window_packets = WINDOW, .quorum_percent = 100, .awaits = true},
         .slow = {.warn_percent = 50, .unicast_percent = 75, .status = 100 * MS},
         .address = address,
@@ -171,10 +197,19 @@ static void side_init(struct side *side, int index)
     struct lli_arena arena = {.memory = NULL}, rx = {.memory = NULL}, rare = {.memory = NULL};
 
     *side = (struct side){.random = lli_random(&world.random), .session = config.session};
-    side->rx_config = (struct lli_rx_config){
-        .receiver = lli_random(&world.random) | 1, .window_packets = 128, .topics_max = 4, .message_bytes_max = MESSAGE_MAX,
-        .nak_receivers_immediate = 8, .nak_backoff_min = 50 * US, .nak_retry_min = 50 * US, .nak_retry_max = 10 * MS,
-        .nak_giveup = 10 * S, .status = 100 * MS, .silence = 500 * MS, .timeout = TIMEOUT, .address = address};
+    side->rx_config = (struct lli_rx_config){.receiver = lli_random(&world.random) | 1,
+                                             .window_packets = 128,
+                                             .topics_max = 4,
+                                             .message_bytes_max = MESSAGE_MAX,
+                                             .nak_receivers_immediate = 8,
+                                             .nak_backoff_min = 50 * US,
+                                             .nak_retry_min = 50 * US,
+                                             .nak_retry_max = 10 * MS,
+                                             .nak_giveup = 10 * S,
+                                             .status = 100 * MS,
+                                             .silence = 500 * MS,
+                                             .timeout = TIMEOUT,
+                                             .address = address};
     lli_tx_init(&side->tx, &config, &arena, world.now);
     side->memory[0] = place(&arena);
     lli_tx_init(&side->tx, &config, &arena, world.now);
@@ -244,8 +279,8 @@ static void side_item(struct side *side, const struct side *other, const struct 
         uint64_t number;
 
         memcpy(&number, message->data, sizeof number);
-        if (message->number != side->received || number != side->received || message->size != size_of(number) ||
-            number >= other->sent)
+        if (message->number != side->received || number != side->received ||
+            message->size != size_of(number) || number >= other->sent)
             fail("a message is not the next one");
         side->received++;
     }
@@ -257,7 +292,8 @@ static void side_talk(struct side *side)
     static uint8_t bytes[MESSAGE_MAX];
     const struct lli_pack_topic topic = {.id = 0};
 
-    while (side->open && !side->ended && !side->closing && side->sent < world.messages && !lli_tx_is_blocked(&side->tx) && below(8) != 0) {
+    while (side->open && !side->ended && !side->closing && side->sent < world.messages &&
+           !lli_tx_is_blocked(&side->tx) && below(8) != 0) {
         const struct iovec piece = {bytes, size_of(side->sent)};
 
         memcpy(bytes, &side->sent, sizeof side->sent);
@@ -279,7 +315,9 @@ static void side_send(struct side *side, int to)
             fly(to, packets[i].data, packets[i].size);
         lli_tx_sent(&side->tx, count, world.now);
     }
-    /* Never further than the window beyond what the other side has, so that all it may still ask for is kept. */
+    /*
+     * Never further than the window beyond what the other side has, so that all it may still ask for is kept.
+     */
     if (side->tx.sent > side->tx.config.history.start && side->tx.sent > world.sides[to].rx.gap.next + WINDOW)
         fail("more is sent than was reported");
     if (side->tx.history.trail > lli_max(world.sides[to].rx.gap.next, side->tx.config.history.start))
@@ -303,7 +341,9 @@ static void side_take(struct side *side, const struct side *other)
         side_item(side, other, &item);
 }
 
-/* ------------------------------------------------------------------------------------------------- the end */
+/*
+ * ------------------------------------------------------------------------------------------------- the end
+ */
 
 static void side_say(struct side *side, int to)
 {
@@ -311,7 +351,8 @@ static void side_say(struct side *side, int to)
     const struct side *other = &world.sides[to];
 
     /* Who waits learns by it what it could not know otherwise. */
-    side->said += !other->gone && (!other->closing || world.now + 10 * US + world.delay_max < other->lingers_until);
+    side->said +=
+        !other->gone && (!other->closing || world.now + 10 * US + world.delay_max < other->lingers_until);
     fly(to, buffer, (uint32_t)lli_wire_put_close(buffer, &side->close_retry.close));
 }
 
@@ -320,7 +361,9 @@ static void side_stop(struct side *side, int to, enum lli_wire_closing word)
 {
     const struct lli_wire_address address = {.size = 1, .bytes = {(uint8_t)to}};
     const struct lli_wire_close close = {
-        .id = world.connector.connect.id, .reason = (uint8_t)word, .address = {.size = 1, .bytes = {(uint8_t)(1 - to)}},
+        .id = world.connector.connect.id,
+        .reason = (uint8_t)word,
+        .address = {.size = 1, .bytes = {(uint8_t)(1 - to)}},
         .next = word == LLI_WIRE_BROKEN || side->rx.state == LLI_RX_JOINING ? 0 : side->rx.gap.next};
 
     side->undelivered = side->sent > 0 && !lli_close_retry_is_delivered(&side->tx, side->dismissed);
@@ -329,7 +372,8 @@ static void side_stop(struct side *side, int to, enum lli_wire_closing word)
     if (side->dismissed)
         return;
     side->word = word;
-    lli_close_retry_begin(&side->close_retry, &close, &address, side->tx.group.rtt, world.now + LINGER, world.now);
+    lli_close_retry_begin(&side->close_retry, &close, &address, side->tx.group.rtt, world.now + LINGER,
+                          world.now);
     side_say(side, to);
 }
 
@@ -352,7 +396,8 @@ static void side_service_end(struct side *side, int to)
         return;
     }
     if (world.closes && side->open && !side->closing &&
-        (side->ended ? world.now >= side->reacts_at : side->sent == world.messages && side->received >= side->closes_behind))
+        (side->ended ? world.now >= side->reacts_at
+                     : side->sent == world.messages && side->received >= side->closes_behind))
         side_close(side);
     if (side->ended && side->reason != LLM_REASON_CLOSED)
         side_stop(side, to, side->reason == LLM_REASON_BROKEN ? LLI_WIRE_BROKEN : LLI_WIRE_ABANDONED);
@@ -377,17 +422,21 @@ static void input_close(struct side *side, const struct lli_wire_close *close)
         return;
     side->dismissed = true;
     lli_close_retry_left(&side->tx, close->next);
-    side_over(side, close->reason == LLI_WIRE_LEFT ? LLM_REASON_CLOSED
-                    : close->reason == LLI_WIRE_BROKEN ? LLM_REASON_BROKEN : LLM_REASON_ABANDONED);
+    side_over(side, close->reason == LLI_WIRE_LEFT     ? LLM_REASON_CLOSED
+                    : close->reason == LLI_WIRE_BROKEN ? LLM_REASON_BROKEN
+                                                       : LLM_REASON_ABANDONED);
 }
 
-/* ----------------------------------------------------------------------------------------------- handshake */
+/*
+ * ----------------------------------------------------------------------------------------------- handshake
+ */
 
 static void service_handshake(void)
 {
     struct side *asker = &world.sides[ASKER], *listener = &world.sides[LISTENER];
-    const struct lli_wire_accept accept = {
-        .session = listener->session, .start = listener->tx.config.history.start, .message_bytes_max = MESSAGE_MAX};
+    const struct lli_wire_accept accept = {.session = listener->session,
+                                           .start = listener->tx.config.history.start,
+                                           .message_bytes_max = MESSAGE_MAX};
     uint8_t buffer[LLI_WIRE_CONTROL_MAX];
     struct lli_applicant *guest;
     uint32_t place = 0;
@@ -402,7 +451,8 @@ static void service_handshake(void)
     for (int i = 0; i < SIDES; i++) {
         struct side *side = &world.sides[i];
 
-        if (side->running && (!side->open || lli_rx_is_unheard(&side->rx)) && world.now >= (i == ASKER ? world.connector.until : side->until))
+        if (side->running && (!side->open || lli_rx_is_unheard(&side->rx)) &&
+            world.now >= (i == ASKER ? world.connector.until : side->until))
             side_over(side, side->open ? LLM_REASON_TIMEOUT : LLM_REASON_UNANSWERED);
     }
     if (listener->dead)
@@ -415,7 +465,8 @@ static void service_handshake(void)
         side_run(listener, guest->connect.session, NULL);
         listener->until = world.now + ASKS_FOR;
     }
-    for (place = 0; lli_acceptor_owed(&world.acceptor, &place) != NULL; lli_acceptor_answered(&world.acceptor, place))
+    for (place = 0; lli_acceptor_owed(&world.acceptor, &place) != NULL;
+         lli_acceptor_answered(&world.acceptor, place))
         fly(ASKER, buffer, (uint32_t)lli_acceptor_answer(&world.acceptor, place, buffer));
 }
 
@@ -430,9 +481,11 @@ static void input_connection(int to, const uint8_t *bytes, size_t size)
 
     if (lli_wire_get_connection(bytes, size, &header, &body, &body_size) != LLI_WIRE_OK)
         fail("a packet that nobody understands");
-    if (to == LISTENER && header.type == LLI_WIRE_CONNECT && lli_wire_get_connect(body, body_size, header.tag, &connect))
+    if (to == LISTENER && header.type == LLI_WIRE_CONNECT &&
+        lli_wire_get_connect(body, body_size, header.tag, &connect))
         lli_acceptor_input(&world.acceptor, &connect, world.now);
-    if (to == ASKER && header.type == LLI_WIRE_ACCEPT && lli_wire_get_accept(body, body_size, header.tag, &accept))
+    if (to == ASKER && header.type == LLI_WIRE_ACCEPT &&
+        lli_wire_get_accept(body, body_size, header.tag, &accept))
         (void)lli_connector_input_accept(&world.connector, &accept);
     if (header.type == LLI_WIRE_CLOSE && lli_wire_get_close(body, body_size, header.tag, &close))
         input_close(&world.sides[to], &close);
@@ -445,13 +498,15 @@ static void input(const struct flight *flight)
 
     if (side->dead)
         return;
-    if (lli_wire_get_header(flight->bytes, flight->size, &packet.header, &packet.body, &packet.body_size) != LLI_WIRE_OK) {
+    if (lli_wire_get_header(flight->bytes, flight->size, &packet.header, &packet.body, &packet.body_size) !=
+        LLI_WIRE_OK) {
         input_connection(flight->to, flight->bytes, flight->size);
         return;
     }
     if (!side->running || side->gone)
         return;
-    if (packet.header.tag == side->rx.tag && side->rx.state != LLI_RX_FREE && lli_rx_input(&side->rx, &packet, world.now))
+    if (packet.header.tag == side->rx.tag && side->rx.state != LLI_RX_FREE &&
+        lli_rx_input(&side->rx, &packet, world.now))
         side_take(side, &world.sides[1 - flight->to]);
     if (packet.header.tag == (uint32_t)side->session) {
         lli_tx_input(&side->tx, &packet.header, packet.body, packet.body_size, world.now);
@@ -459,7 +514,9 @@ static void input(const struct flight *flight)
     }
 }
 
-/* ------------------------------------------------------------------------------------------------- history */
+/*
+ * ------------------------------------------------------------------------------------------------- history
+ */
 
 static void deliver(void)
 {
@@ -483,7 +540,8 @@ static void advance(void)
         at = lli_min(at, world.flights[i].at);
     for (int i = 0; i < SIDES; i++)
         if (world.sides[i].running && !world.sides[i].unheard && !world.sides[i].dead)
-            at = lli_min(at, lli_min(lli_tx_deadline(&world.sides[i].tx), lli_rx_deadline(&world.sides[i].rx)));
+            at = lli_min(at,
+                         lli_min(lli_tx_deadline(&world.sides[i].tx), lli_rx_deadline(&world.sides[i].rx)));
     /* Time passes in any case: a side that is held may be due for ever. */
     world.now = lli_max(at, world.now + US);
 }
@@ -491,10 +549,10 @@ static void advance(void)
 static bool is_through(const struct side *side, const struct side *other)
 {
     if (world.closes)
-        return side->dead || (!side->running && side->ended) || (side->gone && side->close_retry.words == 0) ||
-               (!side->running && other->gone);
-    return side->ended || side->dead || (side->open && side->sent == world.messages && side->received == world.messages &&
-                                         other->open);
+        return side->dead || (!side->running && side->ended) ||
+               (side->gone && side->close_retry.words == 0) || (!side->running && other->gone);
+    return side->ended || side->dead ||
+           (side->open && side->sent == world.messages && side->received == world.messages && other->open);
 }
 
 static void step(void)
@@ -525,7 +583,8 @@ static void history_draw_end(void)
     world.closes = who < 3;
     for (int i = 0; i < SIDES; i++)
         world.sides[i].closes_behind = who != 2 && (int)who != i ? UINT64_MAX
-                                       : below(2) == 0 ? world.messages : below(world.messages);
+                                       : below(2) == 0           ? world.messages
+                                                                 : below(world.messages);
 }
 
 static void history_draw(uint64_t seed)
@@ -543,7 +602,9 @@ static void history_draw(uint64_t seed)
     world.messages = 50 + below(800);
     world.cut_from = world.now + below(30 * MS);
     /* Half are whole again in time; the others last until somebody has to give up. */
-    world.cut_to = world.cut_from + (below(3) == 0 ? 0 : below(2) == 0 ? below(4 * S) : 8 * S + below(30 * S));
+    world.cut_to = world.cut_from + (below(3) == 0   ? 0
+                                     : below(2) == 0 ? below(4 * S)
+                                                     : 8 * S + below(30 * S));
     world.cut_way = (int)below(3);
     world.dies = (int)below(8);
     world.dies_at = world.now + below(30 * MS);
@@ -553,7 +614,8 @@ static void history_draw(uint64_t seed)
         side_init(&world.sides[i], i);
     history_draw_end();
     lli_acceptor_init(&world.acceptor, world.guests, world.ids, GUESTS, ASKS_FOR);
-    connect = (struct lli_wire_connect){.id = lli_random(&world.random) | 1, .session = world.sides[ASKER].session,
+    connect = (struct lli_wire_connect){.id = lli_random(&world.random) | 1,
+                                        .session = world.sides[ASKER].session,
                                         .message_bytes_max = MESSAGE_MAX};
     lli_connector_init(&world.connector, &connect, ASKS_FOR, world.now);
 }
@@ -561,7 +623,8 @@ static void history_draw(uint64_t seed)
 /* What a side knows when it has left. */
 static void side_check_end(const struct side *side, const struct side *other, bool benign)
 {
-    const bool known = side->gone && !side->undelivered, waited = side->gone && side->closing && side->sent > 0;
+    const bool known = side->gone && !side->undelivered,
+               waited = side->gone && side->closing && side->sent > 0;
     const bool delivered = side->sent > 0 && other->received == side->sent;
 
     if (!side->gone && !side->ended)
@@ -573,7 +636,8 @@ static void side_check_end(const struct side *side, const struct side *other, bo
     if (side->ended && side->reason == LLM_REASON_TIMEOUT)
         fail("a connection that was closed is lost");
     /* Who closes by itself need not be told. */
-    if (side->word == LLI_WIRE_LEFT && !(other->ended && other->reason == LLM_REASON_CLOSED) && !other->closing)
+    if (side->word == LLI_WIRE_LEFT && !(other->ended && other->reason == LLM_REASON_CLOSED) &&
+        !other->closing)
         fail("a side that left when all was delivered has not closed for the other");
     if (world.loss_ppm > LOSS_BOUNDED_PPM || !waited)
         return;
@@ -618,7 +682,9 @@ static void history_end(void)
             free(world.sides[i].memory[j]);
 }
 
-/* When both sides are open, if nothing is lost, or one packet (from 1) of those by which they come to that. */
+/*
+ * When both sides are open, if nothing is lost, or one packet (from 1) of those by which they come to that.
+ */
 static void handshake_run(uint64_t seed, uint64_t loses)
 {
     const lli_ns begin = S;
@@ -634,11 +700,14 @@ static void handshake_run(uint64_t seed, uint64_t loses)
     while (!(world.sides[ASKER].open && world.sides[LISTENER].open) && world.now < begin + ASKS_FOR)
         step();
     /* There and back; and there once more. A microsecond passes with each step. */
-    if (loses == 0 && !(world.sides[ASKER].opened_at != 0 && world.sides[ASKER].opened_at < begin + 2 * way + 50 * US))
+    if (loses == 0 &&
+        !(world.sides[ASKER].opened_at != 0 && world.sides[ASKER].opened_at < begin + 2 * way + 50 * US))
         fail("whoever asked is not open after one round trip");
-    if (loses == 0 && !(world.sides[LISTENER].opened_at != 0 && world.sides[LISTENER].opened_at < begin + 3 * way + 50 * US))
+    if (loses == 0 && !(world.sides[LISTENER].opened_at != 0 &&
+                        world.sides[LISTENER].opened_at < begin + 3 * way + 50 * US))
         fail("whoever accepted is not open after one and a half round trips");
-    if (!(world.sides[LISTENER].opened_at != 0 && world.sides[LISTENER].opened_at < begin + 5 * way + 40 * MS))
+    if (!(world.sides[LISTENER].opened_at != 0 &&
+          world.sides[LISTENER].opened_at < begin + 5 * way + 40 * MS))
         fail("a packet of the handshake was lost, and not soon made up for");
     world.loses = 0;
     history_end();
@@ -650,14 +719,15 @@ static void history_run(uint64_t seed)
 
     history_draw(seed);
     until = lli_max(world.cut_to, world.now) + HEALS_IN;
-    while (world.now < until && !(is_through(&world.sides[0], &world.sides[1]) && is_through(&world.sides[1], &world.sides[0])))
+    while (world.now < until &&
+           !(is_through(&world.sides[0], &world.sides[1]) && is_through(&world.sides[1], &world.sides[0])))
         step();
     history_check();
     if (world.verbose)
-        printf("seed %" PRIu64 ": %" PRIu64 " and %" PRIu64 " of %" PRIu64 " messages, reasons %d and %d, %.3f s\n", seed,
-               world.sides[0].received, world.sides[1].received, world.messages, (int)world.sides[0].reason,
-                   (int)world.sides[1].reason,
-               (double)world.now / 1e9);
+        printf("seed %" PRIu64 ": %" PRIu64 " and %" PRIu64 " of %" PRIu64
+               " messages, reasons %d and %d, %.3f s\n",
+               seed, world.sides[0].received, world.sides[1].received, world.messages,
+               (int)world.sides[0].reason, (int)world.sides[1].reason, (double)world.now / 1e9);
     history_end();
 }
 
@@ -680,8 +750,9 @@ int main(int argc, char **argv)
         lost += !world.closes && (world.sides[0].ended || world.sides[1].ended);
         whole += !world.closes && !world.sides[0].ended && !world.sides[1].ended;
     }
-    printf("%" PRIu64 " histories: %" PRIu64 " whole, %" PRIu64 " lost and said so, %" PRIu64 " closed: of %" PRIu64
-           " sides that waited %" PRIu64 " do not know that all was delivered, expected %.2f\n",
+    printf("%" PRIu64 " histories: %" PRIu64 " whole, %" PRIu64 " lost and said so, %" PRIu64
+           " closed: of %" PRIu64 " sides that waited %" PRIu64
+           " do not know that all was delivered, expected %.2f\n",
            count, whole, lost, left, world.closed, world.unsure, world.expected);
     return (double)world.unsure > 4 + 2 * world.expected;
 }

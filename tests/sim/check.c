@@ -15,15 +15,18 @@ static struct sim_session *check_session(const struct sim_world *world, uint64_t
     return NULL;
 }
 
-static struct sim_follow *check_follow(const struct sim_world *world, struct sim_follower *follower, uint32_t index)
+static struct sim_follow *check_follow(const struct sim_world *world, struct sim_follower *follower,
+                                       uint32_t index)
 {
     if (index >= follower->follows_count) {
         uint32_t count = world->sessions_count;
 
         follower->follows = sim_memory_grow(follower->follows, count * sizeof *follower->follows);
-        memset(follower->follows + follower->follows_count, 0, (count - follower->follows_count) * sizeof *follower->follows);
+        memset(follower->follows + follower->follows_count, 0,
+               (count - follower->follows_count) * sizeof *follower->follows);
         follower->marks = sim_memory_grow(follower->marks, count * sizeof *follower->marks);
-        memset(follower->marks + follower->follows_count, 0, (count - follower->follows_count) * sizeof *follower->marks);
+        memset(follower->marks + follower->follows_count, 0,
+               (count - follower->follows_count) * sizeof *follower->marks);
         follower->follows_count = count;
     }
     return &follower->follows[index];
@@ -40,14 +43,15 @@ static const struct sim_message *check_message_of(const struct sim_session *sess
 }
 
 /* Whether a message was sent before a receiver joined, on a topic without history. */
-static bool check_is_stale(const struct sim_world *world, const struct sim_session *session, const struct sim_follow *follow,
-                           uint64_t number)
+static bool check_is_stale(const struct sim_world *world, const struct sim_session *session,
+                           const struct sim_follow *follow, uint64_t number)
 {
-    return number < follow->live && sim_is_transient(world, session, check_message_of(session, number)->topic);
+    return number < follow->live &&
+           sim_is_transient(world, session, check_message_of(session, number)->topic);
 }
 
-static bool check_is_wanted(const struct sim_world *world, const struct sim_session *session, const struct sim_follow *follow,
-                            uint64_t number)
+static bool check_is_wanted(const struct sim_world *world, const struct sim_session *session,
+                            const struct sim_follow *follow, uint64_t number)
 {
     const struct sim_message *message = check_message_of(session, number);
     const struct lli_filter *filter = follow->filter;
@@ -57,34 +61,37 @@ static bool check_is_wanted(const struct sim_world *world, const struct sim_sess
 }
 
 /* Whether a receiver that takes messages as they arrive was given this one. */
-static bool check_was_given(const struct sim_session *session, const struct sim_follow *follow, uint64_t number)
+static bool check_was_given(const struct sim_session *session, const struct sim_follow *follow,
+                            uint64_t number)
 {
     return number < follow->given_end && follow->given.bytes[number - session->first] != 0;
 }
 
 /*
- * The next message that is to be delivered: those on refused topics, what the filter rejects, what was sent too early, and what was
- * given already are passed over.
+ * The next message that is to be delivered: those on refused topics, what the filter rejects, what was sent
+ * too early, and what was given already are passed over.
  */
-static uint64_t check_next(const struct sim_world *world, const struct sim_session *session, const struct sim_follow *follow)
+static uint64_t check_next(const struct sim_world *world, const struct sim_session *session,
+                           const struct sim_follow *follow)
 {
     uint64_t number = follow->expected;
 
-    while (number < session->end && (!check_is_wanted(world, session, follow, number) ||
-                                     check_was_given(session, follow, number)))
+    while (number < session->end &&
+           (!check_is_wanted(world, session, follow, number) || check_was_given(session, follow, number)))
         number++;
     return number;
 }
 
 /* A message comes as it arrived: for the first time, and while the past is fetched in its turn. */
-static bool check_arrives(const struct sim_world *world, const struct sim_session *session, struct sim_follow *follow,
-                          uint64_t number)
+static bool check_arrives(const struct sim_world *world, const struct sim_session *session,
+                          struct sim_follow *follow, uint64_t number)
 {
     const size_t place = (size_t)(number - session->first);
     struct sim_marks *marks = &follow->given;
 
-    if (number >= session->end || number < check_next(world, session, follow) || check_was_given(session, follow, number) ||
-        !check_is_wanted(world, session, follow, number) || ((follow->late || follow->young) && number != check_next(world, session, follow)))
+    if (number >= session->end || number < check_next(world, session, follow) ||
+        check_was_given(session, follow, number) || !check_is_wanted(world, session, follow, number) ||
+        ((follow->late || follow->young) && number != check_next(world, session, follow)))
         return false;
     if (place >= marks->room) {
         const size_t room = marks->room;
@@ -124,17 +131,21 @@ static void check_message(struct sim_world *world, struct sim_node *node, struct
     const bool arrives = node->follower->config.as_it_arrives;
 
     if (!follow->open) {
-        sim_fail(world, "node %u: message %llu of session %u outside of it", node->index, (unsigned long long)message->number,
-                 session->index);
+        sim_fail(world, "node %u: message %llu of session %u outside of it", node->index,
+                 (unsigned long long)message->number, session->index);
         return;
     }
     /* Without its name nobody can see of which topic it is. */
     if (message->number < session->end && message->topic[0] == '\0' && follow->gapped &&
         check_is_stale(world, session, follow, message->number))
         return;
-    if (message->number >= session->end || (kept ? false : arrives ? !check_arrives(world, session, follow, message->number) : !turn)) {
-        sim_fail(world, "node %u session %u: message %llu came, %llu was next (%llu sent)", node->index, session->index,
-                 (unsigned long long)message->number, (unsigned long long)expected, (unsigned long long)session->end);
+    if (message->number >= session->end ||
+        (kept      ? false
+         : arrives ? !check_arrives(world, session, follow, message->number)
+                   : !turn)) {
+        sim_fail(world, "node %u session %u: message %llu came, %llu was next (%llu sent)", node->index,
+                 session->index, (unsigned long long)message->number, (unsigned long long)expected,
+                 (unsigned long long)session->end);
         return;
     }
     sent = check_message_of(session, message->number);
@@ -142,12 +153,14 @@ static void check_message(struct sim_world *world, struct sim_node *node, struct
         !sim_message_is(message->data, message->size, session->id, message->number))
         sim_fail(world, "node %u session %u: message %llu is not what was sent", node->index, session->index,
                  (unsigned long long)message->number);
-    if (strcmp(message->topic, session->names[sent->topic]) != 0 && (message->topic[0] != '\0' || !follow->gapped))
-        sim_fail(world, "node %u session %u: message %llu on topic \"%s\", sent on \"%s\"", node->index, session->index,
-                 (unsigned long long)message->number, message->topic, session->names[sent->topic]);
+    if (strcmp(message->topic, session->names[sent->topic]) != 0 &&
+        (message->topic[0] != '\0' || !follow->gapped))
+        sim_fail(world, "node %u session %u: message %llu on topic \"%s\", sent on \"%s\"", node->index,
+                 session->index, (unsigned long long)message->number, message->topic,
+                 session->names[sent->topic]);
     if (message->topic[0] != '\0' && !(follow->topics >> sent->topic & 1))
-        sim_fail(world, "node %u session %u: message %llu before its topic \"%s\"", node->index, session->index,
-                 (unsigned long long)message->number, message->topic);
+        sim_fail(world, "node %u session %u: message %llu before its topic \"%s\"", node->index,
+                 session->index, (unsigned long long)message->number, message->topic);
     if (turn)
         follow->expected = message->number + 1;
     if (world->scenario.crowd && node->index <= SIM_CROWD_LIVE && world->now > sent->at + CHECK_CROWD_LATE)
@@ -164,11 +177,13 @@ static void check_message(struct sim_world *world, struct sim_node *node, struct
 /* ------------------------------------------------------------------------------------------------- gaps */
 
 /* The last of these messages that a receiver is repaired, NULL: none is. */
-static const struct sim_message *check_reliable(const struct sim_world *world, const struct sim_session *session,
+static const struct sim_message *check_reliable(const struct sim_world *world,
+                                                const struct sim_session *session,
                                                 const struct sim_follow *follow, uint64_t first, uint64_t end)
 {
     while (end-- > first)
-        if (!sim_is_unreliable(world, session, check_message_of(session, end)->topic) && !check_is_stale(world, session, follow, end))
+        if (!sim_is_unreliable(world, session, check_message_of(session, end)->topic) &&
+            !check_is_stale(world, session, follow, end))
             return check_message_of(session, end);
     return NULL;
 }
@@ -179,12 +194,14 @@ static bool check_may_be(const struct sim_scenario *s, enum lli_standing standin
     return s->slow.most >= standing && !s->slow.dry;
 }
 
-static void check_gap_reason(struct sim_world *world, const struct sim_node *node, const struct sim_session *session,
-                             const struct sim_follow *follow, const struct llm_event *event)
+static void check_gap_reason(struct sim_world *world, const struct sim_node *node,
+                             const struct sim_session *session, const struct sim_follow *follow,
+                             const struct llm_event *event)
 {
     const struct sim_scenario *s = &world->scenario;
     const struct lli_tx *tx = check_tx(world, session);
-    const struct sim_message *reliable = check_reliable(world, session, follow, event->first, event->last + 1);
+    const struct sim_message *reliable =
+        check_reliable(world, session, follow, event->first, event->last + 1);
     lli_seq trail = tx != NULL ? tx->history.trail : session->trail;
     bool allowed = true;
 
@@ -195,7 +212,10 @@ static void check_gap_reason(struct sim_world *world, const struct sim_node *nod
             allowed = reliable->seq < trail;
         break;
     case LLM_REASON_TIMEOUT:
-        /* Where memory is full and messages come as they arrive, no room is made: what is next comes a packet at a time (ADR 23). */
+        /*
+         * Where memory is full and messages come as they arrive, no room is made: what is next comes a packet
+         * at a time (ADR 23).
+         */
         allowed = !check_is_unexcused(world, session, lli_min(s->nak_giveup, s->timeout)) ||
                   (node->follower->config.as_it_arrives && node->follower->counters.reorder_full > 0);
         break;
@@ -207,13 +227,16 @@ static void check_gap_reason(struct sim_world *world, const struct sim_node *nod
         allowed = trail > session->start && trail - session->start > 0;
         break;
     case LLM_REASON_TOO_LONG:
-        allowed = event->first == event->last && check_message_of(session, event->first)->size > s->message_bytes_max;
+        allowed = event->first == event->last &&
+                  check_message_of(session, event->first)->size > s->message_bytes_max;
         break;
     case LLM_REASON_SUSPENDED:
-        allowed = check_may_be(s, LLI_STANDING_SUSPENDED) && (tx == NULL || tx->slow.decided[LLI_STANDING_SUSPENDED] > 0);
+        allowed = check_may_be(s, LLI_STANDING_SUSPENDED) &&
+                  (tx == NULL || tx->slow.decided[LLI_STANDING_SUSPENDED] > 0);
         break;
     case LLM_REASON_EXPELLED:
-        allowed = check_may_be(s, LLI_STANDING_EXPELLED) && (tx == NULL || tx->slow.decided[LLI_STANDING_EXPELLED] > 0);
+        allowed = check_may_be(s, LLI_STANDING_EXPELLED) &&
+                  (tx == NULL || tx->slow.decided[LLI_STANDING_EXPELLED] > 0);
         break;
     case LLM_REASON_UNRELIABLE:
         allowed = s->unreliable > 0 && reliable == NULL;
@@ -240,8 +263,9 @@ static void check_gap_reason(struct sim_world *world, const struct sim_node *nod
         break;
     }
     if (!allowed)
-        sim_fail(world, "node %u session %u: no reason to lose messages %llu to %llu with reason %d", node->index,
-                 session->index, (unsigned long long)event->first, (unsigned long long)event->last, (int)event->reason);
+        sim_fail(world, "node %u session %u: no reason to lose messages %llu to %llu with reason %d",
+                 node->index, session->index, (unsigned long long)event->first,
+                 (unsigned long long)event->last, (int)event->reason);
 }
 
 static void check_gap(struct sim_world *world, const struct sim_node *node, const struct sim_session *session,
@@ -257,16 +281,19 @@ static void check_gap(struct sim_world *world, const struct sim_node *node, cons
     }
     if (event->first < low || event->first > next || event->last + 1 < event->first ||
         event->last + 1 > session->end) {
-        sim_fail(world, "node %u session %u: messages %llu to %llu are told lost, %llu was next (%llu sent)", node->index,
-                 session->index, (unsigned long long)event->first, (unsigned long long)event->last, (unsigned long long)next,
-                 (unsigned long long)session->end);
+        sim_fail(world, "node %u session %u: messages %llu to %llu are told lost, %llu was next (%llu sent)",
+                 node->index, session->index, (unsigned long long)event->first,
+                 (unsigned long long)event->last, (unsigned long long)next, (unsigned long long)session->end);
         return;
     }
-    /* Of no message at all, as of a packet of announcements, the last is the one before the first: before 0 it wraps. */
+    /*
+     * Of no message at all, as of a packet of announcements, the last is the one before the first: before 0
+     * it wraps.
+     */
     for (uint64_t number = event->first; number < event->last + 1 && number < follow->given_end; number++)
         if (check_was_given(session, follow, number))
-            sim_fail(world, "node %u session %u: message %llu is told lost, and came", node->index, session->index,
-                     (unsigned long long)number);
+            sim_fail(world, "node %u session %u: message %llu is told lost, and came", node->index,
+                     session->index, (unsigned long long)number);
     check_gap_reason(world, node, session, follow, event);
     if (world->scenario.crowd && node->index <= SIM_CROWD_LIVE)
         sim_fail(world, "node %u: messages %llu to %llu are lost because others join", node->index,
@@ -280,13 +307,17 @@ static void check_gap(struct sim_world *world, const struct sim_node *node, cons
 
 static const char *const check_joins[] = {"live", "oldest", "messages", "time", "number", "latest"};
 
-/* The number of the first message that was not sent yet; of one it is known that it starts in its packet or that behind it: early. */
+/*
+ * The number of the first message that was not sent yet; of one it is known that it starts in its packet or
+ * that behind it: early.
+ */
 static uint64_t check_unsent(const struct sim_world *world, const struct sim_session *session, bool early)
 {
     const struct lli_tx *tx = check_tx(world, session);
     uint64_t number = session->end;
 
-    while (tx != NULL && number > session->first && check_message_of(session, number - 1)->seq + early >= tx->sent)
+    while (tx != NULL && number > session->first &&
+           check_message_of(session, number - 1)->seq + early >= tx->sent)
         number--;
     return number;
 }
@@ -315,20 +346,22 @@ struct llm_join sim_check_choose(struct sim_world *world, struct sim_node *node,
     if (session == NULL)
         return (struct llm_join){.mode = LLM_JOIN_LIVE};
     follow = check_follow(world, node->follower, session->index);
-    follow->join = check_draw(&world->random_join, session, session->index < node->seen_count ? node->seen[session->index] : 0);
+    follow->join = check_draw(&world->random_join, session,
+                              session->index < node->seen_count ? node->seen[session->index] : 0);
     sim_late_choose(world, &follow->join);
     if (world->scenario.crowd && node->index <= SIM_CROWD_LIVE)
         follow->join = (struct llm_join){.mode = LLM_JOIN_LIVE};
     follow->asked = check_unsent(world, session, true);
     follow->late = follow->denied = false;
     follow->keeping = check_tx(world, session) != NULL && check_tx(world, session)->lvc.count > 0;
-    sim_trace(world, "node %u session %u: join %s %llu", node->index, session->index, check_joins[follow->join.mode],
-              (unsigned long long)follow->join.value);
+    sim_trace(world, "node %u session %u: join %s %llu", node->index, session->index,
+              check_joins[follow->join.mode], (unsigned long long)follow->join.value);
     return follow->join;
 }
 
-static void check_refused(struct sim_world *world, const struct sim_node *node, const struct sim_session *session,
-                          struct sim_follow *follow, const struct llm_event *event)
+static void check_refused(struct sim_world *world, const struct sim_node *node,
+                          const struct sim_session *session, struct sim_follow *follow,
+                          const struct llm_event *event)
 {
     const struct lli_tx *tx = check_tx(world, session);
     const lli_seq trail = tx != NULL ? tx->history.trail : session->trail;
@@ -336,25 +369,27 @@ static void check_refused(struct sim_world *world, const struct sim_node *node, 
     bool allowed;
 
     if (event->reason == LLM_REASON_HISTORY)
-        allowed = join->mode != LLM_JOIN_OLDEST && trail > session->start &&
-                  (join->mode != LLM_JOIN_NUMBER || (event->first == join->value && join->value < event->last &&
-                                                     check_message_of(session, join->value)->seq < trail));
+        allowed =
+            join->mode != LLM_JOIN_OLDEST && trail > session->start &&
+            (join->mode != LLM_JOIN_NUMBER || (event->first == join->value && join->value < event->last &&
+                                               check_message_of(session, join->value)->seq < trail));
     else if (event->reason == LLM_REASON_NO_CACHE)
         allowed = join->mode == LLM_JOIN_LATEST && !follow->keeping;
     else if (event->reason == LLM_REASON_NOT_SENT)
         allowed = join->mode == LLM_JOIN_NUMBER && event->first == join->value && join->value > follow->asked;
     else
-        allowed = !check_is_unexcused(world, session, lli_min(world->scenario.nak_giveup, world->scenario.timeout));
+        allowed =
+            !check_is_unexcused(world, session, lli_min(world->scenario.nak_giveup, world->scenario.timeout));
     if (follow->open || join->mode == LLM_JOIN_LIVE || !allowed)
-        sim_fail(world, "node %u session %u: join %s %llu was refused for reason %d: %llu, %llu", node->index, session->index,
-                 check_joins[join->mode], (unsigned long long)join->value, (int)event->reason,
+        sim_fail(world, "node %u session %u: join %s %llu was refused for reason %d: %llu, %llu", node->index,
+                 session->index, check_joins[join->mode], (unsigned long long)join->value, (int)event->reason,
                  (unsigned long long)event->first, (unsigned long long)event->last);
     follow->denied = true;
 }
 
 /* Whether a session that begins late begins where that was asked for. */
-static bool check_is_asked(const struct sim_world *world, const struct sim_session *session, const struct sim_follow *follow,
-                           uint64_t first)
+static bool check_is_asked(const struct sim_world *world, const struct sim_session *session,
+                           const struct sim_follow *follow, uint64_t first)
 {
     const uint64_t back = follow->join.value;
     const uint64_t sent = check_unsent(world, session, false);
@@ -365,7 +400,8 @@ static bool check_is_asked(const struct sim_world *world, const struct sim_sessi
     case LLM_JOIN_NUMBER:
         return first == back || (assured && first < back);
     case LLM_JOIN_MESSAGES:
-        return (assured || first >= (follow->asked > session->first + back ? follow->asked - back : session->first)) &&
+        return (assured ||
+                first >= (follow->asked > session->first + back ? follow->asked - back : session->first)) &&
                first <= (sent > session->first + back ? sent - back : session->first);
     case LLM_JOIN_TIME:
         /* A clock that jumped was another one then. */
@@ -388,17 +424,19 @@ static void check_late(struct sim_world *world, struct sim_node *node, const str
                        const struct sim_follow *follow, uint64_t first)
 {
     if (follow->late && !follow->denied && !check_is_asked(world, session, follow, first))
-        sim_fail(world, "node %u session %u: begins with message %llu, join %s %llu was asked for", node->index,
-                 session->index, (unsigned long long)first, check_joins[follow->join.mode],
+        sim_fail(world, "node %u session %u: begins with message %llu, join %s %llu was asked for",
+                 node->index, session->index, (unsigned long long)first, check_joins[follow->join.mode],
                  (unsigned long long)follow->join.value);
 }
 
-static void check_live(struct sim_world *world, const struct sim_node *node, const struct sim_session *session,
-                       struct sim_follow *follow, const struct llm_event *event)
+static void check_live(struct sim_world *world, const struct sim_node *node,
+                       const struct sim_session *session, struct sim_follow *follow,
+                       const struct llm_event *event)
 {
-    if ((!follow->late && !follow->young) || event->first < follow->expected || event->first > check_next(world, session, follow))
-        sim_fail(world, "node %u session %u: live from message %llu on, %llu is next", node->index, session->index,
-                 (unsigned long long)event->first, (unsigned long long)follow->expected);
+    if ((!follow->late && !follow->young) || event->first < follow->expected ||
+        event->first > check_next(world, session, follow))
+        sim_fail(world, "node %u session %u: live from message %llu on, %llu is next", node->index,
+                 session->index, (unsigned long long)event->first, (unsigned long long)follow->expected);
     if (follow->late)
         sim_late_live(world, node, session, follow);
     follow->late = follow->young = false;
@@ -416,30 +454,41 @@ static void check_new(struct sim_world *world, struct sim_node *node, const stru
     if (follow->open || follow->ended)
         sim_fail(world, "node %u: session %u is new again", node->index, session->index);
     if (event->first < session->first || event->first > session->end)
-        sim_fail(world, "node %u: session %u begins with message %llu, %llu were sent", node->index, session->index,
-                 (unsigned long long)event->first, (unsigned long long)session->end);
+        sim_fail(world, "node %u: session %u begins with message %llu, %llu were sent", node->index,
+                 session->index, (unsigned long long)event->first, (unsigned long long)session->end);
     /* Whatever heartbeat made it known, it said that the session is young. */
-    if (tx != NULL && event->first != 0 && !before.left && follow->join.mode != LLM_JOIN_NUMBER && tx->history.trail == session->start &&
+    if (tx != NULL && event->first != 0 && !before.left && follow->join.mode != LLM_JOIN_NUMBER &&
+        tx->history.trail == session->start &&
         sim_node_now(world, &world->nodes[session->node]) < tx->opened_at + LLI_TX_YOUNG)
-        sim_fail(world, "node %u: session %u is young and complete, but followed from message %llu only", node->index,
-                 session->index, (unsigned long long)event->first);
+        sim_fail(world, "node %u: session %u is young and complete, but followed from message %llu only",
+                 node->index, session->index, (unsigned long long)event->first);
     if (before.left && node->follower->config.resumes && event->first != before.left_at)
-        sim_fail(world, "node %u: session %u goes on with message %llu, %llu was next", node->index, session->index,
-                 (unsigned long long)event->first, (unsigned long long)before.left_at);
+        sim_fail(world, "node %u: session %u goes on with message %llu, %llu was next", node->index,
+                 session->index, (unsigned long long)event->first, (unsigned long long)before.left_at);
     if (!before.left || !node->follower->config.resumes)
         sim_check_begins(world, node, session, event->first);
-    *follow = (struct sim_follow){.open = true, .expected = event->first, .ends = before.ends, .join = before.join,
-                                  .asked = before.asked, .denied = before.denied, .filter = node->follower->config.filter,
+    *follow = (struct sim_follow){.open = true,
+                                  .expected = event->first,
+                                  .ends = before.ends,
+                                  .join = before.join,
+                                  .asked = before.asked,
+                                  .denied = before.denied,
+                                  .filter = node->follower->config.filter,
                                   .given = check_forget(&before)};
     follow->late = rx != NULL && rx->pending.lag & LLI_RX_REPLAYING;
     follow->young = rx != NULL && rx->pending.lag & LLI_RX_YOUNG;
     follow->live = rx != NULL ? rx->join.live : 0;
-    if (follow->live > check_unsent(world, session, false) || (follow->late && follow->live < lli_max(before.asked, event->first)))
-        sim_fail(world, "node %u: session %u is live from message %llu on, not between %llu and %llu", node->index, session->index,
-                 (unsigned long long)follow->live, (unsigned long long)before.asked, (unsigned long long)check_unsent(world, session, false));
+    if (follow->live > check_unsent(world, session, false) ||
+        (follow->late && follow->live < lli_max(before.asked, event->first)))
+        sim_fail(world, "node %u: session %u is live from message %llu on, not between %llu and %llu",
+                 node->index, session->index, (unsigned long long)follow->live,
+                 (unsigned long long)before.asked, (unsigned long long)check_unsent(world, session, false));
     check_late(world, node, session, follow, event->first);
     sim_late_begin(world, session, follow, event->first);
-    /* Half a message that began before is passed over in silence, and so are names told long ago, until they are learnt. */
+    /*
+     * Half a message that began before is passed over in silence, and so are names told long ago, until they
+     * are learnt.
+     */
     follow->gapped = event->first != 0 || session->first != 0;
 }
 
@@ -449,16 +498,18 @@ static void check_end(struct sim_world *world, const struct sim_node *node, cons
     bool closed = event->reason == LLM_REASON_CLOSED;
 
     if (event->first < follow->expected || event->first > check_next(world, session, follow))
-        sim_fail(world, "node %u session %u: it ends before message %llu, %llu is next", node->index, session->index,
-                 (unsigned long long)event->first, (unsigned long long)follow->expected);
+        sim_fail(world, "node %u session %u: it ends before message %llu, %llu is next", node->index,
+                 session->index, (unsigned long long)event->first, (unsigned long long)follow->expected);
     if (closed && !session->closed)
         sim_fail(world, "node %u: session %u was not closed", node->index, session->index);
     if (closed && check_next(world, session, follow) != session->end)
-        sim_fail(world, "node %u session %u: it is over after message %llu of %llu", node->index, session->index,
-                 (unsigned long long)event->first, (unsigned long long)session->end);
+        sim_fail(world, "node %u session %u: it is over after message %llu of %llu", node->index,
+                 session->index, (unsigned long long)event->first, (unsigned long long)session->end);
     if (event->reason == LLM_REASON_EXPELLED && !check_may_be(&world->scenario, LLI_STANDING_EXPELLED))
-        sim_fail(world, "node %u session %u: expelled, which the policy does not allow", node->index, session->index);
-    if (!closed && event->reason != LLM_REASON_EXPELLED && check_is_unexcused(world, session, world->scenario.timeout))
+        sim_fail(world, "node %u session %u: expelled, which the policy does not allow", node->index,
+                 session->index);
+    if (!closed && event->reason != LLM_REASON_EXPELLED &&
+        check_is_unexcused(world, session, world->scenario.timeout))
         sim_fail(world, "node %u: session %u timed out without a reason", node->index, session->index);
     follow->open = false;
     follow->ended = closed;
@@ -476,19 +527,22 @@ void sim_check_replaced(struct sim_world *world, struct sim_node *node, const st
         return;
     sim_trace(world, "node %u forgets session %u", node->index, session->index);
     follow = check_follow(world, node->follower, session->index);
-    *follow = (struct sim_follow){.given = check_forget(follow), .left_at = lli_rx_delivered(rx),
-                                  .left = rx->state == LLI_RX_LIVE && follow->open && !node->follower->config.as_it_arrives};
+    *follow = (struct sim_follow){.given = check_forget(follow),
+                                  .left_at = lli_rx_delivered(rx),
+                                  .left = rx->state == LLI_RX_LIVE && follow->open &&
+                                          !node->follower->config.as_it_arrives};
 }
 
-static void check_topic(struct sim_world *world, const struct sim_node *node, const struct sim_session *session,
-                        struct sim_follow *follow, const struct llm_event *event)
+static void check_topic(struct sim_world *world, const struct sim_node *node,
+                        const struct sim_session *session, struct sim_follow *follow,
+                        const struct llm_event *event)
 {
     uint64_t bit = (uint64_t)1 << event->topic_id;
 
-    if (!follow->open || event->topic_id >= session->topics || strcmp(event->topic, session->names[event->topic_id]) != 0 ||
-        follow->topics & bit) {
-        sim_fail(world, "node %u session %u: topic %u \"%s\" is not new, or not this", node->index, session->index,
-                 event->topic_id, event->topic);
+    if (!follow->open || event->topic_id >= session->topics ||
+        strcmp(event->topic, session->names[event->topic_id]) != 0 || follow->topics & bit) {
+        sim_fail(world, "node %u session %u: topic %u \"%s\" is not new, or not this", node->index,
+                 session->index, event->topic_id, event->topic);
         return;
     }
     follow->topics |= bit;
@@ -500,7 +554,8 @@ static void check_event(struct sim_world *world, struct sim_node *node, const st
                         struct sim_follow *follow, const struct llm_event *event)
 {
     if (event->kind != LLM_EVENT_SESSION_NEW && event->kind != LLM_EVENT_JOIN_REFUSED && !follow->open) {
-        sim_fail(world, "node %u: event %d of session %u outside of it", node->index, (int)event->kind, session->index);
+        sim_fail(world, "node %u: event %d of session %u outside of it", node->index, (int)event->kind,
+                 session->index);
         return;
     }
     switch (event->kind) {
@@ -524,7 +579,8 @@ static void check_event(struct sim_world *world, struct sim_node *node, const st
         break;
     case LLM_EVENT_CACHE_LOST:
         sim_late_lost(world, node, session, follow, event,
-                      !check_is_unexcused(world, session, lli_min(world->scenario.nak_giveup, world->scenario.timeout)));
+                      !check_is_unexcused(world, session,
+                                          lli_min(world->scenario.nak_giveup, world->scenario.timeout)));
         break;
     case LLM_EVENT_WARNED:
     case LLM_EVENT_UNICAST_ONLY:
@@ -533,18 +589,21 @@ static void check_event(struct sim_world *world, struct sim_node *node, const st
     case LLM_EVENT_READMITTED:
         sim_check_verdict(world, event);
         if (event->verdict->receiver != node->follower->config.receiver || world->scenario.slow.dry)
-            sim_fail(world, "node %u session %u: a verdict on another receiver, or none in earnest", node->index, session->index);
+            sim_fail(world, "node %u session %u: a verdict on another receiver, or none in earnest",
+                     node->index, session->index);
         break;
     case LLM_EVENT_ACKNOWLEDGED:
     case LLM_EVENT_UNACKNOWLEDGED:
     case LLM_EVENT_LIMITED:
     case LLM_EVENT_RECEIVER_LIMITED:
-        sim_fail(world, "node %u session %u: a receiver is told of acknowledgements", node->index, session->index);
+        sim_fail(world, "node %u session %u: a receiver is told of acknowledgements", node->index,
+                 session->index);
         break;
     case LLM_EVENT_CONNECTED:
     case LLM_EVENT_DISCONNECTED:
     case LLM_EVENT_UNREACHABLE:
-        sim_fail(world, "node %u session %u: a receiver is told of a connection or a network", node->index, session->index);
+        sim_fail(world, "node %u session %u: a receiver is told of a connection or a network", node->index,
+                 session->index);
         break;
     case LLM_EVENT_HEARTBEAT_LOST:
     case LLM_EVENT_RESUMED:
@@ -555,7 +614,8 @@ static void check_event(struct sim_world *world, struct sim_node *node, const st
 void sim_check_item(struct sim_world *world, struct sim_node *node, const struct lli_item *item)
 {
     bool is_message = item->kind == LLI_ITEM_MESSAGES;
-    struct sim_session *session = check_session(world, is_message ? item->messages[0].session : item->event.session);
+    struct sim_session *session =
+        check_session(world, is_message ? item->messages[0].session : item->event.session);
     struct sim_follow *follow;
 
     if (session == NULL) {
@@ -607,7 +667,8 @@ void sim_check_suppression(struct sim_world *world)
 
 /* --------------------------------------------------------------------------------------- slow receivers */
 
-void sim_check_repair_to(struct sim_world *world, const struct sim_node *node, const struct lli_wire_address *to)
+void sim_check_repair_to(struct sim_world *world, const struct sim_node *node,
+                         const struct lli_wire_address *to)
 {
     const struct lli_members *members = &node->sender->tx.members;
     bool served = false, known = false;
@@ -616,7 +677,8 @@ void sim_check_repair_to(struct sim_world *world, const struct sim_node *node, c
     for (uint32_t i = 0; i < members->limit; i++) {
         const struct lli_member *member = &members->table[i];
 
-        if (member->id == 0 || member->address.size != to->size || memcmp(member->address.bytes, to->bytes, to->size) != 0)
+        if (member->id == 0 || member->address.size != to->size ||
+            memcmp(member->address.bytes, to->bytes, to->size) != 0)
             continue;
         known = true;
         served |= member->standing < LLI_STANDING_SUSPENDED;
@@ -634,14 +696,16 @@ void sim_check_notice(struct sim_world *world, struct sim_node *node, const stru
     uint32_t to;
     size_t size;
 
-    if (lli_wire_get_header(packet->data, packet->size, &header, &body, &size) != LLI_WIRE_OK || header.type != LLI_WIRE_NOTICE)
+    if (lli_wire_get_header(packet->data, packet->size, &header, &body, &size) != LLI_WIRE_OK ||
+        header.type != LLI_WIRE_NOTICE)
         return;
     if (!lli_wire_get_notice(body, size, header.tag, &notice) || packet->to == NULL ||
         !sim_address_node(&world->network, packet->to, &to)) {
         sim_fail(world, "node %u: a notice that cannot be read, or to nobody", node->index);
         return;
     }
-    if (node->sender->notices[to].receiver == notice.receiver && now < node->sender->notices[to].at + interval)
+    if (node->sender->notices[to].receiver == notice.receiver &&
+        now < node->sender->notices[to].at + interval)
         sim_fail(world, "node %u: two notices to node %u within %llu ns", node->index, to,
                  (unsigned long long)(now - node->sender->notices[to].at));
     node->sender->notices[to].receiver = notice.receiver;
@@ -657,14 +721,16 @@ static lli_ns check_judge_patience(const struct sim_scenario *s, const struct ll
 /* Of many receivers each may be silent for longer; when some of them have gone the judge has yet to look. */
 static void check_crowd(const struct sim_scenario *s, struct sim_sender *sender, lli_ns now)
 {
-    if (sender->tx.members.count < sender->crowd && now <= sender->crowd_at + check_judge_patience(s, &sender->tx))
+    if (sender->tx.members.count < sender->crowd &&
+        now <= sender->crowd_at + check_judge_patience(s, &sender->tx))
         return;
     sender->crowd = sender->tx.members.count;
     sender->crowd_at = now;
 }
 
 /* Whether a receiver has been silent for too long, and is waited for all the same. */
-static bool check_is_waited_for(const struct sim_scenario *s, const struct sim_sender *sender, uint32_t index, lli_ns now)
+static bool check_is_waited_for(const struct sim_scenario *s, const struct sim_sender *sender, uint32_t index,
+                                lli_ns now)
 {
     const struct lli_tx *tx = &sender->tx;
     const struct lli_member *member = &tx->members.table[index];
@@ -711,7 +777,8 @@ void sim_check_verdict(struct sim_world *world, const struct llm_event *event)
     if (event->kind == LLM_EVENT_READMITTED)
         return;
     if (v->threshold == LLM_THRESHOLD_NONE || v->threshold == LLM_THRESHOLD_OPERATOR || v->value < v->limit)
-        sim_fail(world, "a verdict without a reason: %llu is not %llu", (unsigned long long)v->value, (unsigned long long)v->limit);
+        sim_fail(world, "a verdict without a reason: %llu is not %llu", (unsigned long long)v->value,
+                 (unsigned long long)v->limit);
 }
 
 /* ----------------------------------------------------------------------------------------------- memory */
@@ -751,15 +818,16 @@ static uint32_t check_window(struct sim_world *world, const struct sim_node *nod
             sim_fail(world, "node %u: packet %llu is to be asked for before anything is due", node->index,
                      (unsigned long long)seq);
         if (check_is_pestering(&world->scenario, slot, now))
-            sim_fail(world, "node %u: packet %llu was asked for %u times in %llu ns", node->index, (unsigned long long)seq,
-                     slot->tries, (unsigned long long)(now - slot->since));
+            sim_fail(world, "node %u: packet %llu was asked for %u times in %llu ns", node->index,
+                     (unsigned long long)seq, slot->tries, (unsigned long long)(now - slot->since));
     }
     for (uint64_t i = 0; i < lli_gap_window(gap) / 64; i++)
         bits += (uint64_t)__builtin_popcountll(gap->present[i]);
     if (missing != gap->missing || bits != present || gap->end - gap->next > lli_gap_window(gap))
-        sim_fail(world, "node %u: window %llu to %llu: %llu missing, %llu counted; %llu present, %llu bits", node->index,
-                 (unsigned long long)gap->next, (unsigned long long)gap->end, (unsigned long long)missing,
-                 (unsigned long long)gap->missing, (unsigned long long)present, (unsigned long long)bits);
+        sim_fail(world, "node %u: window %llu to %llu: %llu missing, %llu counted; %llu present, %llu bits",
+                 node->index, (unsigned long long)gap->next, (unsigned long long)gap->end,
+                 (unsigned long long)missing, (unsigned long long)gap->missing, (unsigned long long)present,
+                 (unsigned long long)bits);
     return (uint32_t)present + (rx->pending.slow_path & LLI_RX_LATEST ? rx->lvc.buffered_count : 0);
 }
 
@@ -774,13 +842,16 @@ void sim_check_memory(struct sim_world *world, const struct sim_node *node)
     for (uint32_t i = 0; i < follower->used; i++)
         chunks += follower->sessions[i].buffer.chunks;
     if (held != follower->reorder.used || chunks + follower->reorder.left != follower->reorder.count)
-        sim_fail(world, "node %u: %u packets are held, %u counted; %u of %u chunks in use, %u free", node->index, held,
-                 follower->reorder.used, chunks, follower->reorder.count, follower->reorder.left);
+        sim_fail(world, "node %u: %u packets are held, %u counted; %u of %u chunks in use, %u free",
+                 node->index, held, follower->reorder.used, chunks, follower->reorder.count,
+                 follower->reorder.left);
 }
 
 /* --------------------------------------------------------------------------------------------- liveness */
 
-/* Expelled for the third time or more: a policy that has no place for a receiver keeps it away ever longer. */
+/*
+ * Expelled for the third time or more: a policy that has no place for a receiver keeps it away ever longer.
+ */
 static bool check_is_kept_away(const struct lli_tx *tx, const struct sim_node *node)
 {
     const uint32_t index = lli_members_get(&tx->members, node->follower->config.receiver);
@@ -789,7 +860,8 @@ static bool check_is_kept_away(const struct lli_tx *tx, const struct sim_node *n
            tx->slow.table[index].rejoin >= lli_min(4 * tx->slow.policy.rejoin, LLI_SLOW_REJOIN_MAX);
 }
 
-bool sim_check_caught_up(struct sim_world *world, const struct sim_node *node, const struct sim_session *session)
+bool sim_check_caught_up(struct sim_world *world, const struct sim_node *node,
+                         const struct sim_session *session)
 {
     const struct lli_tx *tx = check_tx(world, session);
     const struct lli_rx *rx = sim_follower_find(node->follower, session);
@@ -799,14 +871,17 @@ bool sim_check_caught_up(struct sim_world *world, const struct sim_node *node, c
         return follow->denied;
     if (rx == NULL || rx->state != LLI_RX_LIVE)
         return check_is_kept_away(tx, node);
-    return follow->open && !follow->late && !follow->young && rx->gap.missing == 0 && rx->gap.next == tx->sent && tx->sent == tx->history.next &&
+    return follow->open && !follow->late && !follow->young && rx->gap.missing == 0 &&
+           rx->gap.next == tx->sent && tx->sent == tx->history.next &&
            check_next(world, session, follow) == session->end;
 }
 
-bool sim_check_is_over(struct sim_world *world, const struct sim_node *node, const struct sim_session *session)
+bool sim_check_is_over(struct sim_world *world, const struct sim_node *node,
+                       const struct sim_session *session)
 {
     const struct lli_rx *rx = sim_follower_find(node->follower, session);
 
     return !check_follow(world, node->follower, session->index)->open &&
-           (rx == NULL || rx->state == LLI_RX_ENDED || rx->state == LLI_RX_JOINING || rx->state == LLI_RX_REFUSED);
+           (rx == NULL || rx->state == LLI_RX_ENDED || rx->state == LLI_RX_JOINING ||
+            rx->state == LLI_RX_REFUSED);
 }

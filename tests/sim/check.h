@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The oracle: knows what was sent, and what a receiver may be told. Every check reports through sim_fail(). */
+/*
+ * The oracle: knows what was sent, and what a receiver may be told. Every check reports through sim_fail().
+ */
 #ifndef SIM_CHECK_H
 #define SIM_CHECK_H
 
@@ -15,7 +17,8 @@ void sim_check_replaced(struct sim_world *world, struct sim_node *node, const st
 void sim_check_repairs(struct sim_world *world, const struct sim_node *node, uint64_t burst);
 
 /* One went to an address: nobody has it who is not served. */
-void sim_check_repair_to(struct sim_world *world, const struct sim_node *node, const struct lli_wire_address *to);
+void sim_check_repair_to(struct sim_world *world, const struct sim_node *node,
+                         const struct lli_wire_address *to);
 
 /* A control packet was sent: of notices nobody gets more than one at a judgement. */
 void sim_check_notice(struct sim_world *world, struct sim_node *node, const struct lli_packet *packet);
@@ -27,27 +30,43 @@ void sim_check_judge(struct sim_world *world, const struct sim_node *node);
 void sim_check_verdict(struct sim_world *world, const struct llm_event *event);
 
 /* A receiver was given a message; its application acknowledged the messages of a session up to this one. */
-void sim_check_given(struct sim_world *world, struct sim_node *node, struct sim_session *session, uint64_t number);
-void sim_check_done(struct sim_world *world, struct sim_node *node, struct sim_session *session, uint64_t number);
+void sim_check_given(struct sim_world *world, struct sim_node *node, struct sim_session *session,
+                     uint64_t number);
+void sim_check_done(struct sim_world *world, struct sim_node *node, struct sim_session *session,
+                    uint64_t number);
 
-/* A transmitter's application is told of acknowledgements: as many receivers as there should be hold what it is told of. */
+/*
+ * A transmitter's application is told of acknowledgements: as many receivers as there should be hold what it
+ * is told of.
+ */
 void sim_check_acknowledged(struct sim_world *world, struct sim_node *node, const struct llm_event *event);
 
 /* Whoever joins begins with what is not acknowledged. */
-void sim_check_begins(struct sim_world *world, const struct sim_node *node, const struct sim_session *session, uint64_t first);
+void sim_check_begins(struct sim_world *world, const struct sim_node *node, const struct sim_session *session,
+                      uint64_t first);
 
 /* Whether nothing waits for this receiver that it, and enough others, hold or could. */
-bool sim_check_answered(struct sim_world *world, const struct sim_node *node, const struct sim_session *session);
+bool sim_check_answered(struct sim_world *world, const struct sim_node *node,
+                        const struct sim_session *session);
 
-/* What a receiver holds is what it accounts for, in its window and in its memory; and no NAK is sent too often. */
+/*
+ * What a receiver holds is what it accounts for, in its window and in its memory; and no NAK is sent too
+ * often.
+ */
 void sim_check_memory(struct sim_world *world, const struct sim_node *node);
 
-/* Whether a receiver was given all that a living session sent, and a receiver of a session that is over its end. */
-bool sim_check_caught_up(struct sim_world *world, const struct sim_node *node, const struct sim_session *session);
-bool sim_check_is_over(struct sim_world *world, const struct sim_node *node, const struct sim_session *session);
+/*
+ * Whether a receiver was given all that a living session sent, and a receiver of a session that is over its
+ * end.
+ */
+bool sim_check_caught_up(struct sim_world *world, const struct sim_node *node,
+                         const struct sim_session *session);
+bool sim_check_is_over(struct sim_world *world, const struct sim_node *node,
+                       const struct sim_session *session);
 
 /* A packet of the past was sent to a receiver, or to the group (to NULL). */
-void sim_check_replay(struct sim_world *world, const struct sim_node *node, const struct lli_wire_address *to, uint64_t burst);
+void sim_check_replay(struct sim_world *world, const struct sim_node *node, const struct lli_wire_address *to,
+                      uint64_t burst);
 
 /* Where a receiver wants to begin with a session is chosen, and remembered. */
 struct llm_join sim_check_choose(struct sim_world *world, struct sim_node *node, uint64_t session);
@@ -59,7 +78,8 @@ void sim_check_crowd(struct sim_world *world);
 void sim_late_choose(struct sim_world *world, struct llm_join *join);
 
 /* ... a session begins with this message behind what is kept, ... */
-void sim_late_begin(const struct sim_world *world, const struct sim_session *session, struct sim_follow *follow, uint64_t first);
+void sim_late_begin(const struct sim_world *world, const struct sim_session *session,
+                    struct sim_follow *follow, uint64_t first);
 
 /* ... whether a message comes of that, and that it may; ... */
 bool sim_late_is_kept(const struct sim_follow *follow, uint64_t number);

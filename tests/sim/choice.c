@@ -57,7 +57,8 @@ void choice_draw(struct choice *choice)
         wanted_draw_tree(&choice->tree);
 }
 
-void choice_filter(const struct choice *choice, struct llm_property_name names[WANTED_CODES], struct llm_filter *filter)
+void choice_filter(const struct choice *choice, struct llm_property_name names[WANTED_CODES],
+                   struct llm_filter *filter)
 {
     for (uint32_t i = 0; i < WANTED_CODES; i++)
         names[i] = (struct llm_property_name){wanted_names[i], (uint16_t)(i + 1)};
@@ -74,9 +75,11 @@ void choice_filter(const struct choice *choice, struct llm_property_name names[W
 
 void message_draw(struct message *message, uint32_t topics, bool attributes)
 {
-    static const enum wanted_kind kinds[WANTED_CODES] = {WANTED_INTEGER, WANTED_INTEGER, WANTED_REAL, WANTED_STRING};
+    static const enum wanted_kind kinds[WANTED_CODES] = {WANTED_INTEGER, WANTED_INTEGER, WANTED_REAL,
+                                                         WANTED_STRING};
 
-    *message = (struct message){.topic = (uint32_t)cable_below(topics), .size = (uint32_t)cable_between(8, 300)};
+    *message =
+        (struct message){.topic = (uint32_t)cable_below(topics), .size = (uint32_t)cable_between(8, 300)};
     if (cable_chance(8))
         message->size = (uint32_t)cable_between(CHOICE_BIG, CHOICE_MESSAGE_MAX);
     if (!attributes)
@@ -86,8 +89,8 @@ void message_draw(struct message *message, uint32_t topics, bool attributes)
     draw_bitmap(message->bitmap, message->bits, 40);
     for (uint32_t i = 0; i < WANTED_CODES; i++)
         if (cable_chance(60))
-            message->properties[i] =
-                wanted_draw(i + 1 == WANTED_CODES ? WANTED_INTEGER + (uint32_t)cable_below(3) : kinds[i], false);
+            message->properties[i] = wanted_draw(
+                i + 1 == WANTED_CODES ? WANTED_INTEGER + (uint32_t)cable_below(3) : kinds[i], false);
     /* The first code is 32 bits wide. */
     message->properties[0].integer %= INT32_MAX;
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Filters and messages for them, drawn; and which filter wants which message, by what docs/protocol.md and the manual say. */
+/*
+ * Filters and messages for them, drawn; and which filter wants which message, by what docs/protocol.md and
+ * the manual say.
+ */
 #ifndef SIM_CHOICE_H
 #define SIM_CHOICE_H
 
@@ -7,8 +10,13 @@
 
 #include "wanted.h"
 
-enum { CHOICE_LABELS_MAX = 3, CHOICE_BITMAP_BYTES = 10, CHOICE_BIG = 1200, CHOICE_MESSAGE_MAX = 4000,
-       CHOICE_NAME_MAX = 24 };
+enum {
+    CHOICE_LABELS_MAX = 3,
+    CHOICE_BITMAP_BYTES = 10,
+    CHOICE_BIG = 1200,
+    CHOICE_MESSAGE_MAX = 4000,
+    CHOICE_NAME_MAX = 24
+};
 
 /* A message as it was sent. */
 struct message {
@@ -35,7 +43,8 @@ struct choice {
 void choice_draw(struct choice *choice);
 
 /* As the library has it; points to the choice, and to the names. */
-void choice_filter(const struct choice *choice, struct llm_property_name names[WANTED_CODES], struct llm_filter *filter);
+void choice_filter(const struct choice *choice, struct llm_property_name names[WANTED_CODES],
+                   struct llm_filter *filter);
 
 bool choice_wants(const struct choice *choice, const struct message *message);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A transmitter closes, and its receivers do so as soon as they know of the end of the session, or stay. Receivers that close owe the
- * report that they have everything and, on an assured topic, the acknowledgement of the last messages. The network loses nothing, so the
- * transmitter must hear of all that long before its linger time is over.
+ * A transmitter closes, and its receivers do so as soon as they know of the end of the session, or stay.
+ * Receivers that close owe the report that they have everything and, on an assured topic, the acknowledgement
+ * of the last messages. The network loses nothing, so the transmitter must hear of all that long before its
+ * linger time is over.
  */
 #include <stdio.h>
 #include <string.h>
@@ -12,8 +13,9 @@
 enum { CLOSING_EARS_MAX = 14 };
 
 /* Some applications acknowledge only after the poll that delivered the end. */
-#define CLOSING_CHANNEL CABLE_SCHEME "://closing:1?history_bytes=1M&history_packets=1024&window_packets=1024&reorder_bytes=1M" \
-                        "&receivers_max=16&topics_max=4&sessions_max=1&linger_ns=1000000000"
+#define CLOSING_CHANNEL                                                                                    \
+    CABLE_SCHEME "://closing:1?history_bytes=1M&history_packets=1024&window_packets=1024&reorder_bytes=1M" \
+                 "&receivers_max=16&topics_max=4&sessions_max=1&linger_ns=1000000000"
 
 /* Half of the linger time. */
 #define CLOSING_SOON (500 * CABLE_MS)
@@ -22,8 +24,8 @@ struct closing_ear {
     struct llm_context *context;
     struct llm_receiver *receiver;
     uint64_t session;
-    uint64_t next;  /* message */
-    bool ended;     /* it was told the end */
+    uint64_t next; /* message */
+    bool ended;    /* it was told the end */
     bool stays;
     bool acknowledges; /* its application does */
 };
@@ -59,7 +61,8 @@ static void closing_event(void *arg, const struct llm_event *event)
     struct closing_ear *ear = arg;
 
     if (event->kind == LLM_EVENT_GAP)
-        cable_fail("messages %llu to %llu are lost", (unsigned long long)event->first, (unsigned long long)event->last);
+        cable_fail("messages %llu to %llu are lost", (unsigned long long)event->first,
+                   (unsigned long long)event->last);
     ear->ended |= event->kind == LLM_EVENT_SESSION_END;
 }
 
@@ -87,7 +90,8 @@ static void closing_close(void)
         cable_fail("after %llu ms the transmitter waits for %d of %u receivers",
                    (unsigned long long)((cable.now - began) / CABLE_MS), waiting, closing.count);
     if (closing.assured && closing.acknowledged != closing.sent)
-        cable_fail("%llu of %llu messages are acknowledged", (unsigned long long)closing.acknowledged, (unsigned long long)closing.sent);
+        cable_fail("%llu of %llu messages are acknowledged", (unsigned long long)closing.acknowledged,
+                   (unsigned long long)closing.sent);
 }
 
 static void closing_turn_ear(uint32_t node)
@@ -98,7 +102,8 @@ static void closing_turn_ear(uint32_t node)
         continue;
     if (ear->ended && ear->receiver != NULL) {
         if (ear->acknowledges)
-            cable_must(llm_receiver_acknowledge(ear->receiver, ear->session, ear->next - 1), "an acknowledgement");
+            cable_must(llm_receiver_acknowledge(ear->receiver, ear->session, ear->next - 1),
+                       "an acknowledgement");
         if (!ear->stays)
             cable_must(llm_receiver_close(&ear->receiver), "a receiver's close");
         ear->ended = false;
@@ -125,7 +130,9 @@ static void closing_turn(uint32_t node)
     }
     (void)llm_poll(closing.context);
     cable_sleep(0, closing.context,
-                closing.closed ? CABLE_S : lli_min(lli_max(closing.message_at, cable.now + 1), closing.close_at) - cable.now);
+                closing.closed
+                    ? CABLE_S
+                    : lli_min(lli_max(closing.message_at, cable.now + 1), closing.close_at) - cable.now);
 }
 
 static void closing_open_ear(struct closing_ear *ear)
@@ -143,8 +150,11 @@ static void closing_open_ear(struct closing_ear *ear)
     handlers.arg = ear;
     handlers.message = closing_message;
     handlers.event = closing_event;
-    cable_must(llm_receiver_open(ear->context, ear->acknowledges ? CLOSING_CHANNEL "&acknowledge=application" : CLOSING_CHANNEL, NULL,
-                                 &handlers, &ear->receiver), "a receiver");
+    cable_must(
+        llm_receiver_open(ear->context,
+                          ear->acknowledges ? CLOSING_CHANNEL "&acknowledge=application" : CLOSING_CHANNEL,
+                          NULL, &handlers, &ear->receiver),
+        "a receiver");
 }
 
 static void closing_open(void)
@@ -157,7 +167,8 @@ static void closing_open(void)
     closing.context = cable_context(cable_node_add(), &options);
     llm_transmitter_handlers_init(&handlers);
     handlers.event = closing_acknowledged;
-    cable_must(llm_transmitter_open(closing.context, CLOSING_CHANNEL, NULL, &handlers, &closing.transmitter), "a transmitter");
+    cable_must(llm_transmitter_open(closing.context, CLOSING_CHANNEL, NULL, &handlers, &closing.transmitter),
+               "a transmitter");
     cable_must(llm_topic_open(closing.transmitter, "t", 0, &closing.topic), "a topic");
     llm_assurance_init(&assurance);
     assurance.receivers = closing.count;
@@ -203,7 +214,8 @@ void closing_run(uint64_t seed)
 
 void closing_print(void)
 {
-    (void)printf("%llu receivers, %llu closed at the end, %llu seeds with acknowledgements, closed within %.3f ms\n",
-                 (unsigned long long)seen.receivers, (unsigned long long)seen.left, (unsigned long long)seen.assured,
-                 (double)seen.longest / 1e6);
+    (void)printf(
+        "%llu receivers, %llu closed at the end, %llu seeds with acknowledgements, closed within %.3f ms\n",
+        (unsigned long long)seen.receivers, (unsigned long long)seen.left, (unsigned long long)seen.assured,
+        (double)seen.longest / 1e6);
 }

@@ -18,12 +18,9 @@ static const struct {
     void (*run)(uint64_t seed);
     void (*print)(void);
 } kinds[] = {
-    {"watch", watch_run, watch_print},
-    {"requests", requests_run, requests_print},
-    {"topics", topics_run, topics_print},
-    {"shed", shed_run, shed_print},
-    {"filters", filters_run, filters_print},
-    {"closing", closing_run, closing_print},
+    {"watch", watch_run, watch_print},       {"requests", requests_run, requests_print},
+    {"topics", topics_run, topics_print},    {"shed", shed_run, shed_print},
+    {"filters", filters_run, filters_print}, {"closing", closing_run, closing_print},
 };
 
 struct arguments {
@@ -74,7 +71,8 @@ int main(int argc, char **argv)
     }
     for (uint64_t i = 0; i < arguments.seeds; i++)
         kinds[arguments.kind].run(arguments.first + i);
-    (void)printf("%llu seeds from %llu passed: ", (unsigned long long)arguments.seeds, (unsigned long long)arguments.first);
+    (void)printf("%llu seeds from %llu passed: ", (unsigned long long)arguments.seeds,
+                 (unsigned long long)arguments.first);
     kinds[arguments.kind].print();
     return 0;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Very many receivers of one transmitter with flow control by window, all by the production core, over a network that loses nothing:
- * what their reports cost the transmitter for each packet that it sends, counted in operations, must not grow with their number; and
- * when nearly all of them leave, those that stay are still known and waited for.
+ * Very many receivers of one transmitter with flow control by window, all by the production core, over a
+ * network that loses nothing: what their reports cost the transmitter for each packet that it sends, counted
+ * in operations, must not grow with their number; and when nearly all of them leave, those that stay are
+ * still known and waited for.
  *
  *   crowd
  */
@@ -22,7 +23,14 @@
 #define START ((lli_seq)1 << 32)
 #define SESSION UINT64_C(0x1122334455667788)
 
-enum { RECEIVERS_MAX = 10000, WINDOW = 256, HISTORY = 1024, PACKET_MAX = 256, TICK_PACKETS = 8, WIRE_MAX = 16384 };
+enum {
+    RECEIVERS_MAX = 10000,
+    WINDOW = 256,
+    HISTORY = 1024,
+    PACKET_MAX = 256,
+    TICK_PACKETS = 8,
+    WIRE_MAX = 16384
+};
 
 struct packet {
     uint32_t from; /* receiver */
@@ -143,7 +151,8 @@ static void transmitter_input(void)
         const uint8_t *body;
         size_t size;
 
-        if (lli_wire_get_header(crowd.wire[i].bytes, crowd.wire[i].size, &header, &body, &size) != LLI_WIRE_OK)
+        if (lli_wire_get_header(crowd.wire[i].bytes, crowd.wire[i].size, &header, &body, &size) !=
+            LLI_WIRE_OK)
             fail("a report has no header");
         lli_tx_input(&crowd.tx, &header, body, size, crowd.now);
     }
@@ -153,7 +162,7 @@ static void transmitter_input(void)
 static void transmitter_send(void)
 {
     const struct lli_pack_topic topic = {.id = 0};
-    const struct iovec piece = {(void *)(uintptr_t)"message", 7};
+    const struct iovec piece = {(void *)(uintptr_t) "message", 7};
 
     for (int i = 0; i < TICK_PACKETS && crowd.tx.history.next < crowd.tx.flow.limit; i++) {
         struct lli_packet packet;
@@ -198,7 +207,11 @@ static void place(struct lli_arena *arena, struct lli_arena *rare)
     const struct lli_tx_config config = {
         .session = SESSION,
         .seed = 1,
-        .history = {.bytes = HISTORY * PACKET_MAX, .packets = HISTORY, .packet_max = PACKET_MAX, .align = 64, .start = START},
+        .history = {.bytes = HISTORY * PACKET_MAX,
+                    .packets = HISTORY,
+                    .packet_max = PACKET_MAX,
+                    .align = 64,
+                    .start = START},
         .receivers_max = crowd.count,
         .topics_max = 4,
         .nak_receivers_immediate = 8,
@@ -211,8 +224,12 @@ static void place(struct lli_arena *arena, struct lli_arena *rare)
         .heartbeat_busy = 10 * MS,
         .status = 100 * MS,
         .flow = {.mode = LLI_FLOW_WINDOW, .window_packets = WINDOW, .quorum_percent = 50},
-        .slow = {.most = LLI_STANDING_SUSPENDED, .limits = {[LLM_THRESHOLD_SILENCE] = 180 * MS, [LLM_THRESHOLD_LAG_PACKETS] = HISTORY},
-                  .warn_percent = 50, .unicast_percent = 75, .patience = S, .recover = S},
+        .slow = {.most = LLI_STANDING_SUSPENDED,
+                 .limits = {[LLM_THRESHOLD_SILENCE] = 180 * MS, [LLM_THRESHOLD_LAG_PACKETS] = HISTORY},
+                 .warn_percent = 50,
+                 .unicast_percent = 75,
+                 .patience = S,
+                 .recover = S},
         .address = {.size = 1, .bytes = {'t'}},
     };
 
@@ -240,10 +257,18 @@ static void world_up(uint32_t count)
         struct follower *f = &crowd.followers[i];
 
         *f = (struct follower){.random = lli_random(&crowd.random)};
-        f->config = (struct lli_rx_config){
-            .receiver = lli_random(&crowd.random) | 1, .window_packets = WINDOW, .topics_max = 4, .message_bytes_max = 64,
-            .nak_receivers_immediate = 8, .nak_backoff_min = 50 * US, .nak_retry_min = 50 * US, .nak_retry_max = 10 * MS,
-            .nak_giveup = S, .status = 100 * MS, .silence = 500 * MS, .timeout = 10 * S};
+        f->config = (struct lli_rx_config){.receiver = lli_random(&crowd.random) | 1,
+                                           .window_packets = WINDOW,
+                                           .topics_max = 4,
+                                           .message_bytes_max = 64,
+                                           .nak_receivers_immediate = 8,
+                                           .nak_backoff_min = 50 * US,
+                                           .nak_retry_min = 50 * US,
+                                           .nak_retry_max = 10 * MS,
+                                           .nak_giveup = S,
+                                           .status = 100 * MS,
+                                           .silence = 500 * MS,
+                                           .timeout = 10 * S};
     }
     place(&arena, &rare);
     crowd.memories[0] = aligned_alloc(4096, lli_round_up(arena.used, 4096));
@@ -267,7 +292,8 @@ static void world_down(void)
 
 static struct cost cost_now(void)
 {
-    return (struct cost){crowd.tx.sent - START, crowd.tx.counters.status_received, crowd.tx.flow.quorum.steps, crowd.tx.slow.looked_at};
+    return (struct cost){crowd.tx.sent - START, crowd.tx.counters.status_received, crowd.tx.flow.quorum.steps,
+                         crowd.tx.slow.looked_at};
 }
 
 /* Operations for each packet sent, while as many are sent as may be. */
@@ -289,10 +315,12 @@ static double cost_of(uint32_t count)
     /* It is no use to be cheap and to stand still. */
     if (packets < 0.5 * TICK_PACKETS * (double)(20 * MS / TICK))
         fail("the transmitter waits for reports");
-    cost = ((double)(after.reports - before.reports) + (double)(after.steps - before.steps) + (double)(after.record - before.record)) / packets;
-    printf("%5u receivers: %5.0f packets, for each %.2f reports, %.1f comparisons, %.2f receivers judged\n", count, packets,
-           (double)(after.reports - before.reports) / packets, (double)(after.steps - before.steps) / packets,
-           (double)(after.record - before.record) / packets);
+    cost = ((double)(after.reports - before.reports) + (double)(after.steps - before.steps) +
+            (double)(after.record - before.record)) /
+           packets;
+    printf("%5u receivers: %5.0f packets, for each %.2f reports, %.1f comparisons, %.2f receivers judged\n",
+           count, packets, (double)(after.reports - before.reports) / packets,
+           (double)(after.steps - before.steps) / packets, (double)(after.record - before.record) / packets);
     return cost;
 }
 

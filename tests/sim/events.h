@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What happens next in the simulated world: a heap of events, by time, then by the order in which they were added. */
+/*
+ * What happens next in the simulated world: a heap of events, by time, then by the order in which they were
+ * added.
+ */
 #ifndef SIM_EVENTS_H
 #define SIM_EVENTS_H
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What receivers choose (ADR 15): subjects with wildcards, labels, bitmaps, and selectors over properties, which change while
- * messages flow and packets are lost, doubled and out of order. What is delivered is exactly what is wanted, once and in
- * order; what is not is counted by why. What is wanted is decided here, without the library (choice.h, wanted.h).
+ * What receivers choose (ADR 15): subjects with wildcards, labels, bitmaps, and selectors over properties,
+ * which change while messages flow and packets are lost, doubled and out of order. What is delivered is
+ * exactly what is wanted, once and in order; what is not is counted by why. What is wanted is decided here,
+ * without the library (choice.h, wanted.h).
  *
- * A change counts from the first message that was not dealt with before, of which the counters tell which it is. Only a message
- * that spans packets, and was begun, stays with the filter by which it was wanted then; whether it was, nobody tells.
+ * A change counts from the first message that was not dealt with before, of which the counters tell which it
+ * is. Only a message that spans packets, and was begun, stays with the filter by which it was wanted then;
+ * whether it was, nobody tells.
  */
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +20,8 @@ enum { FILTERS_EARS_MAX = 5, FILTERS_TOPICS_MAX = 8, FILTERS_SUBJECTS_MAX = 12, 
 /* What becomes of a message, as the counters have it. */
 enum fate { FATE_DELIVERED, FATE_REJECTED, FATE_REFUSED, FATE_LOST, FATES };
 
-static const char *const fates[FATES] = {"messages_delivered", "messages_rejected", "messages_refused", "messages_lost"};
+static const char *const fates[FATES] = {"messages_delivered", "messages_rejected", "messages_refused",
+                                         "messages_lost"};
 
 struct ear {
     struct llm_context *context;
@@ -57,7 +60,10 @@ static uint32_t node_of(const struct ear *ear)
     return (uint32_t)(ear - filters.ears) + 1;
 }
 
-/* ------------------------------------------------------------------------------------------------ what is wanted */
+/*
+ * ------------------------------------------------------------------------------------------------ what is
+ * wanted
+ */
 
 static bool is_subscribed(const struct ear *ear, const char *topic)
 {
@@ -89,9 +95,9 @@ static void ear_pass(struct ear *ear, uint64_t end)
         const enum fate fate = fate_of(ear, ear->next);
 
         if (fate == FATE_DELIVERED && (!vague || choice_wants(&ear->choice, message)))
-            cable_fail("node %u: message %llu on \"%s\" is wanted, and did not come; label %u; %s", node_of(ear),
-                       (unsigned long long)ear->next, filters.names[message->topic], message->label,
-                       wanted_text(&ear->choice.tree));
+            cable_fail("node %u: message %llu on \"%s\" is wanted, and did not come; label %u; %s",
+                       node_of(ear), (unsigned long long)ear->next, filters.names[message->topic],
+                       message->label, wanted_text(&ear->choice.tree));
         ear->vague += vague;
         ear->counts[fate] += !vague;
     }
@@ -114,13 +120,18 @@ static uint64_t ear_position(const struct ear *ear)
         position += ear_counter(ear, fates[i]);
     if (position < ear->next || position > filters.sent)
         cable_fail("node %u: counts %llu messages, of %llu sent, and is at %llu", node_of(ear),
-                   (unsigned long long)position, (unsigned long long)filters.sent, (unsigned long long)ear->next);
+                   (unsigned long long)position, (unsigned long long)filters.sent,
+                   (unsigned long long)ear->next);
     return position;
 }
 
-/* --------------------------------------------------------------------------------------------------- what is heard */
+/*
+ * --------------------------------------------------------------------------------------------------- what is
+ * heard
+ */
 
-static void check_attributes(const struct ear *ear, const struct llm_message *given, const struct message *message)
+static void check_attributes(const struct ear *ear, const struct llm_message *given,
+                             const struct message *message)
 {
     struct llm_attributes attributes;
     uint32_t count = 0;
@@ -130,7 +141,8 @@ static void check_attributes(const struct ear *ear, const struct llm_message *gi
     cable_must(llm_message_attributes(ear->receiver, given, &attributes), "attributes");
     same = attributes.label == message->label;
     for (uint32_t i = 0; i < 8 * CHOICE_BITMAP_BYTES; i++)
-        same &= choice_bit(attributes.bitmap, attributes.bitmap_bits, i) == choice_bit(message->bitmap, message->bits, i);
+        same &= choice_bit(attributes.bitmap, attributes.bitmap_bits, i) ==
+                choice_bit(message->bitmap, message->bits, i);
     for (uint32_t i = 0; i < WANTED_CODES; i++) {
         struct llm_property property;
         const bool has = llm_message_property(ear->receiver, given, (uint16_t)(i + 1), &property) == LLM_OK;
@@ -156,10 +168,11 @@ static void on_message(void *arg, const struct llm_message *given)
     message = &filters.messages[number];
     ear_pass(ear, number);
     if (given->size != message->size || strcmp(given->topic, filters.names[message->topic]) != 0)
-        cable_fail("node %u: message %llu on \"%s\" is another", node, (unsigned long long)number, given->topic);
+        cable_fail("node %u: message %llu on \"%s\" is another", node, (unsigned long long)number,
+                   given->topic);
     if (fate_of(ear, number) != FATE_DELIVERED)
-        cable_fail("node %u: message %llu on \"%s\" is not wanted; label %u; %s", node, (unsigned long long)number,
-                   given->topic, message->label, wanted_text(&ear->choice.tree));
+        cable_fail("node %u: message %llu on \"%s\" is not wanted; label %u; %s", node,
+                   (unsigned long long)number, given->topic, message->label, wanted_text(&ear->choice.tree));
     if (ear->choice.filters && number != ear->begun)
         check_attributes(ear, given, message);
     ear->counts[FATE_DELIVERED]++;
@@ -174,7 +187,10 @@ static void on_event(void *arg, const struct llm_event *event)
         cable_fail("node %u: %s", node_of(ear), llm_event_name(event->kind));
 }
 
-/* --------------------------------------------------------------------------------------------------- what changes */
+/*
+ * --------------------------------------------------------------------------------------------------- what
+ * changes
+ */
 
 static void ear_filter(struct ear *ear)
 {
@@ -217,7 +233,10 @@ static void ear_change(struct ear *ear)
     ear_filter(ear);
 }
 
-/* ------------------------------------------------------------------------------------------------------ what is sent */
+/*
+ * ------------------------------------------------------------------------------------------------------ what
+ * is sent
+ */
 
 static int message_send(const struct message *message, bool with)
 {
@@ -239,7 +258,8 @@ static int message_send(const struct message *message, bool with)
 static void sender_turn(void)
 {
     if (cable.now >= filters.message_at && cable.now < filters.until) {
-        for (uint64_t burst = cable_between(1, 12); burst > 0 && filters.sent < FILTERS_MESSAGES_MAX; burst--) {
+        for (uint64_t burst = cable_between(1, 12); burst > 0 && filters.sent < FILTERS_MESSAGES_MAX;
+             burst--) {
             struct message *message = &filters.messages[filters.sent];
             const bool with = cable_chance(75);
             int error;
@@ -254,7 +274,8 @@ static void sender_turn(void)
         filters.message_at = cable.now + cable_between(1, 2 * filters.gap);
     }
     cable_must(llm_poll(filters.context), "poll");
-    cable_sleep(0, filters.context, filters.message_at > cable.now ? filters.message_at - cable.now : CABLE_S);
+    cable_sleep(0, filters.context,
+                filters.message_at > cable.now ? filters.message_at - cable.now : CABLE_S);
 }
 
 static void filters_turn(uint32_t node)
@@ -275,7 +296,10 @@ static void filters_turn(uint32_t node)
     cable_sleep(node, ear->context, ear->change_at == LLI_NEVER ? CABLE_S : ear->change_at - cable.now);
 }
 
-/* ---------------------------------------------------------------------------------------------------- the history */
+/*
+ * ---------------------------------------------------------------------------------------------------- the
+ * history
+ */
 
 static void filters_draw(void)
 {
@@ -297,8 +321,9 @@ static void filters_draw(void)
     }
 }
 
-#define FILTERS_CHANNEL CABLE_SCHEME "://filters:1?history_bytes=4M&history_packets=4096&window_packets=4096&reorder_bytes=4M" \
-                        "&receivers_max=8&topics_max=16&sessions_max=1&linger_ns=0&slow=off"
+#define FILTERS_CHANNEL                                                                                    \
+    CABLE_SCHEME "://filters:1?history_bytes=4M&history_packets=4096&window_packets=4096&reorder_bytes=4M" \
+                 "&receivers_max=8&topics_max=16&sessions_max=1&linger_ns=0&slow=off"
 
 static void ear_open(struct ear *ear)
 {
@@ -312,7 +337,8 @@ static void ear_open(struct ear *ear)
     handlers.arg = ear;
     handlers.message = on_message;
     handlers.event = on_event;
-    cable_must(llm_receiver_open(ear->context, FILTERS_CHANNEL, NULL, &handlers, &ear->receiver), "a receiver");
+    cable_must(llm_receiver_open(ear->context, FILTERS_CHANNEL, NULL, &handlers, &ear->receiver),
+               "a receiver");
     ear->begun = UINT64_MAX;
     ear_filter(ear);
     for (uint64_t i = cable_below(4); i > 0; i--)
@@ -326,7 +352,8 @@ static void filters_open(void)
 
     llm_context_options_init(&options);
     filters.context = cable_context(cable_node_add(), &options);
-    cable_must(llm_transmitter_open(filters.context, FILTERS_CHANNEL, NULL, NULL, &filters.transmitter), "a transmitter");
+    cable_must(llm_transmitter_open(filters.context, FILTERS_CHANNEL, NULL, NULL, &filters.transmitter),
+               "a transmitter");
     for (uint32_t i = 0; i < filters.count; i++)
         ear_open(&filters.ears[i]);
 }
@@ -392,7 +419,8 @@ void filters_run(uint64_t seed)
 
 void filters_print(void)
 {
-    (void)printf("%llu messages, %llu changes", (unsigned long long)seen.sent, (unsigned long long)seen.changes);
+    (void)printf("%llu messages, %llu changes", (unsigned long long)seen.sent,
+                 (unsigned long long)seen.changes);
     for (uint32_t i = 0; i < FATES; i++)
         (void)printf(", %s %llu", fates[i], (unsigned long long)seen.fates[i]);
     (void)printf("\n");

@@ -10,12 +10,13 @@ enum { FOLLOWER_SCRATCH = 1024 };
 
 /* ----------------------------------------------------------------------------------------- start and stop */
 
-static void follower_layout(struct sim_follower *follower, const struct sim_scenario *s, struct lli_arena *arena)
+static void follower_layout(struct sim_follower *follower, const struct sim_scenario *s,
+                            struct lli_arena *arena)
 {
     lli_reorder_init(&follower->reorder, s->reorder_bytes, s->packet_max, arena, arena);
     for (uint32_t i = 0; i < follower->max; i++)
-        lli_rx_init(&follower->sessions[i], &follower->config, &follower->reorder, &follower->counters, &follower->random,
-                    arena, arena);
+        lli_rx_init(&follower->sessions[i], &follower->config, &follower->reorder, &follower->counters,
+                    &follower->random, arena, arena);
 }
 
 static void follower_configure(struct sim_follower *follower, const struct sim_scenario *s, uint32_t node)
@@ -65,8 +66,8 @@ static void follower_order(struct sim_follower *follower, const struct sim_scena
 {
     uint64_t random = s->seed ^ ((uint64_t)node << 40);
 
-    follower->config.as_it_arrives = s->arriving && !follower->config.application_acknowledges &&
-                                     lli_random_below(&random, 3) != 0;
+    follower->config.as_it_arrives =
+        s->arriving && !follower->config.application_acknowledges && lli_random_below(&random, 3) != 0;
 }
 
 void sim_follower_start(struct sim_world *world, struct sim_node *node)
@@ -79,7 +80,8 @@ void sim_follower_start(struct sim_world *world, struct sim_node *node)
     follower->random = lli_random(&world->random);
     follower->refuses = s->refusing && lli_random_below(&world->random, 2) == 0;
     follower->deadline = LLI_NEVER;
-    follower->max = s->faults_count == 0 ? s->transmitters + 1 : s->transmitters + s->faults_count + (s->forging ? 16 : 2);
+    follower->max = s->faults_count == 0 ? s->transmitters + 1
+                                         : s->transmitters + s->faults_count + (s->forging ? 16 : 2);
     follower->sessions = sim_memory(follower->max * sizeof *follower->sessions);
     follower->inbox = sim_memory(s->inbox_packets * sizeof *follower->inbox);
     follower_configure(follower, s, node->index);
@@ -91,7 +93,8 @@ void sim_follower_start(struct sim_world *world, struct sim_node *node)
     follower->memory = arena.memory = sim_memory(arena.used);
     arena.used = 0;
     follower_layout(follower, s, &arena);
-    sim_trace(world, "node %u: a receiver starts%s", node->index, follower->refuses ? ", it refuses topics" : "");
+    sim_trace(world, "node %u: a receiver starts%s", node->index,
+              follower->refuses ? ", it refuses topics" : "");
 }
 
 /* What an application would have written down. */
@@ -101,7 +104,8 @@ static void follower_remember(struct sim_node *node)
 
     if (follower->follows_count > node->seen_count) {
         node->seen = sim_memory_grow(node->seen, follower->follows_count * sizeof *node->seen);
-        memset(node->seen + node->seen_count, 0, (follower->follows_count - node->seen_count) * sizeof *node->seen);
+        memset(node->seen + node->seen_count, 0,
+               (follower->follows_count - node->seen_count) * sizeof *node->seen);
         node->seen_count = follower->follows_count;
     }
     for (uint32_t i = 0; i < follower->follows_count; i++)
@@ -118,7 +122,8 @@ void sim_follower_stop(struct sim_world *world, struct sim_node *node)
     for (uint32_t i = 0; i < follower->used; i++)
         lli_rx_stop(&follower->sessions[i]);
     if (follower->reorder.used != 0)
-        sim_fail(world, "node %u: %u packets are held after all sessions were stopped", node->index, follower->reorder.used);
+        sim_fail(world, "node %u: %u packets are held after all sessions were stopped", node->index,
+                 follower->reorder.used);
     while (follower->inbox_count > 0)
         sim_packet_drop(follower->inbox[--follower->inbox_count].packet);
     free(follower->inbox);
@@ -236,17 +241,23 @@ static void follower_deliver(struct sim_world *world, struct sim_node *node, str
     }
 }
 
-/* As an endpoint with one receiver, every other node tries the short way of a packet that came alone first. */
-static bool follower_handle_lone(struct sim_world *world, struct sim_node *node, struct lli_rx *rx, const struct sim_event *event)
+/*
+ * As an endpoint with one receiver, every other node tries the short way of a packet that came alone first.
+ */
+static bool follower_handle_lone(struct sim_world *world, struct sim_node *node, struct lli_rx *rx,
+                                 const struct sim_event *event)
 {
     struct lli_item item = {.kind = LLI_ITEM_MESSAGES, .count = 1};
     const bool plain = rx->pending.plain;
 
     lli_rx_settle(rx);
     if (plain && !rx->pending.plain)
-        sim_fail(world, "node %u: something is to think of in a session that still takes lone packets the short way", node->index);
+        sim_fail(world,
+                 "node %u: something is to think of in a session that still takes lone packets the short way",
+                 node->index);
     if (!event->group || !((rx->tag ^ node->index) & 1) ||
-        !lli_rx_single(rx, event->packet->bytes, event->size, 0, sim_node_now(world, node), &item.messages[0]))
+        !lli_rx_single(rx, event->packet->bytes, event->size, 0, sim_node_now(world, node),
+                       &item.messages[0]))
         return false;
     sim_check_item(world, node, &item);
     if (!lli_rx_is_idle(rx))
@@ -261,7 +272,8 @@ static void follower_handle(struct sim_world *world, struct sim_node *node, cons
     struct lli_rx *rx;
     lli_ns due_at;
 
-    if (lli_wire_get_header(packet.bytes, packet.size, &packet.header, &packet.body, &packet.body_size) != LLI_WIRE_OK)
+    if (lli_wire_get_header(packet.bytes, packet.size, &packet.header, &packet.body, &packet.body_size) !=
+        LLI_WIRE_OK)
         return;
     rx = follower_find(node->follower, header->tag);
     if (rx == NULL) {
@@ -278,8 +290,8 @@ static void follower_handle(struct sim_world *world, struct sim_node *node, cons
         follower_deliver(world, node, rx);
     /* An endpoint looks for what is due only where a session says that there may be something. */
     if (!rx->pending.service_due && lli_rx_deadline(rx) < due_at)
-        sim_fail(world, "node %u: a packet of type %u made something due, and the session does not say so", node->index,
-                 header->type);
+        sim_fail(world, "node %u: a packet of type %u made something due, and the session does not say so",
+                 node->index, header->type);
 }
 
 void sim_follower_input(struct sim_world *world, struct sim_node *node, const struct sim_event *event)
@@ -300,8 +312,8 @@ void sim_follower_input(struct sim_world *world, struct sim_node *node, const st
         before = *rx;
     follower_handle(world, node, event);
     /*
-     * Where the caller's item lies, with a filter, says nothing by itself; and every packet may have what is due looked for, and
-     * what is plain.
+     * Where the caller's item lies, with a filter, says nothing by itself; and every packet may have what is
+     * due looked for, and what is plain.
      */
     if (rx != NULL) {
         before.filter.given = rx->filter.given;
@@ -326,7 +338,8 @@ void sim_follower_service(struct sim_world *world, struct sim_node *node)
     for (uint32_t i = 0; i < follower->used; i++) {
         struct lli_rx *rx = &follower->sessions[i];
 
-        if ((rx->state == LLI_RX_JOINING && now >= rx->heard.at + follower->config.timeout) || lli_rx_may_return(rx, now))
+        if ((rx->state == LLI_RX_JOINING && now >= rx->heard.at + follower->config.timeout) ||
+            lli_rx_may_return(rx, now))
             lli_rx_stop(rx);
         if (follower->config.application_acknowledges && lli_random_below(&follower->random, 4) == 0)
             follower_acknowledge(world, node, rx);

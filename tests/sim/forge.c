@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Somebody off the path: he knows the addresses, and of the sessions at most the low half of their identity. */
+/*
+ * Somebody off the path: he knows the addresses, and of the sessions at most the low half of their identity.
+ */
 #include <stdlib.h>
 
 #include "world.h"
@@ -97,7 +99,8 @@ static size_t forge_notice(struct sim_world *world, uint8_t *packet)
 }
 
 /* Something of a given type. */
-static size_t forge_packet(struct sim_world *world, enum lli_wire_type type, uint64_t session, uint8_t *packet)
+static size_t forge_packet(struct sim_world *world, enum lli_wire_type type, uint64_t session,
+                           uint8_t *packet)
 {
     struct lli_wire_header header = {.type = (uint8_t)type, .tag = (uint32_t)session};
     struct lli_wire_nak nak = {.session = session, .receiver = 1, .count = 4};
@@ -140,7 +143,10 @@ static size_t forge_packet(struct sim_world *world, enum lli_wire_type type, uin
     header.size = (uint16_t)size;
     for (size_t i = LLI_WIRE_HEADER; i < size; i++)
         packet[i] = (uint8_t)lli_random(&world->random);
-    /* Last, as the header of DATA reaches into the body: with a random `first` nearly all of it would be malformed. */
+    /*
+     * Last, as the header of DATA reaches into the body: with a random `first` nearly all of it would be
+     * malformed.
+     */
     lli_wire_put_header(packet, &header);
     return size;
 }
@@ -176,8 +182,8 @@ static void forge_one(struct sim_world *world, const struct sim_fault *fault, bo
         return;
     if (lli_random_below(&world->random, 8) == 0)
         size = lli_random_below(&world->random, size);
-    sim_network_forge(&world->network, world->now, fault->node, lli_random_below(&world->random, 2) == 0, packet,
-                      (uint32_t)size);
+    sim_network_forge(&world->network, world->now, fault->node, lli_random_below(&world->random, 2) == 0,
+                      packet, (uint32_t)size);
 }
 
 void sim_forge(struct sim_world *world, const struct sim_fault *fault)

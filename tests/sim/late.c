@@ -2,7 +2,8 @@
 /* The oracle of late join: what it may cost, and what comes of the messages that topics keep. */
 #include "check.h"
 
-void sim_check_replay(struct sim_world *world, const struct sim_node *node, const struct lli_wire_address *to, uint64_t burst)
+void sim_check_replay(struct sim_world *world, const struct sim_node *node, const struct lli_wire_address *to,
+                      uint64_t burst)
 {
     const struct sim_sender *sender = node->sender;
     const struct sim_scenario *s = &world->scenario;
@@ -19,11 +20,13 @@ void sim_check_crowd(struct sim_world *world)
     const struct sim_sender *sender = world->nodes[0].sender;
     const struct lli_tx_counters *counters = &sender->tx.counters;
 
-    sim_trace(world, "%llu joins granted, %llu packets replayed in %llu requests, %llu dropped; %llu messages",
+    sim_trace(world,
+              "%llu joins granted, %llu packets replayed in %llu requests, %llu dropped; %llu messages",
               (unsigned long long)counters->joins_granted, (unsigned long long)counters->packets_replayed,
               (unsigned long long)counters->fetches_received, (unsigned long long)counters->joins_dropped,
               (unsigned long long)sender->session->end);
-    if (counters->joins_granted < SIM_CROWD / 2 || counters->packets_replayed < 50 * SIM_CROWD || sender->session->end < SIM_CROWD || counters->send_blocked > 0)
+    if (counters->joins_granted < SIM_CROWD / 2 || counters->packets_replayed < 50 * SIM_CROWD ||
+        sender->session->end < SIM_CROWD || counters->send_blocked > 0)
         sim_fail(world, "%llu joins, %llu packets of the past, %llu messages: not what a crowd should be",
                  (unsigned long long)counters->joins_granted, (unsigned long long)counters->packets_replayed,
                  (unsigned long long)sender->session->end);
@@ -33,7 +36,8 @@ void sim_check_crowd(struct sim_world *world)
 
 bool sim_is_kept(const struct sim_world *world, const struct sim_session *session, uint32_t topic)
 {
-    return world->scenario.keeps > 0 && !sim_is_transient(world, session, topic) && (topic + session->index) % 4 != 3;
+    return world->scenario.keeps > 0 && !sim_is_transient(world, session, topic) &&
+           (topic + session->index) % 4 != 3;
 }
 
 void sim_late_choose(struct sim_world *world, struct llm_join *join)
@@ -45,7 +49,8 @@ void sim_late_choose(struct sim_world *world, struct llm_join *join)
         join->value = 1 + lli_random_below(&world->random_join, world->scenario.keeps);
 }
 
-void sim_late_begin(const struct sim_world *world, const struct sim_session *session, struct sim_follow *follow, uint64_t first)
+void sim_late_begin(const struct sim_world *world, const struct sim_session *session,
+                    struct sim_follow *follow, uint64_t first)
 {
     (void)world;
     (void)session;
@@ -64,7 +69,8 @@ static const struct sim_message *late_message(const struct sim_session *session,
 }
 
 /* Whether one of a topic is delivered, or told too long. */
-static bool late_is_wanted(const struct sim_session *session, const struct sim_follow *follow, uint32_t topic, uint64_t number)
+static bool late_is_wanted(const struct sim_session *session, const struct sim_follow *follow, uint32_t topic,
+                           uint64_t number)
 {
     const struct sim_message *message = late_message(session, number);
     const struct lli_filter *filter = follow->filter;
@@ -76,10 +82,14 @@ static bool late_is_wanted(const struct sim_session *session, const struct sim_f
 /* How many of each topic come before the splice, at most. */
 static uint64_t late_most(const struct sim_world *world, const struct sim_follow *follow)
 {
-    return follow->join.value == 0 ? world->scenario.keeps : lli_min(world->scenario.keeps, follow->join.value);
+    return follow->join.value == 0 ? world->scenario.keeps
+                                   : lli_min(world->scenario.keeps, follow->join.value);
 }
 
-/* What is kept of a topic comes in order, each once, and none that is older than the last ones before the splice. */
+/*
+ * What is kept of a topic comes in order, each once, and none that is older than the last ones before the
+ * splice.
+ */
 void sim_late_message(struct sim_world *world, const struct sim_node *node, const struct sim_session *session,
                       struct sim_follow *follow, uint64_t number)
 {
@@ -88,21 +98,28 @@ void sim_late_message(struct sim_world *world, const struct sim_node *node, cons
 
     for (uint64_t at = number + 1; at < follow->splice; at++)
         newer += late_message(session, at)->topic == topic;
-    if (number < follow->kept_next[topic] || newer >= late_most(world, follow) || !sim_is_kept(world, session, topic) ||
-        (!late_is_wanted(session, follow, topic, number) && world->scenario.message_bytes_max > world->scenario.size_max))
-        sim_fail(world, "node %u session %u: message %llu of topic %u was kept, %llu are newer, %llu is next", node->index,
-                 session->index, (unsigned long long)number, topic, (unsigned long long)newer,
+    if (number < follow->kept_next[topic] || newer >= late_most(world, follow) ||
+        !sim_is_kept(world, session, topic) ||
+        (!late_is_wanted(session, follow, topic, number) &&
+         world->scenario.message_bytes_max > world->scenario.size_max))
+        sim_fail(world, "node %u session %u: message %llu of topic %u was kept, %llu are newer, %llu is next",
+                 node->index, session->index, (unsigned long long)number, topic, (unsigned long long)newer,
                  (unsigned long long)follow->kept_next[topic]);
     /* With none of it left out behind those that came before. */
-    while (before > session->first && before >= follow->kept_next[topic] && !late_is_wanted(session, follow, topic, before - 1))
+    while (before > session->first && before >= follow->kept_next[topic] &&
+           !late_is_wanted(session, follow, topic, before - 1))
         before--;
-    follow->kept_run[topic] = before == follow->kept_next[topic] && before > session->first ? follow->kept_run[topic] + 1 : 1;
+    follow->kept_run[topic] =
+        before == follow->kept_next[topic] && before > session->first ? follow->kept_run[topic] + 1 : 1;
     follow->kept_next[topic] = number + 1;
 }
 
-/* Of a topic's last messages before the splice, all that newer ones have not displaced came: these are sent, or wait for it. */
-static void late_topic(struct sim_world *world, const struct sim_node *node, const struct sim_session *session,
-                       const struct sim_follow *follow, uint32_t topic)
+/*
+ * Of a topic's last messages before the splice, all that newer ones have not displaced came: these are sent,
+ * or wait for it.
+ */
+static void late_topic(struct sim_world *world, const struct sim_node *node,
+                       const struct sim_session *session, const struct sim_follow *follow, uint32_t topic)
 {
     uint64_t left = late_most(world, follow), wanted = 0, latest = 0;
 
@@ -115,9 +132,12 @@ static void late_topic(struct sim_world *world, const struct sim_node *node, con
         latest = wanted++ == 0 ? number + 1 : latest;
     }
     if (wanted > 0 && (follow->kept_next[topic] != latest || follow->kept_run[topic] < wanted))
-        sim_fail(world, "node %u session %u: of topic %u the last %llu before message %llu should have come, %llu did, up to %llu",
-                 node->index, session->index, topic, (unsigned long long)wanted, (unsigned long long)follow->splice,
-                 (unsigned long long)follow->kept_run[topic], (unsigned long long)follow->kept_next[topic]);
+        sim_fail(world,
+                 "node %u session %u: of topic %u the last %llu before message %llu should have come, %llu "
+                 "did, up to %llu",
+                 node->index, session->index, topic, (unsigned long long)wanted,
+                 (unsigned long long)follow->splice, (unsigned long long)follow->kept_run[topic],
+                 (unsigned long long)follow->kept_next[topic]);
 }
 
 void sim_late_live(struct sim_world *world, const struct sim_node *node, const struct sim_session *session,
@@ -140,7 +160,7 @@ void sim_late_lost(struct sim_world *world, const struct sim_node *node, const s
 
     if (!follow->latest || event->first != follow->splice || event->topic_id >= session->topics ||
         !(event->reason == LLM_REASON_TIMEOUT ? excused : record))
-        sim_fail(world, "node %u session %u: no reason to lose what is kept of topic %u with reason %d", node->index,
-                 session->index, event->topic_id, (int)event->reason);
+        sim_fail(world, "node %u session %u: no reason to lose what is kept of topic %u with reason %d",
+                 node->index, session->index, event->topic_id, (int)event->reason);
     follow->latest = false;
 }

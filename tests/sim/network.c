@@ -4,10 +4,14 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* A run of losses is over after this long for each packet of its mean length, also if hardly anything is sent. */
+/*
+ * A run of losses is over after this long for each packet of its mean length, also if hardly anything is
+ * sent.
+ */
 #define RUN_NS SIM_MS
 
-void sim_network_init(struct sim_network *network, const struct sim_scenario *scenario, struct sim_events *events)
+void sim_network_init(struct sim_network *network, const struct sim_scenario *scenario,
+                      struct sim_events *events)
 {
     *network = (struct sim_network){
         .scenario = scenario,
@@ -40,7 +44,8 @@ struct lli_wire_address sim_address(uint32_t node)
     return address;
 }
 
-bool sim_address_node(const struct sim_network *network, const struct lli_wire_address *address, uint32_t *node)
+bool sim_address_node(const struct sim_network *network, const struct lli_wire_address *address,
+                      uint32_t *node)
 {
     if (address->size != 4 || lli_load_u32(address->bytes) >= network->nodes)
         return false;
@@ -53,7 +58,10 @@ static bool network_hits(struct sim_network *network, uint32_t ppm)
     return ppm > 0 && lli_random_below(&network->random, 1000000) < ppm;
 }
 
-/* Gilbert and Elliott's model: in the bad state everything is lost, and it lasts for loss_burst packets in the mean. */
+/*
+ * Gilbert and Elliott's model: in the bad state everything is lost, and it lasts for loss_burst packets in
+ * the mean.
+ */
 static bool network_loses(struct sim_network *network, struct sim_link *link, uint32_t ppm, lli_ns now)
 {
     uint32_t burst = network->scenario->loss_burst;
@@ -99,7 +107,8 @@ static uint32_t network_truncate(struct sim_network *network, const struct sim_p
     return (uint32_t)lli_random_below(&network->random, packet->size);
 }
 
-static void network_deliver(struct sim_network *network, lli_ns now, uint32_t to, bool group, struct sim_packet *packet)
+static void network_deliver(struct sim_network *network, lli_ns now, uint32_t to, bool group,
+                            struct sim_packet *packet)
 {
     struct sim_link *link = &network->in[to];
     int copies = network_hits(network, network->scenario->duplicate) ? 2 : 1;
@@ -112,14 +121,16 @@ static void network_deliver(struct sim_network *network, lli_ns now, uint32_t to
         event.at = network_delay(network, link, now);
         /* The second copy may be very late. */
         if (i > 0)
-            event.at += lli_random_below(&network->random, network_hits(network, 100000) ? 300 * SIM_MS : SIM_MS);
+            event.at +=
+                lli_random_below(&network->random, network_hits(network, 100000) ? 300 * SIM_MS : SIM_MS);
         event.size = network_truncate(network, packet);
         packet->references++;
         sim_events_add(network->events, event);
     }
 }
 
-void sim_network_send(struct sim_network *network, lli_ns now, uint32_t from, uint32_t to, const uint8_t *data, uint32_t size)
+void sim_network_send(struct sim_network *network, lli_ns now, uint32_t from, uint32_t to,
+                      const uint8_t *data, uint32_t size)
 {
     struct sim_packet *packet;
 
@@ -137,7 +148,8 @@ void sim_network_send(struct sim_network *network, lli_ns now, uint32_t from, ui
     sim_packet_drop(packet);
 }
 
-void sim_network_forge(struct sim_network *network, lli_ns now, uint32_t to, bool group, const uint8_t *data, uint32_t size)
+void sim_network_forge(struct sim_network *network, lli_ns now, uint32_t to, bool group, const uint8_t *data,
+                       uint32_t size)
 {
     const struct sim_event event = {
         .at = now,

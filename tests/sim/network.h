@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The virtual network: loses, delays, reorders, duplicates and truncates what nodes send to each other, all by one seed. */
+/*
+ * The virtual network: loses, delays, reorders, duplicates and truncates what nodes send to each other, all
+ * by one seed.
+ */
 #ifndef SIM_NETWORK_H
 #define SIM_NETWORK_H
 
@@ -12,7 +15,7 @@
 
 /* One direction between a node and the network. */
 struct sim_link {
-    lli_ns last_at;   /* what is not reordered arrives no earlier */
+    lli_ns last_at; /* what is not reordered arrives no earlier */
     lli_ns cut_until;
     lli_ns bad_until; /* a run of losses ends by then */
     bool bad;
@@ -29,20 +32,24 @@ struct sim_network {
     uint64_t lost_source; /* data packets to the group that nobody got */
 };
 
-void sim_network_init(struct sim_network *network, const struct sim_scenario *scenario, struct sim_events *events);
+void sim_network_init(struct sim_network *network, const struct sim_scenario *scenario,
+                      struct sim_events *events);
 void sim_network_fini(struct sim_network *network);
 
 /* Sends a packet from a node to a node or SIM_GROUP. */
-void sim_network_send(struct sim_network *network, lli_ns now, uint32_t from, uint32_t to, const uint8_t *data, uint32_t size);
+void sim_network_send(struct sim_network *network, lli_ns now, uint32_t from, uint32_t to,
+                      const uint8_t *data, uint32_t size);
 
 /* Puts a packet in front of a node, past all links. */
-void sim_network_forge(struct sim_network *network, lli_ns now, uint32_t to, bool group, const uint8_t *data, uint32_t size);
+void sim_network_forge(struct sim_network *network, lli_ns now, uint32_t to, bool group, const uint8_t *data,
+                       uint32_t size);
 
 /* Faults are over: cuts end, losses too unless they go on to the end. */
 void sim_network_heal(struct sim_network *network);
 
 /* Addresses of nodes, as they travel. */
 struct lli_wire_address sim_address(uint32_t node);
-bool sim_address_node(const struct sim_network *network, const struct lli_wire_address *address, uint32_t *node);
+bool sim_address_node(const struct sim_network *network, const struct lli_wire_address *address,
+                      uint32_t *node);
 
 #endif

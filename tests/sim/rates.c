@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Limits of rates: what goes out over any window of time is at most limit * window + burst, and the rest of the packet that
- * used up the last of it; what is within the limit is not held back.
+ * Limits of rates: what goes out over any window of time is at most limit * window + burst, and the rest of
+ * the packet that used up the last of it; what is within the limit is not held back.
  *
- * Counted here, by buckets of its own: one that is never emptier than the limit allows, one that is never fuller. A window in
- * which more went out is one at whose end the first is empty, so each packet is looked at once, and no window has to be.
+ * Counted here, by buckets of its own: one that is never emptier than the limit allows, one that is never
+ * fuller. A window in which more went out is one at whose end the first is empty, so each packet is looked at
+ * once, and no window has to be.
  */
 #include <math.h>
 
 #include "check.h"
 
-/* The library's buckets round to whole bytes, and a moment to a nanosecond each time they are filled: at most this part. */
+/*
+ * The library's buckets round to whole bytes, and a moment to a nanosecond each time they are filled: at most
+ * this part.
+ */
 #define RATES_ROUNDED 1e-3
 
 /* Bytes that a bucket may be ahead or behind by for that. */
@@ -31,7 +35,8 @@ static void limit_fill(struct sim_limit *limit, lli_ns now)
 {
     const double elapsed = (double)(now - limit->at) / 1e9;
 
-    limit->most = fmin(limit->burst, limit->most + (double)limit->bytes_per_s * (1 + RATES_ROUNDED) * elapsed);
+    limit->most =
+        fmin(limit->burst, limit->most + (double)limit->bytes_per_s * (1 + RATES_ROUNDED) * elapsed);
     limit->least = fmin(limit->burst, limit->least + rates_low(limit->bytes_per_s) * elapsed);
     limit->at = now;
 }
@@ -95,7 +100,8 @@ void sim_rates_start(const struct sim_world *world, struct sim_node *node)
 
     sender->data_limit.at = sender->repair_limit.at = now;
     limit_set(&sender->data_limit, rate->bytes_per_s, rates_burst(world, rate->bytes_per_s), true, now);
-    limit_set(&sender->repair_limit, rate->repair_bytes_per_s, lli_flow_burst(rate->repair_bytes_per_s), true, now);
+    limit_set(&sender->repair_limit, rate->repair_bytes_per_s, lli_flow_burst(rate->repair_bytes_per_s), true,
+              now);
     sender->held_until = LLI_NEVER;
 }
 
@@ -113,7 +119,8 @@ void sim_rates_change(struct sim_world *world, struct sim_node *node, const stru
     limit_set(&sender->data_limit, rate->bytes_per_s, rates_burst(world, rate->bytes_per_s), false, now);
     /* A new limit of repairs begins with its burst. */
     if (rate->repair_bytes_per_s != sender->repair_limit.bytes_per_s)
-        limit_set(&sender->repair_limit, rate->repair_bytes_per_s, lli_flow_burst(rate->repair_bytes_per_s), true, now);
+        limit_set(&sender->repair_limit, rate->repair_bytes_per_s, lli_flow_burst(rate->repair_bytes_per_s),
+                  true, now);
     if (sender->held_until != LLI_NEVER)
         sender->held_until = world->now + limit_wait(&sender->data_limit, now);
 }
@@ -126,8 +133,9 @@ void sim_rates_posted(struct sim_world *world, struct sim_node *node, uint32_t s
         sim_fail(world, "node %u: data goes faster than %llu bytes/s, by %.0f bytes", node->index,
                  (unsigned long long)sender->data_limit.bytes_per_s, -sender->data_limit.most);
     if (world->now > sender->held_until && world->now - sender->held_until > RATES_LATE)
-        sim_fail(world, "node %u: data is held %llu ns longer than its limit of %llu bytes/s takes", node->index,
-                 (unsigned long long)(world->now - sender->held_until), (unsigned long long)sender->data_limit.bytes_per_s);
+        sim_fail(world, "node %u: data is held %llu ns longer than its limit of %llu bytes/s takes",
+                 node->index, (unsigned long long)(world->now - sender->held_until),
+                 (unsigned long long)sender->data_limit.bytes_per_s);
 }
 
 void sim_rates_held(struct sim_world *world, struct sim_node *node)
@@ -162,9 +170,11 @@ void sim_rates_repairs_held(struct sim_world *world, struct sim_node *node)
     struct sim_limit *limit = &node->sender->repair_limit;
     lli_seq seq;
 
-    if (tx->repair.pacer.tokens > 0 && limit_allows(limit, sim_node_now(world, node)) && lli_repair_peek(&tx->repair.queue, &seq))
-        sim_fail(world, "node %u: the repair of packet %llu is held, though %.0f bytes may go at %llu bytes/s", node->index,
-                 (unsigned long long)seq, limit->least, (unsigned long long)limit->bytes_per_s);
+    if (tx->repair.pacer.tokens > 0 && limit_allows(limit, sim_node_now(world, node)) &&
+        lli_repair_peek(&tx->repair.queue, &seq))
+        sim_fail(world,
+                 "node %u: the repair of packet %llu is held, though %.0f bytes may go at %llu bytes/s",
+                 node->index, (unsigned long long)seq, limit->least, (unsigned long long)limit->bytes_per_s);
 }
 
 lli_ns sim_rates_patience(const struct sim_world *world)
@@ -175,7 +185,8 @@ lli_ns sim_rates_patience(const struct sim_world *world)
 
     for (uint32_t i = 0; i < s->rates_count; i++) {
         data = s->rates[i].bytes_per_s != 0 ? lli_min(data, s->rates[i].bytes_per_s) : data;
-        repairs = s->rates[i].repair_bytes_per_s != 0 ? lli_min(repairs, s->rates[i].repair_bytes_per_s) : repairs;
+        repairs =
+            s->rates[i].repair_bytes_per_s != 0 ? lli_min(repairs, s->rates[i].repair_bytes_per_s) : repairs;
     }
     for (uint32_t i = 0; i < s->transmitters; i++) {
         const struct sim_sender *sender = world->nodes[i].sender;

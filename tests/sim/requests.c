@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests and replies over connections (docs/protocol.md section 13.5): clients and servers that ask each other, on networks
- * that lose, repeat and reorder, with deadlines, replies that come late, twice or never, nodes that die and connections that
- * are closed in the middle.
+ * Requests and replies over connections (docs/protocol.md section 13.5): clients and servers that ask each
+ * other, on networks that lose, repeat and reorder, with deadlines, replies that come late, twice or never,
+ * nodes that die and connections that are closed in the middle.
  *
  * - Each request ends once: with its reply, UNANSWERED at its deadline, or the reason for which the connection ended.
  * - Its reply is what the other side replied to it, before its deadline.
@@ -25,10 +25,11 @@ enum {
     REQUESTS_OWED_MAX = 4096,
 };
 
-#define REQUESTS_OPTIONS "?history_bytes=256K&history_packets=256&window_packets=128&flow=window&flow_quorum_percent=100" \
-                         "&flow_window_packets=64&reorder_bytes=256K&message_bytes_max=64K&topics_max=8&receivers_max=1" \
-                         "&sessions_max=1&session_timeout_ns=2000000000&silence_ns=500000000&connect_timeout_ns=1000000000" \
-                         "&linger_ns=200000000"
+#define REQUESTS_OPTIONS                                                                               \
+    "?history_bytes=256K&history_packets=256&window_packets=128&flow=window&flow_quorum_percent=100"   \
+    "&flow_window_packets=64&reorder_bytes=256K&message_bytes_max=64K&topics_max=8&receivers_max=1"    \
+    "&sessions_max=1&session_timeout_ns=2000000000&silence_ns=500000000&connect_timeout_ns=1000000000" \
+    "&linger_ns=200000000"
 
 #define REQUESTS_PACE (500 * CABLE_US)
 #define REQUESTS_TIMEOUT (2000 * CABLE_MS)
@@ -38,10 +39,10 @@ struct end;
 struct ask {
     struct end *end;
     uint64_t number;
-    lli_ns until;    /* by the node's clock */
+    lli_ns until; /* by the node's clock */
     bool over;
-    bool seen;       /* by the other side ... */
-    bool replied;    /* ... which has replied, */
+    bool seen;         /* by the other side ... */
+    bool replied;      /* ... which has replied, */
     lli_ns replied_at; /* then */
 };
 
@@ -62,8 +63,8 @@ struct end {
     struct ask **asks;
     uint64_t asks_count, asks_room;
     uint64_t waiting;
-    lli_ns plans_at;        /* it asks, or closes, no earlier */
-    uint64_t seen;          /* requests of the other side */
+    lli_ns plans_at; /* it asks, or closes, no earlier */
+    uint64_t seen;   /* requests of the other side */
     struct owed owed[REQUESTS_OWED_MAX];
     uint32_t owed_count;
 };
@@ -73,11 +74,11 @@ static struct {
     struct llm_context *contexts[REQUESTS_NODES_MAX];
     lli_ns polled_at[REQUESTS_NODES_MAX]; /* by the node's clock: the poll that runs, or ran last ... */
     lli_ns before_at[REQUESTS_NODES_MAX]; /* ... and that before */
-    bool closes[REQUESTS_NODES_MAX]; /* it is in a call that closes a connection */
+    bool closes[REQUESTS_NODES_MAX];      /* it is in a call that closes a connection */
     struct llm_listener *listeners[REQUESTS_NODES_MAX];
     struct end ends[2 * REQUESTS_LINKS_MAX];
     uint32_t links;
-    lli_ns until;          /* nothing is asked after this */
+    lli_ns until; /* nothing is asked after this */
     lli_ns nap;
     uint32_t ask_percent, burst, deadline_percent, at_once_percent, never_percent, close_permille;
     lli_ns think_most;     /* a reply comes so much later */
@@ -89,7 +90,10 @@ static struct {
     uint64_t asked, replied, unanswered, over, late, full, closed, links;
 } seen;
 
-/* ---------------------------------------------------------------------------------------------------- the bytes */
+/*
+ * ---------------------------------------------------------------------------------------------------- the
+ * bytes
+ */
 
 static uint64_t end_tag(const struct end *end)
 {
@@ -104,7 +108,10 @@ static uint32_t size_of(uint64_t number, uint64_t salt)
     return REQUESTS_HEAD + (uint32_t)lli_random_below(&random, most);
 }
 
-/* What is asked, or replied, under a number: whose request it is, the number, and bytes that nothing else has. */
+/*
+ * What is asked, or replied, under a number: whose request it is, the number, and bytes that nothing else
+ * has.
+ */
 static uint32_t data_fill(uint8_t *data, const struct end *asker, uint64_t number, uint64_t salt)
 {
     const uint32_t size = size_of(number, salt);
@@ -125,7 +132,10 @@ static bool data_is(const void *data, size_t size, const struct end *asker, uint
 
 enum { REQUESTS_ASKED = 1, REQUESTS_REPLIED = 2 };
 
-/* ------------------------------------------------------------------------------------------------------- asking */
+/*
+ * -------------------------------------------------------------------------------------------------------
+ * asking
+ */
 
 static bool end_ask(struct end *end);
 
@@ -134,11 +144,13 @@ static void expect_reply(struct ask *ask, const void *data, size_t size)
     const struct end *end = ask->end;
 
     if (!ask->replied || !data_is(data, size, end, ask->number, REQUESTS_REPLIED))
-        cable_fail("node %u: the reply to request %llu is not what was replied", end->node, (unsigned long long)ask->number);
+        cable_fail("node %u: the reply to request %llu is not what was replied", end->node,
+                   (unsigned long long)ask->number);
     /* Who was away finds what came meanwhile, also for what was to be told already. */
     if (cable_node_now(end->node) > ask->until && talk.before_at[end->node] >= ask->until && !end->closing)
         cable_fail("node %u: the reply to request %llu comes %llu ns after its deadline", end->node,
-                   (unsigned long long)ask->number, (unsigned long long)(cable_node_now(end->node) - ask->until));
+                   (unsigned long long)ask->number,
+                   (unsigned long long)(cable_node_now(end->node) - ask->until));
     seen.replied++;
 }
 
@@ -147,10 +159,12 @@ static void expect_unanswered(const struct ask *ask)
     const struct end *end = ask->end;
 
     if (cable_node_now(end->node) < ask->until)
-        cable_fail("node %u: request %llu is unanswered before its deadline", end->node, (unsigned long long)ask->number);
+        cable_fail("node %u: request %llu is unanswered before its deadline", end->node,
+                   (unsigned long long)ask->number);
     if (talk.before_at[end->node] >= ask->until && !end->closing)
         cable_fail("node %u: that request %llu is unanswered is told %llu ns after its deadline", end->node,
-                   (unsigned long long)ask->number, (unsigned long long)(talk.before_at[end->node] - ask->until));
+                   (unsigned long long)ask->number,
+                   (unsigned long long)(talk.before_at[end->node] - ask->until));
     seen.unanswered++;
 }
 
@@ -160,19 +174,24 @@ static void on_reply(void *arg, enum llm_reason reason, const void *data, size_t
     struct end *end = ask->end;
 
     if (ask->over || end->over || end->closed)
-        cable_fail("node %u: request %llu ends again, or after its connection", end->node, (unsigned long long)ask->number);
+        cable_fail("node %u: request %llu ends again, or after its connection", end->node,
+                   (unsigned long long)ask->number);
     ask->over = true;
     end->waiting--;
     if (reason == LLM_REASON_NONE) {
         expect_reply(ask, data, size);
-        /* While a node closes, its clock goes on in the middle of calls, so that deadlines are not known exactly. */
+        /*
+         * While a node closes, its clock goes on in the middle of calls, so that deadlines are not known
+         * exactly.
+         */
         if (!talk.closes[end->node] && cable_chance(10))
             (void)end_ask(end);
     } else if (reason == LLM_REASON_UNANSWERED) {
         expect_unanswered(ask);
     } else {
         if (end->reason != LLM_REASON_NONE && end->reason != reason)
-            cable_fail("node %u: requests end for reasons %d and %d", end->node, (int)end->reason, (int)reason);
+            cable_fail("node %u: requests end for reasons %d and %d", end->node, (int)end->reason,
+                       (int)reason);
         end->reason = reason;
         seen.over++;
     }
@@ -181,8 +200,8 @@ static void on_reply(void *arg, enum llm_reason reason, const void *data, size_t
 /* Whether its connection may be over by now, though nobody told it. */
 static bool end_may_be_over(const struct end *end)
 {
-    return end->over || end->closing || end->reason != LLM_REASON_NONE || end->other->closed || end->other->closing ||
-           talk.hard;
+    return end->over || end->closing || end->reason != LLM_REASON_NONE || end->other->closed ||
+           end->other->closing || talk.hard;
 }
 
 /* False: not now. */
@@ -191,13 +210,16 @@ static bool end_ask(struct end *end)
     uint8_t data[REQUESTS_DATA_MAX];
     const uint64_t number = end->asks_count;
     const struct ask *before = number >= LLM_REQUESTS_MAX ? end->asks[number - LLM_REQUESTS_MAX] : NULL;
-    const uint64_t timeout = cable_chance(talk.deadline_percent) ? cable_between(1, 200) * CABLE_MS : UINT64_MAX;
+    const uint64_t timeout =
+        cable_chance(talk.deadline_percent) ? cable_between(1, 200) * CABLE_MS : UINT64_MAX;
     struct ask *ask = sim_memory(sizeof *ask);
     int error;
 
-    *ask = (struct ask){.end = end, .number = number,
+    *ask = (struct ask){.end = end,
+                        .number = number,
                         .until = timeout == UINT64_MAX ? LLI_NEVER : cable_node_now(end->node) + timeout};
-    error = llm_connection_request(end->connection, data, data_fill(data, end, number, REQUESTS_ASKED), timeout, on_reply, ask);
+    error = llm_connection_request(end->connection, data, data_fill(data, end, number, REQUESTS_ASKED),
+                                   timeout, on_reply, ask);
     if (error != LLM_OK) {
         free(ask);
         if (error != LLM_EAGAIN && (error != LLM_ESTATE || !end_may_be_over(end)))
@@ -206,7 +228,8 @@ static bool end_ask(struct end *end)
         return false;
     }
     if ((before != NULL && !before->over) || end->waiting == LLM_REQUESTS_MAX || end->over || end->closed)
-        cable_fail("node %u: request %llu is taken though there is no place for it", end->node, (unsigned long long)number);
+        cable_fail("node %u: request %llu is taken though there is no place for it", end->node,
+                   (unsigned long long)number);
     if (end->asks_count == end->asks_room) {
         end->asks_room = end->asks_room * 2 + 64;
         end->asks = sim_memory_grow(end->asks, end->asks_room * sizeof(struct ask *));
@@ -217,7 +240,10 @@ static bool end_ask(struct end *end)
     return true;
 }
 
-/* ----------------------------------------------------------------------------------------------------- replying */
+/*
+ * -----------------------------------------------------------------------------------------------------
+ * replying
+ */
 
 /* False: it has to be tried again. */
 static bool end_reply(struct end *end, uint64_t id, uint64_t number)
@@ -229,7 +255,8 @@ static bool end_reply(struct end *end, uint64_t id, uint64_t number)
 
     /* It may be there before the call returns. */
     ask->replied = true;
-    error = llm_connection_reply(end->connection, id, data, data_fill(data, end->other, number, REQUESTS_REPLIED));
+    error = llm_connection_reply(end->connection, id, data,
+                                 data_fill(data, end->other, number, REQUESTS_REPLIED));
     if (error == LLM_OK) {
         seen.late += ask->over && !before;
         if (!before)
@@ -282,7 +309,10 @@ static void end_settle(struct end *end)
     }
 }
 
-/* -------------------------------------------------------------------------------------------------- connections */
+/*
+ * --------------------------------------------------------------------------------------------------
+ * connections
+ */
 
 static void on_event(void *arg, struct llm_connection *connection, const struct llm_event *event)
 {
@@ -299,12 +329,14 @@ static void on_event(void *arg, struct llm_connection *connection, const struct 
         cable_fail("node %u: the topics of requests are not the application's", end->node);
     if (event->kind != LLM_EVENT_DISCONNECTED)
         return;
-    cable_trace("node %u: disconnected, reason %d, %llu wait", end->node, (int)event->reason, (unsigned long long)end->waiting);
+    cable_trace("node %u: disconnected, reason %d, %llu wait", end->node, (int)event->reason,
+                (unsigned long long)end->waiting);
     if (end->waiting > 0 || (end->reason != LLM_REASON_NONE && end->reason != event->reason))
-        cable_fail("node %u: %llu requests wait, others ended for reason %d, when it is over for reason %d", end->node,
-                   (unsigned long long)end->waiting, (int)end->reason, (int)event->reason);
+        cable_fail("node %u: %llu requests wait, others ended for reason %d, when it is over for reason %d",
+                   end->node, (unsigned long long)end->waiting, (int)end->reason, (int)event->reason);
     if (!talk.hard && end->open && !end->other->closed && !end->other->closing)
-        cable_fail("node %u: a connection is over that nobody closed, reason %d", end->node, (int)event->reason);
+        cable_fail("node %u: a connection is over that nobody closed, reason %d", end->node,
+                   (int)event->reason);
     end->over = true;
     if (!cable_chance(50))
         return;
@@ -358,7 +390,8 @@ static void client_connect(uint32_t node)
     *end = (struct end){.node = node, .other = other};
     *other = (struct end){.node = server, .other = end};
     (void)snprintf(channel, sizeof channel, CABLE_SCHEME "://server:%u" REQUESTS_OPTIONS, server + 1);
-    cable_must(llm_connection_open(talk.contexts[node], channel, NULL, &handlers, &payload, &end->connection), "connect");
+    cable_must(llm_connection_open(talk.contexts[node], channel, NULL, &handlers, &payload, &end->connection),
+               "connect");
     seen.links++;
 }
 
@@ -373,12 +406,16 @@ static void end_close(struct end *end)
     talk.closes[end->node] = false;
     cable_blocks_no_more();
     if (end->waiting > 0)
-        cable_fail("node %u: %llu requests wait after it closed", end->node, (unsigned long long)end->waiting);
+        cable_fail("node %u: %llu requests wait after it closed", end->node,
+                   (unsigned long long)end->waiting);
     end->closed = true;
     seen.closed++;
 }
 
-/* -------------------------------------------------------------------------------------------------------- turns */
+/*
+ * --------------------------------------------------------------------------------------------------------
+ * turns
+ */
 
 static void node_poll(uint32_t node)
 {
@@ -435,7 +472,10 @@ static void node_turn(uint32_t node)
     cable.nodes[node].turn_at = cable.now + cable_below(30 * CABLE_MS);
 }
 
-/* -------------------------------------------------------------------------------------------------- the history */
+/*
+ * -------------------------------------------------------------------------------------------------- the
+ * history
+ */
 
 static void node_open(uint32_t node)
 {
@@ -450,7 +490,8 @@ static void node_open(uint32_t node)
     llm_listener_handlers_init(&handlers);
     handlers.connect = on_caller;
     (void)snprintf(channel, sizeof channel, CABLE_SCHEME "://server:%u" REQUESTS_OPTIONS, node + 1);
-    cable_must(llm_listener_open(talk.contexts[node], channel, NULL, &handlers, &talk.listeners[node]), "listen");
+    cable_must(llm_listener_open(talk.contexts[node], channel, NULL, &handlers, &talk.listeners[node]),
+               "listen");
 }
 
 static void talk_draw(void)
@@ -513,8 +554,8 @@ static void end_check(const struct end *end)
         if (!end_is_up(end) && !cable.nodes[end->node].dead)
             cable_fail("node %u: request %llu waits after the end", end->node, (unsigned long long)i);
         if (end_is_up(end) && end_is_up(end->other) && !talk.hard && (!ask->seen || ask->replied))
-            cable_fail("node %u: request %llu waits, which the other side %s", end->node, (unsigned long long)i,
-                       ask->seen ? "replied to" : "never saw");
+            cable_fail("node %u: request %llu waits, which the other side %s", end->node,
+                       (unsigned long long)i, ask->seen ? "replied to" : "never saw");
         if (!cable.nodes[end->node].dead && ask->until <= cable_node_now(end->node))
             cable_fail("node %u: request %llu waits beyond its deadline", end->node, (unsigned long long)i);
     }
@@ -523,7 +564,8 @@ static void end_check(const struct end *end)
 static void end_fini(struct end *end)
 {
     if (end->waiting > 0)
-        cable_fail("node %u: %llu requests wait though its context is closed", end->node, (unsigned long long)end->waiting);
+        cable_fail("node %u: %llu requests wait though its context is closed", end->node,
+                   (unsigned long long)end->waiting);
     for (uint64_t i = 0; i < end->asks_count; i++)
         free(end->asks[i]);
     free(end->asks);
@@ -562,7 +604,9 @@ void requests_run(uint64_t seed)
 void requests_print(void)
 {
     (void)printf("%llu connections, %llu closed, %llu requests: %llu replied to, %llu unanswered, %llu over; "
-                 "%llu late replies, %llu times no place\n", (unsigned long long)seen.links, (unsigned long long)seen.closed,
-                 (unsigned long long)seen.asked, (unsigned long long)seen.replied, (unsigned long long)seen.unanswered,
-                 (unsigned long long)seen.over, (unsigned long long)seen.late, (unsigned long long)seen.full);
+                 "%llu late replies, %llu times no place\n",
+                 (unsigned long long)seen.links, (unsigned long long)seen.closed,
+                 (unsigned long long)seen.asked, (unsigned long long)seen.replied,
+                 (unsigned long long)seen.unanswered, (unsigned long long)seen.over,
+                 (unsigned long long)seen.late, (unsigned long long)seen.full);
 }

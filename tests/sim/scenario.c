@@ -23,7 +23,8 @@ static void draw_cast(struct sim_scenario *s, uint64_t *random)
         s->transmitters = 1;
         s->receivers = (uint32_t)draw(random, 100, SIM_RECEIVERS_MAX);
     }
-    s->late = !s->suppression && chance(random, 40) ? (uint32_t)lli_random_below(random, s->receivers + 1) : 0;
+    s->late =
+        !s->suppression && chance(random, 40) ? (uint32_t)lli_random_below(random, s->receivers + 1) : 0;
     s->refusing = chance(random, 15);
 }
 
@@ -41,7 +42,8 @@ static void draw_traffic(struct sim_scenario *s, uint64_t *random)
                   : s->sizes == SIM_SIZES_PACKET ? s->packet_max
                   : s->sizes == SIM_SIZES_MIXED  ? 5 * s->packet_max
                                                  : (uint32_t)draw(random, 10000, 300000);
-    s->messages = s->sizes == SIM_SIZES_LARGE ? (uint32_t)draw(random, 5, 30) : (uint32_t)draw(random, 1, 1500);
+    s->messages =
+        s->sizes == SIM_SIZES_LARGE ? (uint32_t)draw(random, 5, 30) : (uint32_t)draw(random, 1, 1500);
     if (s->receivers > 20)
         s->messages = s->messages / 3 + 1;
     s->burst = (uint32_t)(chance(random, 50) ? 1 : draw(random, 1, 100));
@@ -51,7 +53,8 @@ static void draw_traffic(struct sim_scenario *s, uint64_t *random)
     s->back_pressure = chance(random, 20);
     s->start = ((lli_seq)1 << 32) + (uint32_t)lli_random(random);
     if (chance(random, 50))
-        s->start = ((lli_seq)(chance(random, 50) ? 1 : 2) << 32) - draw(random, 0, 2000) + draw(random, 0, 300);
+        s->start =
+            ((lli_seq)(chance(random, 50) ? 1 : 2) << 32) - draw(random, 0, 2000) + draw(random, 0, 300);
     s->number = chance(random, 10) ? ((uint64_t)1 << 32) - draw(random, 0, 600) : 0;
 }
 
@@ -63,7 +66,10 @@ static void draw_limits(struct sim_scenario *s, uint64_t *random)
     s->history_bytes = tight ? lli_round_up(draw(random, 40, 200) * s->packet_max, 64) : (uint64_t)8 << 20;
     /* A message of any size drawn fits twice into the history that is not tight. */
     s->window_packets = chance(random, 30) ? 64u << lli_random_below(random, 3) : 2048;
-    /* Next to no memory means that much is sent again and again: with few receivers only, for the time it takes. */
+    /*
+     * Next to no memory means that much is sent again and again: with few receivers only, for the time it
+     * takes.
+     */
     s->reorder_bytes = (chance(random, 30) && s->receivers <= 8 ? 17u : 512u) * (uint64_t)s->packet_max;
     s->message_bytes_max = chance(random, 8) ? (uint32_t)draw(random, 1, 2000) : 1u << 20;
     s->receivers_max = chance(random, 15) ? (uint32_t)draw(random, 1, 4) : 1024;
@@ -130,7 +136,8 @@ static void draw_flow(struct sim_scenario *s)
     uint64_t random = s->seed ^ UINT64_C(0x9e3779b97f4a7c15);
 
     (void)lli_random(&random);
-    s->flow.mode = (enum lli_flow_mode)(chance(&random, 60) ? LLI_FLOW_OPEN : draw(&random, LLI_FLOW_PACED, LLI_FLOW_WINDOW));
+    s->flow.mode = (enum lli_flow_mode)(chance(&random, 60) ? LLI_FLOW_OPEN
+                                                            : draw(&random, LLI_FLOW_PACED, LLI_FLOW_WINDOW));
     s->flow.window_packets = (uint32_t)draw(&random, 16, 1000);
     s->flow.quorum_percent = chance(&random, 50) ? 100 : (uint32_t)draw(&random, 1, 100);
     s->flow.bytes_per_s_max = chance(&random, 80) ? 0 : draw(&random, 1u << 20, 1u << 27);
@@ -159,13 +166,14 @@ static void draw_judge(struct sim_scenario *s)
     s->slow = (struct lli_slow_policy){
         .most = (enum lli_standing)draw(&random, LLI_STANDING_WARNED, LLI_STANDING_EXPELLED),
         .dry = chance(&random, 15),
-        .limits = {
-            [LLM_THRESHOLD_NAKS] = draw(&random, 5, chance(&random, 50) ? 100 : 5000),
-            [LLM_THRESHOLD_NAK_SHARE] = draw(&random, 20000, 400000),
-            [LLM_THRESHOLD_LAG_PACKETS] = draw(&random, 30, 3000),
-            [LLM_THRESHOLD_LAG_TIME] = draw(&random, 20, 500) * SIM_MS,
-            [LLM_THRESHOLD_SILENCE] = s->status * 9 / 5,
-        },
+        .limits =
+            {
+                [LLM_THRESHOLD_NAKS] = draw(&random, 5, chance(&random, 50) ? 100 : 5000),
+                [LLM_THRESHOLD_NAK_SHARE] = draw(&random, 20000, 400000),
+                [LLM_THRESHOLD_LAG_PACKETS] = draw(&random, 30, 3000),
+                [LLM_THRESHOLD_LAG_TIME] = draw(&random, 20, 500) * SIM_MS,
+                [LLM_THRESHOLD_SILENCE] = s->status * 9 / 5,
+            },
         .warn_percent = (uint32_t)draw(&random, 10, 50),
         .unicast_percent = (uint32_t)draw(&random, 50, 100),
         .patience = chance(&random, 50) ? 0 : draw(&random, 0, 300) * SIM_MS,
@@ -188,7 +196,8 @@ static void draw_assured(struct sim_scenario *s)
     s->assured = (uint32_t)draw(&random, 1, lli_min(s->topics, SIM_ASSURED_MAX));
     s->application_percent = chance(&random, 50) ? 0 : (uint32_t)draw(&random, 10, 100);
     s->assurance = (struct lli_ack_rule){
-        .receivers = (uint32_t)(chance(&random, 8) ? s->receivers + 1 : draw(&random, 1, lli_min(s->receivers, 3))),
+        .receivers =
+            (uint32_t)(chance(&random, 8) ? s->receivers + 1 : draw(&random, 1, lli_min(s->receivers, 3))),
         .messages_max = chance(&random, 50) ? draw(&random, 1, 20) : draw(&random, 20, 300),
         .bytes_max = s->history_bytes / 2,
         .patience = draw(&random, 1, 500) * SIM_MS,
@@ -198,7 +207,8 @@ static void draw_assured(struct sim_scenario *s)
     s->named = s->transmitters + (uint32_t)lli_random_below(&random, s->receivers);
     s->assurance.receivers = chance(&random, 50) ? 0 : s->assurance.receivers;
     s->assurance.names = 1;
-    (void)snprintf(s->assurance.name[0], sizeof s->assurance.name[0], "%s", chance(&random, 90) ? "named" : "nobody");
+    (void)snprintf(s->assurance.name[0], sizeof s->assurance.name[0], "%s",
+                   chance(&random, 90) ? "named" : "nobody");
 }
 
 /* From numbers of its own, too. Who filters acknowledges nothing, so where nobody has to. */
@@ -220,8 +230,8 @@ static void draw_order(struct sim_scenario *s)
 }
 
 /*
- * From numbers of its own, too. Where packets are cut short unnoticed, what is missing from one looks like a part of the loss that
- * follows, so nothing can be acknowledged across that.
+ * From numbers of its own, too. Where packets are cut short unnoticed, what is missing from one looks like a
+ * part of the loss that follows, so nothing can be acknowledged across that.
  */
 static void draw_unreliable(struct sim_scenario *s)
 {
@@ -248,7 +258,8 @@ static void draw_keep(struct sim_scenario *s)
 
     (void)lli_random(&random);
     if (s->joining && chance(&random, 60))
-        s->keeps = (uint32_t)(chance(&random, 50) ? 1 : draw(&random, 2, s->sizes == SIM_SIZES_LARGE ? 3 : 12));
+        s->keeps =
+            (uint32_t)(chance(&random, 50) ? 1 : draw(&random, 2, s->sizes == SIM_SIZES_LARGE ? 3 : 12));
 }
 
 /* 0, no limit, or one, low ones as often as high ones. */
@@ -271,7 +282,8 @@ static void draw_rates(struct sim_scenario *s)
         return;
     count = chance(&random, 50) ? 1 : (uint32_t)draw(&random, 2, SIM_RATES_MAX);
     while (s->rates_count < count) {
-        s->rates[s->rates_count++] = (struct sim_rate){at, draw_limit(&random, 65536, 9), draw_limit(&random, 1u << 18, 6)};
+        s->rates[s->rates_count++] =
+            (struct sim_rate){at, draw_limit(&random, 65536, 9), draw_limit(&random, 1u << 18, 6)};
         at += draw(&random, 0, s->traffic / 2);
     }
 }
@@ -348,15 +360,46 @@ void sim_scenario_draw_crowd(struct sim_scenario *s, uint64_t seed)
     uint64_t random = seed;
 
     *s = (struct sim_scenario){
-        .seed = seed, .crowd = true, .joining = true, .transmitters = 1, .receivers = SIM_CROWD + SIM_CROWD_LIVE,
-        .late = SIM_CROWD, .topics = 2, .messages = 1000000, .burst = 2, .pause_mean = 8 * SIM_MS, .traffic = 10 * SIM_S,
-        .sizes = SIM_SIZES_SMALL, .size_max = 400, .start = (lli_seq)1 << 32, .packet_max = 1472,
-        .history_bytes = (uint64_t)8 << 20, .history_packets = 4096, .receivers_max = 2000, .window_packets = 128,
-        .reorder_bytes = 64 * 1472, .message_bytes_max = 1u << 20, .nak_receivers_immediate = 8, .repair_percent = 50,
-        .repair_bytes_per_s = 33554432, .heartbeat_min = 30 * SIM_US, .heartbeat_max = 100 * SIM_MS,
-        .heartbeat_busy = 10 * SIM_MS, .status = 100 * SIM_MS, .silence = 500 * SIM_MS, .timeout = 10 * SIM_S,
-        .nak_backoff_min = 50 * SIM_US, .nak_retry_min = 50 * SIM_US, .nak_retry_max = 10 * SIM_MS, .nak_giveup = 60 * SIM_S,
-        .repair_linger = 20 * SIM_US, .delay_min = 10 * SIM_US, .delay_mean = 5 * SIM_US, .loss = 10000, .loss_burst = 1, .inbox_packets = 16,
+        .seed = seed,
+        .crowd = true,
+        .joining = true,
+        .transmitters = 1,
+        .receivers = SIM_CROWD + SIM_CROWD_LIVE,
+        .late = SIM_CROWD,
+        .topics = 2,
+        .messages = 1000000,
+        .burst = 2,
+        .pause_mean = 8 * SIM_MS,
+        .traffic = 10 * SIM_S,
+        .sizes = SIM_SIZES_SMALL,
+        .size_max = 400,
+        .start = (lli_seq)1 << 32,
+        .packet_max = 1472,
+        .history_bytes = (uint64_t)8 << 20,
+        .history_packets = 4096,
+        .receivers_max = 2000,
+        .window_packets = 128,
+        .reorder_bytes = 64 * 1472,
+        .message_bytes_max = 1u << 20,
+        .nak_receivers_immediate = 8,
+        .repair_percent = 50,
+        .repair_bytes_per_s = 33554432,
+        .heartbeat_min = 30 * SIM_US,
+        .heartbeat_max = 100 * SIM_MS,
+        .heartbeat_busy = 10 * SIM_MS,
+        .status = 100 * SIM_MS,
+        .silence = 500 * SIM_MS,
+        .timeout = 10 * SIM_S,
+        .nak_backoff_min = 50 * SIM_US,
+        .nak_retry_min = 50 * SIM_US,
+        .nak_retry_max = 10 * SIM_MS,
+        .nak_giveup = 60 * SIM_S,
+        .repair_linger = 20 * SIM_US,
+        .delay_min = 10 * SIM_US,
+        .delay_mean = 5 * SIM_US,
+        .loss = 10000,
+        .loss_burst = 1,
+        .inbox_packets = 16,
         .lossy_to_the_end = true,
     };
     s->replay_bytes_per_s = draw(&random, 1u << 23, 1u << 25);
@@ -370,17 +413,21 @@ void sim_scenario_draw_crowd(struct sim_scenario *s, uint64_t seed)
 
 static void print_fault(const struct sim_fault *fault, FILE *file)
 {
-    static const char *const names[] = {"pause", "cut", "step", "crash", "leave", "forge", "restart", "resume", "rate"};
+    static const char *const names[] = {"pause", "cut",     "step",   "crash", "leave",
+                                        "forge", "restart", "resume", "rate"};
 
-    (void)fprintf(file, "  at %9.3f ms: %s node %u for %.3f ms%s%s\n", (double)fault->at / 1e6, names[fault->kind],
-                  fault->node, (double)fault->ns / 1e6, fault->in ? " in" : "", fault->out ? " out" : "");
+    (void)fprintf(file, "  at %9.3f ms: %s node %u for %.3f ms%s%s\n", (double)fault->at / 1e6,
+                  names[fault->kind], fault->node, (double)fault->ns / 1e6, fault->in ? " in" : "",
+                  fault->out ? " out" : "");
 }
 
 void sim_scenario_print(const struct sim_scenario *s, FILE *file)
 {
-    (void)fprintf(file, "scenario %llu%s: %u transmitters (nodes 0 on), %u receivers (nodes %u on), %u of them late%s\n",
-                  (unsigned long long)s->seed, s->suppression ? " (suppression)" : "", s->transmitters, s->receivers,
-                  s->transmitters, s->late, s->refusing ? ", some refuse topics" : "");
+    (void)fprintf(
+        file,
+        "scenario %llu%s: %u transmitters (nodes 0 on), %u receivers (nodes %u on), %u of them late%s\n",
+        (unsigned long long)s->seed, s->suppression ? " (suppression)" : "", s->transmitters, s->receivers,
+        s->transmitters, s->late, s->refusing ? ", some refuse topics" : "");
     if (s->unreliable > 0)
         (void)fprintf(file, "  %u topics are unreliable, the last ones\n", s->unreliable);
     if (s->transients)
@@ -389,55 +436,73 @@ void sim_scenario_print(const struct sim_scenario *s, FILE *file)
         (void)fprintf(file, "  messages have labels, and most receivers want some of them\n");
     if (s->arriving)
         (void)fprintf(file, "  some receivers take messages as they arrive\n");
-    (void)fprintf(file, "  %u messages of at most %u bytes on %u topics, %u at a time, every %.1f us for %.1f ms%s%s\n",
-                  s->messages, s->size_max, s->topics, s->burst, (double)s->pause_mean / 1e3, (double)s->traffic / 1e6,
-                  s->claims ? ", claims" : "", s->back_pressure ? ", back-pressure" : "");
-    (void)fprintf(file, "  from packet %llu, message %llu; packets of %u, history %u packets %llu bytes, window %u, reorder %llu\n",
-                  (unsigned long long)s->start, (unsigned long long)s->number, s->packet_max, s->history_packets,
-                  (unsigned long long)s->history_bytes, s->window_packets, (unsigned long long)s->reorder_bytes);
-    (void)fprintf(file, "  message_bytes_max %u, receivers_max %u, immediate %u, repair %u %% + %llu B/s, inbox %u\n",
-                  s->message_bytes_max, s->receivers_max, s->nak_receivers_immediate, s->repair_percent,
-                  (unsigned long long)s->repair_bytes_per_s, s->inbox_packets);
+    (void)fprintf(
+        file, "  %u messages of at most %u bytes on %u topics, %u at a time, every %.1f us for %.1f ms%s%s\n",
+        s->messages, s->size_max, s->topics, s->burst, (double)s->pause_mean / 1e3, (double)s->traffic / 1e6,
+        s->claims ? ", claims" : "", s->back_pressure ? ", back-pressure" : "");
+    (void)fprintf(file,
+                  "  from packet %llu, message %llu; packets of %u, history %u packets %llu bytes, window "
+                  "%u, reorder %llu\n",
+                  (unsigned long long)s->start, (unsigned long long)s->number, s->packet_max,
+                  s->history_packets, (unsigned long long)s->history_bytes, s->window_packets,
+                  (unsigned long long)s->reorder_bytes);
+    (void)fprintf(
+        file, "  message_bytes_max %u, receivers_max %u, immediate %u, repair %u %% + %llu B/s, inbox %u\n",
+        s->message_bytes_max, s->receivers_max, s->nak_receivers_immediate, s->repair_percent,
+        (unsigned long long)s->repair_bytes_per_s, s->inbox_packets);
     if (s->flow.mode != LLI_FLOW_OPEN)
         (void)fprintf(file, "  flow %s, window %u, quorum %u %%, at most %llu B/s\n",
-                      s->flow.mode == LLI_FLOW_PACED ? "paced" : "window", s->flow.window_packets, s->flow.quorum_percent,
-                      (unsigned long long)s->flow.bytes_per_s_max);
+                      s->flow.mode == LLI_FLOW_PACED ? "paced" : "window", s->flow.window_packets,
+                      s->flow.quorum_percent, (unsigned long long)s->flow.bytes_per_s_max);
     if (s->slow.most != LLI_STANDING_FINE)
-        (void)fprintf(file, "  slow receivers: at most %u%s, %llu NAKs/s, %llu ppm, %llu packets, %llu bytes, %llu us behind, "
-                      "%llu us to acknowledge, patience %llu, "
-                      "recover %llu, expel %llu, rejoin %llu us\n", s->slow.most, s->slow.dry ? " (dry)" : "",
-                      (unsigned long long)s->slow.limits[LLM_THRESHOLD_NAKS],
-                      (unsigned long long)s->slow.limits[LLM_THRESHOLD_NAK_SHARE],
-                      (unsigned long long)s->slow.limits[LLM_THRESHOLD_LAG_PACKETS],
-                      (unsigned long long)s->slow.limits[LLM_THRESHOLD_LAG_BYTES],
-                      (unsigned long long)(s->slow.limits[LLM_THRESHOLD_LAG_TIME] / SIM_US),
-                      (unsigned long long)(s->slow.limits[LLM_THRESHOLD_ACK_TIME] / SIM_US),
-                      (unsigned long long)(s->slow.patience / SIM_US), (unsigned long long)(s->slow.recover / SIM_US),
-                      (unsigned long long)(s->slow.expel / SIM_US), (unsigned long long)(s->slow.rejoin / SIM_US));
+        (void)fprintf(
+            file,
+            "  slow receivers: at most %u%s, %llu NAKs/s, %llu ppm, %llu packets, %llu bytes, %llu us "
+            "behind, "
+            "%llu us to acknowledge, patience %llu, "
+            "recover %llu, expel %llu, rejoin %llu us\n",
+            s->slow.most, s->slow.dry ? " (dry)" : "", (unsigned long long)s->slow.limits[LLM_THRESHOLD_NAKS],
+            (unsigned long long)s->slow.limits[LLM_THRESHOLD_NAK_SHARE],
+            (unsigned long long)s->slow.limits[LLM_THRESHOLD_LAG_PACKETS],
+            (unsigned long long)s->slow.limits[LLM_THRESHOLD_LAG_BYTES],
+            (unsigned long long)(s->slow.limits[LLM_THRESHOLD_LAG_TIME] / SIM_US),
+            (unsigned long long)(s->slow.limits[LLM_THRESHOLD_ACK_TIME] / SIM_US),
+            (unsigned long long)(s->slow.patience / SIM_US), (unsigned long long)(s->slow.recover / SIM_US),
+            (unsigned long long)(s->slow.expel / SIM_US), (unsigned long long)(s->slow.rejoin / SIM_US));
     if (s->assured > 0)
-        (void)fprintf(file, "  %u topics acknowledged by %u receivers%s%s, %u %% by applications, %llu messages before, patience %llu us\n",
-                      s->assured, s->assurance.receivers, s->named != 0 ? " and " : "", s->assurance.name[0], s->application_percent,
-                      (unsigned long long)s->assurance.messages_max, (unsigned long long)(s->assurance.patience / SIM_US));
-    (void)fprintf(file, "  us: heartbeat %llu..%llu busy %llu, status %llu, silence %llu, timeout %llu, giveup %llu\n",
-                  (unsigned long long)(s->heartbeat_min / SIM_US), (unsigned long long)(s->heartbeat_max / SIM_US),
-                  (unsigned long long)(s->heartbeat_busy / SIM_US), (unsigned long long)(s->status / SIM_US),
-                  (unsigned long long)(s->silence / SIM_US), (unsigned long long)(s->timeout / SIM_US),
-                  (unsigned long long)(s->nak_giveup / SIM_US));
-    (void)fprintf(file, "  us: nak delay %llu, backoff %llu, retry %llu..%llu, linger %llu\n",
-                  (unsigned long long)(s->nak_delay / SIM_US), (unsigned long long)(s->nak_backoff_min / SIM_US),
-                  (unsigned long long)(s->nak_retry_min / SIM_US), (unsigned long long)(s->nak_retry_max / SIM_US),
-                  (unsigned long long)(s->repair_linger / SIM_US));
-    (void)fprintf(file, "  delay %.1f + %.1f us; ppm: loss %u, at the source %u, in runs of %u%s, reorder %u, duplicate %u, "
-                  "truncate %u\n", (double)s->delay_min / 1e3, (double)s->delay_mean / 1e3, s->loss, s->loss_source,
-                  s->loss_burst, s->lossy_to_the_end ? " to the end" : "", s->reorder, s->duplicate, s->truncate);
+        (void)fprintf(file,
+                      "  %u topics acknowledged by %u receivers%s%s, %u %% by applications, %llu messages "
+                      "before, patience %llu us\n",
+                      s->assured, s->assurance.receivers, s->named != 0 ? " and " : "", s->assurance.name[0],
+                      s->application_percent, (unsigned long long)s->assurance.messages_max,
+                      (unsigned long long)(s->assurance.patience / SIM_US));
+    (void)fprintf(
+        file, "  us: heartbeat %llu..%llu busy %llu, status %llu, silence %llu, timeout %llu, giveup %llu\n",
+        (unsigned long long)(s->heartbeat_min / SIM_US), (unsigned long long)(s->heartbeat_max / SIM_US),
+        (unsigned long long)(s->heartbeat_busy / SIM_US), (unsigned long long)(s->status / SIM_US),
+        (unsigned long long)(s->silence / SIM_US), (unsigned long long)(s->timeout / SIM_US),
+        (unsigned long long)(s->nak_giveup / SIM_US));
+    (void)fprintf(
+        file, "  us: nak delay %llu, backoff %llu, retry %llu..%llu, linger %llu\n",
+        (unsigned long long)(s->nak_delay / SIM_US), (unsigned long long)(s->nak_backoff_min / SIM_US),
+        (unsigned long long)(s->nak_retry_min / SIM_US), (unsigned long long)(s->nak_retry_max / SIM_US),
+        (unsigned long long)(s->repair_linger / SIM_US));
+    (void)fprintf(
+        file,
+        "  delay %.1f + %.1f us; ppm: loss %u, at the source %u, in runs of %u%s, reorder %u, duplicate %u, "
+        "truncate %u\n",
+        (double)s->delay_min / 1e3, (double)s->delay_mean / 1e3, s->loss, s->loss_source, s->loss_burst,
+        s->lossy_to_the_end ? " to the end" : "", s->reorder, s->duplicate, s->truncate);
     if (s->joining)
-        (void)fprintf(file, "  receivers join late, else %u; replays %llu B/s, history %llu us\n", s->join_else,
-                      (unsigned long long)s->replay_bytes_per_s, (unsigned long long)(s->history_ns / SIM_US));
+        (void)fprintf(file, "  receivers join late, else %u; replays %llu B/s, history %llu us\n",
+                      s->join_else, (unsigned long long)s->replay_bytes_per_s,
+                      (unsigned long long)(s->history_ns / SIM_US));
     if (s->keeps > 0)
         (void)fprintf(file, "  most topics keep %u messages for them\n", s->keeps);
     for (uint32_t i = 0; i < s->rates_count; i++)
-        (void)fprintf(file, "  at %9.3f ms: limits, 0: none: data %llu B/s, repairs %llu B/s\n", (double)s->rates[i].at / 1e6,
-                      (unsigned long long)s->rates[i].bytes_per_s, (unsigned long long)s->rates[i].repair_bytes_per_s);
+        (void)fprintf(file, "  at %9.3f ms: limits, 0: none: data %llu B/s, repairs %llu B/s\n",
+                      (double)s->rates[i].at / 1e6, (unsigned long long)s->rates[i].bytes_per_s,
+                      (unsigned long long)s->rates[i].repair_bytes_per_s);
     for (uint32_t i = 0; i < s->faults_count; i++)
         print_fault(&s->faults[i], file);
 }

@@ -17,8 +17,8 @@
 enum {
     SIM_TRANSMITTERS_MAX = 4,
     SIM_RECEIVERS_MAX = 200,
-    SIM_CROWD = 1000,      /* receivers that join late, where that is what matters */
-    SIM_CROWD_LIVE = 8,    /* ... beside so many others */
+    SIM_CROWD = 1000,   /* receivers that join late, where that is what matters */
+    SIM_CROWD_LIVE = 8, /* ... beside so many others */
     SIM_NODES_MAX = SIM_TRANSMITTERS_MAX + SIM_CROWD + SIM_CROWD_LIVE,
     SIM_TOPICS_MAX = 48,
     SIM_ASSURED_MAX = 3,
@@ -59,29 +59,31 @@ enum sim_sizes { SIM_SIZES_SMALL, SIM_SIZES_PACKET, SIM_SIZES_MIXED, SIM_SIZES_L
 
 struct sim_scenario {
     uint64_t seed;
-    bool suppression; /* many receivers, one loss shared by all, nothing else: how many NAKs are sent is what matters */
+    /* Many receivers, one loss shared by all, nothing else: how many NAKs are sent is what matters. */
+    bool suppression;
 
     uint32_t transmitters;
     uint32_t receivers;
-    uint32_t late;    /* so many of them start while messages flow */
-    bool refusing;    /* some receivers refuse some topics */
-    bool arriving;           /* some receivers take messages as they arrive */
-    bool filtering;   /* most messages have labels, of which most receivers want some */
-    bool joining;     /* receivers choose where they begin */
-    bool crowd;       /* very many of them do so in a short time: those that were there before must not notice */
+    uint32_t late;  /* so many of them start while messages flow */
+    bool refusing;  /* some receivers refuse some topics */
+    bool arriving;  /* some receivers take messages as they arrive */
+    bool filtering; /* most messages have labels, of which most receivers want some */
+    bool joining;   /* receivers choose where they begin */
+    /* Very many of them do so in a short time: those that were there before must not notice. */
+    bool crowd;
 
     /* What is sent, by each transmitter. */
     uint32_t topics;
     uint32_t messages;
-    uint32_t burst;      /* messages packed at a time, at most */
-    lli_ns pause_mean;   /* between two bursts */
-    lli_ns traffic;      /* no message is sent after this */
+    uint32_t burst;    /* messages packed at a time, at most */
+    lli_ns pause_mean; /* between two bursts */
+    lli_ns traffic;    /* no message is sent after this */
     enum sim_sizes sizes;
     uint32_t size_max;
     bool claims;
-    bool back_pressure;  /* the transport does not always take all packets */
+    bool back_pressure; /* the transport does not always take all packets */
     lli_seq start;
-    uint64_t number;     /* of the first message; if not 0, the sessions are not young */
+    uint64_t number; /* of the first message; if not 0, the sessions are not young */
 
     /* Limits of the core. */
     uint32_t packet_max;
@@ -100,17 +102,18 @@ struct sim_scenario {
     lli_ns repair_linger;
     uint64_t replay_bytes_per_s;
     lli_ns history_ns;
-    uint32_t join_else;   /* of enum lli_rx_otherwise */
+    uint32_t join_else; /* of enum lli_rx_otherwise */
     struct lli_flow_config flow;
     struct lli_slow_policy slow;
-    uint32_t rates_count;        /* limits of rates that hold one after the other, the first from the beginning on */
+    /* Limits of rates that hold one after the other, the first from the beginning on. */
+    uint32_t rates_count;
     struct sim_rate rates[SIM_RATES_MAX];
 
-    uint32_t unreliable;         /* so many topics, the last ones, but none that is assured */
-    bool transients;             /* some of the others have no history */
-    uint32_t keeps;              /* most topics keep so many messages for those who join */
-    uint32_t assured;            /* so many topics, the first ones, are to be acknowledged */
-    uint32_t named;              /* this node, a receiver, has to; 0: nobody by name */
+    uint32_t unreliable;          /* so many topics, the last ones, but none that is assured */
+    bool transients;              /* some of the others have no history */
+    uint32_t keeps;               /* most topics keep so many messages for those who join */
+    uint32_t assured;             /* so many topics, the first ones, are to be acknowledged */
+    uint32_t named;               /* this node, a receiver, has to; 0: nobody by name */
     uint32_t application_percent; /* of the receivers, whose applications acknowledge */
     struct lli_ack_rule assurance;
 
@@ -122,13 +125,13 @@ struct sim_scenario {
     uint32_t loss_burst;  /* mean length of a run of losses, in packets */
     uint32_t reorder;
     uint32_t duplicate;
-    uint32_t truncate;    /* cut short, which every packet shows */
+    uint32_t truncate;     /* cut short, which every packet shows */
     bool lossy_to_the_end; /* losses go on after the faults are over */
     uint32_t inbox_packets;
 
     uint32_t faults_count;
     struct sim_fault faults[SIM_FAULTS_MAX];
-    lli_ns outage;        /* the sum of all that keeps nodes apart */
+    lli_ns outage; /* the sum of all that keeps nodes apart */
     bool forging;
 };
 

@@ -52,8 +52,8 @@ static struct sim_session *session_new(struct sim_world *world, uint32_t node)
     session->start = session->trail = world->scenario.start;
     session->topics = world->scenario.topics;
     for (uint32_t i = 0; i < session->topics; i++)
-        (void)snprintf(session->names[i], sizeof session->names[i], "session %u/%.*s%u", session->index, (int)(i % 24),
-                       "a-rather-long-name-of-a-topic", i);
+        (void)snprintf(session->names[i], sizeof session->names[i], "session %u/%.*s%u", session->index,
+                       (int)(i % 24), "a-rather-long-name-of-a-topic", i);
     world->sessions = sim_memory_grow(world->sessions, world->sessions_count * sizeof *world->sessions);
     world->sessions[session->index] = session;
     return session;
@@ -67,13 +67,14 @@ static struct lli_tx_config sender_config(struct sim_world *world, const struct 
     flow.rate = world->rate.bytes_per_s;
     return (struct lli_tx_config){
         .session = session->id,
-        .history = {
-            .bytes = s->history_bytes,
-            .packets = s->history_packets,
-            .packet_max = s->packet_max,
-            .align = 64,
-            .start = s->start,
-        },
+        .history =
+            {
+                .bytes = s->history_bytes,
+                .packets = s->history_packets,
+                .packet_max = s->packet_max,
+                .align = 64,
+                .start = s->start,
+            },
         .receivers_max = s->receivers_max,
         .topics_max = SIM_TOPICS_MAX,
         .nak_receivers_immediate = s->nak_receivers_immediate,
@@ -128,7 +129,8 @@ void sim_sender_start(struct sim_world *world, struct sim_node *node)
     sim_trace(world, "node %u opens session %u, %016llx", node->index, sender->session->index,
               (unsigned long long)sender->session->id);
     /* Where suppression is measured, the receivers are known before the first loss. */
-    sender_send_later(world, node, world->scenario.suppression ? 300 * SIM_MS : lli_random_below(&world->random, SIM_MS));
+    sender_send_later(world, node,
+                      world->scenario.suppression ? 300 * SIM_MS : lli_random_below(&world->random, SIM_MS));
 }
 
 void sim_sender_stop(struct sim_world *world, struct sim_node *node)
@@ -156,7 +158,10 @@ static uint32_t sender_size(struct sim_world *world, const struct lli_tx *tx)
     uint32_t max = (uint32_t)lli_min(s->size_max, lli_tx_message_max(tx));
     uint32_t size = (uint32_t)lli_random_below(&world->random, (uint64_t)max + 1);
 
-    /* Most sizes are small ones; those about where the header grows and where a packet is full are worth a look. */
+    /*
+     * Most sizes are small ones; those about where the header grows and where a packet is full are worth a
+     * look.
+     */
     switch (lli_random_below(&world->random, 8)) {
     case 0:
         return (uint32_t)lli_min(max, 120 + lli_random_below(&world->random, 16));
@@ -171,7 +176,8 @@ static uint32_t sender_size(struct sim_world *world, const struct lli_tx *tx)
     }
 }
 
-static void sender_note(const struct sim_world *world, struct sim_session *session, lli_seq seq, uint32_t topic, uint32_t size)
+static void sender_note(const struct sim_world *world, struct sim_session *session, lli_seq seq,
+                        uint32_t topic, uint32_t size)
 {
     size_t index = (size_t)(session->end++ - session->first);
 
@@ -179,7 +185,8 @@ static void sender_note(const struct sim_world *world, struct sim_session *sessi
         session->room = session->room == 0 ? 256 : session->room * 2;
         session->messages = sim_memory_grow(session->messages, session->room * sizeof *session->messages);
     }
-    session->messages[index] = (struct sim_message){.seq = seq, .topic = topic, .size = size, .at = world->now};
+    session->messages[index] =
+        (struct sim_message){.seq = seq, .topic = topic, .size = size, .at = world->now};
 }
 
 static void sender_assure(struct sim_world *world, struct sim_sender *sender, uint32_t id)
@@ -190,7 +197,8 @@ static void sender_assure(struct sim_world *world, struct sim_sender *sender, ui
     while (places < rule->messages_max)
         places *= 2;
     lli_ack_topic_init(&sender->assured[id], id, sender->session->names[id]);
-    if (!lli_tx_assure(&sender->tx, &sender->assured[id], rule, sim_memory(places * sizeof(struct lli_ack_message)), places))
+    if (!lli_tx_assure(&sender->tx, &sender->assured[id], rule,
+                       sim_memory(places * sizeof(struct lli_ack_message)), places))
         sim_fail(world, "node %u: topic %u is not assured", sender->session->node, id);
 }
 
@@ -213,9 +221,11 @@ static void sender_keep(const struct sim_world *world, struct sim_sender *sender
     lli_tx_lvc_begin(&sender->tx, sender->kept[id], &arena);
 }
 
-static void sender_kept(struct sim_sender *sender, uint32_t topic, uint32_t label, const uint8_t *data, uint32_t size)
+static void sender_kept(struct sim_sender *sender, uint32_t topic, uint32_t label, const uint8_t *data,
+                        uint32_t size)
 {
-    const struct lli_pack_attributes attributes = {.label = label, .size = 7, .frame = {LLI_FRAME_ATTRIBUTES, 4, 0, (uint8_t)label}};
+    const struct lli_pack_attributes attributes = {
+        .label = label, .size = 7, .frame = {LLI_FRAME_ATTRIBUTES, 4, 0, (uint8_t)label}};
     const struct iovec piece = {(void *)(uintptr_t)data, size};
 
     if (sender->kept[topic] != NULL)
@@ -231,7 +241,8 @@ static bool sender_topic(struct sim_world *world, struct sim_sender *sender)
     if (count == sender->session->topics || (count > 0 && lli_random_below(&world->random, 4) != 0))
         return count > 0;
     transient = sim_is_transient(world, sender->session, count);
-    if ((transient ? lli_tx_topic_add_transient : lli_tx_topic_add)(&sender->tx, sender->session->names[count], &id) != LLM_OK)
+    if ((transient ? lli_tx_topic_add_transient
+                   : lli_tx_topic_add)(&sender->tx, sender->session->names[count], &id) != LLM_OK)
         return count > 0;
     sender->topics[id] = (struct lli_pack_topic){.id = id,
                                                  .whole = lli_random_below(&world->random, 3) == 0,
@@ -246,7 +257,8 @@ static bool sender_topic(struct sim_world *world, struct sim_sender *sender)
     return true;
 }
 
-static bool sender_claim(struct sim_world *world, struct sim_sender *sender, const struct lli_pack_topic *topic, uint32_t size)
+static bool sender_claim(struct sim_world *world, struct sim_sender *sender,
+                         const struct lli_pack_topic *topic, uint32_t size)
 {
     struct lli_tx *tx = &sender->tx;
     lli_seq seq = tx->history.next;
@@ -273,15 +285,17 @@ static uint32_t sender_label(const struct sim_world *world, const struct lli_tx 
 {
     uint64_t hash = (tx->pack.number / 12) ^ tx->config.session;
 
-    if (!world->scenario.filtering || tx->pack.number % 17 == 0 || size + LLI_FRAME_ATTRIBUTES_MAX > lli_tx_message_max(tx))
+    if (!world->scenario.filtering || tx->pack.number % 17 == 0 ||
+        size + LLI_FRAME_ATTRIBUTES_MAX > lli_tx_message_max(tx))
         return 0;
     return (uint32_t)lli_random(&hash) & 7;
 }
 
-static bool sender_pack(struct lli_pack *pack, const struct lli_pack_topic *topic, const struct iovec *pieces, uint32_t size,
-                        uint32_t label, lli_seq busy)
+static bool sender_pack(struct lli_pack *pack, const struct lli_pack_topic *topic, const struct iovec *pieces,
+                        uint32_t size, uint32_t label, lli_seq busy)
 {
-    struct lli_pack_attributes attributes = {.label = label, .size = 7, .frame = {LLI_FRAME_ATTRIBUTES, 4, 0, (uint8_t)label}};
+    struct lli_pack_attributes attributes = {
+        .label = label, .size = 7, .frame = {LLI_FRAME_ATTRIBUTES, 4, 0, (uint8_t)label}};
     bool packed;
 
     /* One in three goes the short way of a lone one, where it can. All of them lie in one piece as well. */
@@ -307,20 +321,24 @@ static bool sender_message(struct sim_world *world, struct sim_sender *sender)
 {
     struct lli_tx *tx = &sender->tx;
     const struct lli_pack_topic *topic = &sender->topics[lli_random_below(&world->random, tx->topics.count)];
-    uint32_t size = sender_size(world, tx), cut = (uint32_t)lli_random_below(&world->random, (uint64_t)size + 1);
+    uint32_t size = sender_size(world, tx),
+             cut = (uint32_t)lli_random_below(&world->random, (uint64_t)size + 1);
     const struct iovec pieces[] = {{world->scratch, cut}, {world->scratch + cut, size - cut}};
     const uint32_t label = sender_label(world, tx, size);
     lli_seq seq = tx->history.next;
     bool idle = tx->sent == tx->history.next && tx->inflight.first == UINT64_MAX;
 
-    if (lli_tx_is_blocked(tx) || (topic->id < world->scenario.assured && !lli_ack_topic_allows(&sender->assured[topic->id], size)))
+    if (lli_tx_is_blocked(tx) ||
+        (topic->id < world->scenario.assured && !lli_ack_topic_allows(&sender->assured[topic->id], size)))
         return false;
-    if (world->scenario.claims && size <= lli_pack_whole_max(&tx->pack) && lli_random_below(&world->random, 2) == 0)
+    if (world->scenario.claims && size <= lli_pack_whole_max(&tx->pack) &&
+        lli_random_below(&world->random, 2) == 0)
         return sender_claim(world, sender, topic, size);
     sim_message_fill(world->scratch, size, sender->session->id, tx->pack.number);
     if (!sender_pack(&tx->pack, topic, pieces, size, label, lli_tx_busy(tx))) {
         if (idle)
-            sim_fail(world, "node %u: a message of %u bytes is refused though nothing waits", sender->session->node, size);
+            sim_fail(world, "node %u: a message of %u bytes is refused though nothing waits",
+                     sender->session->node, size);
         return false;
     }
     sender_kept(sender, topic->id, label, world->scratch, size);
@@ -344,7 +362,8 @@ static void sender_post(struct sim_world *world, struct sim_node *node)
         if (reluctant && lli_random_below(&world->random, 4) == 0)
             taken = (int)lli_random_below(&world->random, (uint64_t)count + 1);
         for (int i = 0; i < taken; i++) {
-            sim_network_send(&world->network, world->now, node->index, SIM_GROUP, packets[i].data, packets[i].size);
+            sim_network_send(&world->network, world->now, node->index, SIM_GROUP, packets[i].data,
+                             packets[i].size);
             sender->data_bytes += packets[i].size;
             sim_rates_posted(world, node, packets[i].size);
         }
@@ -389,7 +408,8 @@ void sim_sender_input(struct sim_world *world, struct sim_node *node, const stru
     const uint8_t *body;
     size_t body_size;
 
-    if (event->group || lli_wire_get_header(event->packet->bytes, event->size, &header, &body, &body_size) != LLI_WIRE_OK ||
+    if (event->group ||
+        lli_wire_get_header(event->packet->bytes, event->size, &header, &body, &body_size) != LLI_WIRE_OK ||
         header.tag != (uint32_t)sender->session->id)
         return;
     before = sender->tx;
@@ -397,10 +417,12 @@ void sim_sender_input(struct sim_world *world, struct sim_node *node, const stru
     if (event->forged) {
         before.counters = sender->tx.counters;
         if (memcmp(&before, &sender->tx, sizeof before) != 0)
-            sim_fail(world, "node %u: a forged packet of type %u changed the transmitter", node->index, header.type);
+            sim_fail(world, "node %u: a forged packet of type %u changed the transmitter", node->index,
+                     header.type);
     }
     if (sender->tx.members.count > sender->tx.members.limit)
-        sim_fail(world, "node %u: %u members, at most %u", node->index, sender->tx.members.count, sender->tx.members.limit);
+        sim_fail(world, "node %u: %u members, at most %u", node->index, sender->tx.members.count,
+                 sender->tx.members.limit);
 }
 
 static void sender_repair(struct sim_world *world, struct sim_node *node)
@@ -448,7 +470,8 @@ static void sender_replay_kept(struct sim_world *world, struct sim_node *node)
     struct lli_packet packet;
     uint32_t to;
 
-    while (!world->failed && lli_tx_replay_lvc(&sender->tx, sim_node_now(world, node), buffer, sizeof buffer, &packet)) {
+    while (!world->failed &&
+           lli_tx_replay_lvc(&sender->tx, sim_node_now(world, node), buffer, sizeof buffer, &packet)) {
         sender->replay_bytes += packet.size;
         sim_check_replay(world, node, packet.to, sender->tx.replay.pacer.burst);
         if (!world->failed && sim_address_node(&world->network, packet.to, &to))
@@ -468,12 +491,14 @@ static void sender_events(struct sim_world *world, struct sim_node *node)
         sim_trace(world, "node %u: receiver %016llx: %s, %llu %s of %llu, %u of %u suffer", node->index,
                   (unsigned long long)event.verdict->receiver, llm_event_name(event.kind),
                   (unsigned long long)event.verdict->value, llm_threshold_name(event.verdict->threshold),
-                  (unsigned long long)event.verdict->limit, event.verdict->suffering, event.verdict->receivers);
+                  (unsigned long long)event.verdict->limit, event.verdict->suffering,
+                  event.verdict->receivers);
         sim_digest(world, event.verdict->receiver ^ (uint64_t)event.kind);
         sim_check_verdict(world, &event);
         /* What a notice tells of the others is as of when it was sent. */
         if (event.kind == LLM_EVENT_EXPELLED && event.verdict->suffering > event.verdict->receivers / 2)
-            sim_fail(world, "a receiver is expelled while %u of %u suffer", event.verdict->suffering, event.verdict->receivers);
+            sim_fail(world, "a receiver is expelled while %u of %u suffer", event.verdict->suffering,
+                     event.verdict->receivers);
     }
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The operator's switch (llm_transmitter_suspend() and _suspend_all()), thrown for one receiver or for all while packets are lost. While it is on,
- * nothing is repaired but what a receiver lost that is still served; those get everything, as soon as ever. The one that is
- * not is told what it does not get, once and in order, and gets all that is sent when the switch is off again.
+ * The operator's switch (llm_transmitter_suspend() and _suspend_all()), thrown for one receiver or for all
+ * while packets are lost. While it is on, nothing is repaired but what a receiver lost that is still served;
+ * those get everything, as soon as ever. The one that is not is told what it does not get, once and in order,
+ * and gets all that is sent when the switch is off again.
  */
 #include <stdio.h>
 
@@ -11,8 +12,9 @@
 
 enum { SHED_EARS_MAX = 4, SHED_PACKETS_MAX = 16384 };
 
-#define SHED_CHANNEL CABLE_SCHEME "://shed:1?history_bytes=4M&history_packets=4096&window_packets=4096&reorder_bytes=4M" \
-                     "&receivers_max=8&topics_max=4&sessions_max=1&linger_ns=0&slow=off"
+#define SHED_CHANNEL                                                                                    \
+    CABLE_SCHEME "://shed:1?history_bytes=4M&history_packets=4096&window_packets=4096&reorder_bytes=4M" \
+                 "&receivers_max=8&topics_max=4&sessions_max=1&linger_ns=0&slow=off"
 
 /* A packet that is lost a few times in a row is there by then. */
 #define SHED_SOON (100 * CABLE_MS)
@@ -21,10 +23,10 @@ struct ear {
     struct llm_context *context;
     struct llm_receiver *receiver;
     uint64_t id;
-    uint32_t loss;     /* ppm of data packets that go to it */
-    uint64_t next;     /* message */
-    uint64_t told;     /* messages that were told lost */
-    bool suspended;    /* it was told so */
+    uint32_t loss;               /* ppm of data packets that go to it */
+    uint64_t next;               /* message */
+    uint64_t told;               /* messages that were told lost */
+    bool suspended;              /* it was told so */
     bool lost[SHED_PACKETS_MAX]; /* packets */
 };
 
@@ -34,7 +36,7 @@ static struct {
     struct llm_topic *topic;
     struct ear ears[SHED_EARS_MAX];
     uint32_t count;
-    uint32_t shed;      /* the ear that is, or count: all */
+    uint32_t shed; /* the ear that is, or count: all */
     bool on;
     bool was_on;
     lli_ns off_at;
@@ -72,7 +74,8 @@ static void shed_sent(uint32_t from, uint32_t to, const uint8_t *bytes, uint32_t
 
     if (lli_wire_get_header(bytes, size, &header, &body, &body_size) != LLI_WIRE_OK)
         return;
-    if (from > 0 && header.type == LLI_WIRE_STATUS && lli_wire_get_status(body, body_size, header.tag, &status))
+    if (from > 0 && header.type == LLI_WIRE_STATUS &&
+        lli_wire_get_status(body, body_size, header.tag, &status))
         shed.ears[from - 1].id = status.receiver;
     if (from > 0 || header.type != LLI_WIRE_DATA)
         return;
@@ -125,14 +128,16 @@ static void on_event(void *arg, const struct llm_event *event)
     const uint32_t index = (uint32_t)(ear - shed.ears);
 
     ear->suspended |= event->kind == LLM_EVENT_SUSPENDED;
-    if (event->kind == LLM_EVENT_SESSION_END || (event->kind == LLM_EVENT_SUSPENDED && !(shed.was_on && is_shed(index))))
+    if (event->kind == LLM_EVENT_SESSION_END ||
+        (event->kind == LLM_EVENT_SUSPENDED && !(shed.was_on && is_shed(index))))
         cable_fail("node %u: %s", index + 1, llm_event_name(event->kind));
     if (event->kind != LLM_EVENT_GAP)
         return;
     if (!shed.was_on || !is_shed(index) || event->first != ear->next || event->last < event->first ||
         shed.sent_at[event->first] >= shed.off_at || !ear->suspended)
-        cable_fail("node %u: messages %llu to %llu are lost, %llu is the next one", index + 1, (unsigned long long)event->first,
-                   (unsigned long long)event->last, (unsigned long long)ear->next);
+        cable_fail("node %u: messages %llu to %llu are lost, %llu is the next one", index + 1,
+                   (unsigned long long)event->first, (unsigned long long)event->last,
+                   (unsigned long long)ear->next);
     ear->told += event->last + 1 - ear->next;
     ear->next = event->last + 1;
 }
@@ -150,7 +155,8 @@ static void shed_turn(uint32_t node)
     }
     while (llm_poll(context) > 0)
         continue;
-    cable_sleep(node, context, node == 0 && shed.message_at > cable.now ? shed.message_at - cable.now : CABLE_S);
+    cable_sleep(node, context,
+                node == 0 && shed.message_at > cable.now ? shed.message_at - cable.now : CABLE_S);
 }
 
 static void shed_switch(bool on)
@@ -159,9 +165,12 @@ static void shed_switch(bool on)
     shed.on = on;
     shed.was_on |= on;
     if (shed.shed == shed.count)
-        cable_must((on ? llm_transmitter_suspend_all : llm_transmitter_resume_all)(shed.transmitter), "the switch for all");
+        cable_must((on ? llm_transmitter_suspend_all : llm_transmitter_resume_all)(shed.transmitter),
+                   "the switch for all");
     else
-        cable_must((on ? llm_transmitter_suspend : llm_transmitter_resume)(shed.transmitter, shed.ears[shed.shed].id), "the switch");
+        cable_must((on ? llm_transmitter_suspend : llm_transmitter_resume)(shed.transmitter,
+                                                                           shed.ears[shed.shed].id),
+                   "the switch");
     cable.nodes[0].turn_at = cable.now;
 }
 
@@ -172,7 +181,8 @@ static void shed_open(void)
 
     llm_context_options_init(&options);
     shed.context = cable_context(cable_node_add(), &options);
-    cable_must(llm_transmitter_open(shed.context, SHED_CHANNEL, NULL, NULL, &shed.transmitter), "a transmitter");
+    cable_must(llm_transmitter_open(shed.context, SHED_CHANNEL, NULL, NULL, &shed.transmitter),
+               "a transmitter");
     cable_must(llm_topic_open(shed.transmitter, "t", 0, &shed.topic), "a topic");
     for (uint32_t i = 0; i < shed.count; i++) {
         struct ear *ear = &shed.ears[i];
@@ -184,7 +194,8 @@ static void shed_open(void)
         handlers.arg = ear;
         handlers.message = on_message;
         handlers.event = on_event;
-        cable_must(llm_receiver_open(ear->context, SHED_CHANNEL, NULL, &handlers, &ear->receiver), "a receiver");
+        cable_must(llm_receiver_open(ear->context, SHED_CHANNEL, NULL, &handlers, &ear->receiver),
+                   "a receiver");
     }
 }
 
@@ -210,8 +221,8 @@ void shed_run(uint64_t seed)
     cable_run(shed.until + 4 * CABLE_S);
     for (uint32_t i = 0; i < shed.count; i++) {
         if (shed.ears[i].next != shed.sent)
-            cable_fail("node %u has, or was told lost, %llu of %llu messages", i + 1, (unsigned long long)shed.ears[i].next,
-                       (unsigned long long)shed.sent);
+            cable_fail("node %u has, or was told lost, %llu of %llu messages", i + 1,
+                       (unsigned long long)shed.ears[i].next, (unsigned long long)shed.sent);
         seen.told += shed.ears[i].told;
         seen.spared += is_shed(i) && shed.ears[i].told == 0;
     }
@@ -229,6 +240,6 @@ void shed_run(uint64_t seed)
 void shed_print(void)
 {
     (void)printf("%llu messages, %llu repairs, %llu told lost, %llu receivers that were shed lost nothing\n",
-                 (unsigned long long)seen.sent, (unsigned long long)seen.repaired, (unsigned long long)seen.told,
-                 (unsigned long long)seen.spared);
+                 (unsigned long long)seen.sent, (unsigned long long)seen.repaired,
+                 (unsigned long long)seen.told, (unsigned long long)seen.spared);
 }

@@ -6,7 +6,8 @@
  *     sim --seed N -v               runs one again, and tells what happens
  *     sim --crowd ...               a thousand receivers that join late, in each
  *
- * One of the seeds is run twice, to see that a seed reproduces a run exactly. Exits with 1 at the first violation.
+ * One of the seeds is run twice, to see that a seed reproduces a run exactly. Exits with 1 at the first
+ * violation.
  */
 #include <stdlib.h>
 #include <time.h>
@@ -90,10 +91,12 @@ int main(int argc, char **argv)
             (void)printf("seed %llu: digest %016llx\n", (unsigned long long)seed, (unsigned long long)digest);
         if (time(NULL) >= reported + SIM_REPORT_SECONDS) {
             reported = time(NULL);
-            (void)printf("%llu of %llu seeds\n", (unsigned long long)i + 1, (unsigned long long)arguments.seeds);
+            (void)printf("%llu of %llu seeds\n", (unsigned long long)i + 1,
+                         (unsigned long long)arguments.seeds);
         }
     }
-    (void)printf("%llu seeds from %llu passed, %llu messages delivered\n", (unsigned long long)arguments.seeds,
-                 (unsigned long long)arguments.first, (unsigned long long)total);
+    (void)printf("%llu seeds from %llu passed, %llu messages delivered\n",
+                 (unsigned long long)arguments.seeds, (unsigned long long)arguments.first,
+                 (unsigned long long)total);
     return 0;
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One receiver whose application is too slow for what is sent, beside others that read at once and whose network loses packets:
- * the production core on both sides, over links that delay and lose, and sockets that hold so many packets until they are read.
+ * One receiver whose application is too slow for what is sent, beside others that read at once and whose
+ * network loses packets: the production core on both sides, over links that delay and lose, and sockets that
+ * hold so many packets until they are read.
  *
- * Nobody but the slow one may lose a message, be behind for long or be judged; the slow one is suspended where the policy goes so far.
+ * Nobody but the slow one may lose a message, be behind for long or be judged; the slow one is suspended
+ * where the policy goes so far.
  *
  *   slow [--seed N] [--count N] [-v]
  */
@@ -28,7 +30,15 @@
 #define START ((lli_seq)1 << 32)
 #define SESSION UINT64_C(0x1122334455667788)
 
-enum { PACKET_MAX = 1400, SOCKET_MAX = 8192, FOLLOWERS_MAX = 12, SLOW = 0, WINDOW = 4096, CELLS = 512, HISTORY = 8192 };
+enum {
+    PACKET_MAX = 1400,
+    SOCKET_MAX = 8192,
+    FOLLOWERS_MAX = 12,
+    SLOW = 0,
+    WINDOW = 4096,
+    CELLS = 512,
+    HISTORY = 8192
+};
 
 struct packet {
     lli_ns at; /* it is in the socket by then */
@@ -61,7 +71,7 @@ static struct {
     uint64_t seed, random;
     lli_ns now;
     uint32_t followers;
-    bool suspends; /* the policy goes so far, or as far as warnings */
+    bool suspends;      /* the policy goes so far, or as far as warnings */
     lli_ns reads_every; /* the slow one ... */
     uint32_t reads;     /* ... so many packets */
     uint64_t messages;
@@ -80,8 +90,10 @@ static void fail(const char *what, uint32_t which)
     for (uint32_t i = 0; i < world.followers; i++) {
         const struct follower *f = &world.follower[i];
 
-        printf("  receiver %u: %" PRIu64 " of %" PRIu64 " delivered, %" PRIu64 " lost, %u dropped by its socket, at %u ppm and %.3f ms\n",
-               i, f->delivered, world.messages, f->lost, f->in.dropped, f->in.loss_ppm, (double)f->in.delay / 1e6);
+        printf("  receiver %u: %" PRIu64 " of %" PRIu64 " delivered, %" PRIu64
+               " lost, %u dropped by its socket, at %u ppm and %.3f ms\n",
+               i, f->delivered, world.messages, f->lost, f->in.dropped, f->in.loss_ppm,
+               (double)f->in.delay / 1e6);
     }
     exit(1);
 }
@@ -142,10 +154,12 @@ static void transmit_events(void)
     struct llm_event event;
 
     while (lli_tx_event(&world.tx, &event))
-        if (event.verdict != NULL && event.verdict->receiver != 0 && event.verdict->receiver != world.follower[SLOW].config.receiver)
+        if (event.verdict != NULL && event.verdict->receiver != 0 &&
+            event.verdict->receiver != world.follower[SLOW].config.receiver)
             fail("is judged, and is not the slow one", (uint32_t)event.verdict->receiver - 1);
     for (uint32_t i = 0; i < world.tx.members.limit; i++)
-        if (world.tx.members.table[i].id == world.follower[SLOW].config.receiver && world.tx.members.table[i].standing > world.worst)
+        if (world.tx.members.table[i].id == world.follower[SLOW].config.receiver &&
+            world.tx.members.table[i].standing > world.worst)
             world.worst = world.tx.members.table[i].standing;
 }
 
@@ -223,12 +237,16 @@ static void follower_poll(struct follower *follower, uint32_t most)
         follower_pull(follower);
 }
 
-/* -------------------------------------------------------------------------------------------------- a history */
+/*
+ * -------------------------------------------------------------------------------------------------- a
+ * history
+ */
 
 static void layout_follower(struct follower *follower, struct lli_arena *arena)
 {
     lli_reorder_init(&follower->reorder, CELLS * PACKET_MAX, PACKET_MAX, arena, arena);
-    lli_rx_init(&follower->rx, &follower->config, &follower->reorder, &follower->counters, &follower->random, arena, arena);
+    lli_rx_init(&follower->rx, &follower->config, &follower->reorder, &follower->counters, &follower->random,
+                arena, arena);
 }
 
 static void make_follower(uint32_t index, uint32_t loss_ppm)
@@ -237,13 +255,24 @@ static void make_follower(uint32_t index, uint32_t loss_ppm)
     struct lli_arena arena = {.memory = NULL};
 
     *follower = (struct follower){.random = lli_random(&world.random)};
-    follower->in = (struct queue){.ring = calloc(SOCKET_MAX, sizeof(struct packet)), .loss_ppm = loss_ppm,
+    follower->in = (struct queue){.ring = calloc(SOCKET_MAX, sizeof(struct packet)),
+                                  .loss_ppm = loss_ppm,
                                   .delay = 20 * US + lli_random_below(&world.random, 500 * US)};
     follower->config = (struct lli_rx_config){
         .confirms = true,
-        .receiver = index + 1, .window_packets = WINDOW, .topics_max = 8, .message_bytes_max = 4096, .nak_receivers_immediate = 8,
-        .nak_backoff_min = 50 * US, .nak_retry_min = 50 * US, .nak_retry_max = 10 * MS, .nak_giveup = 10 * S,
-        .status = 100 * MS, .silence = 500 * MS, .timeout = 10 * S, .address = {.size = 1, .bytes = {(uint8_t)index}},
+        .receiver = index + 1,
+        .window_packets = WINDOW,
+        .topics_max = 8,
+        .message_bytes_max = 4096,
+        .nak_receivers_immediate = 8,
+        .nak_backoff_min = 50 * US,
+        .nak_retry_min = 50 * US,
+        .nak_retry_max = 10 * MS,
+        .nak_giveup = 10 * S,
+        .status = 100 * MS,
+        .silence = 500 * MS,
+        .timeout = 10 * S,
+        .address = {.size = 1, .bytes = {(uint8_t)index}},
     };
     layout_follower(follower, &arena);
     follower->memory = arena.memory = calloc(1, arena.used);
@@ -256,12 +285,31 @@ static void make_transmitter(void)
     struct lli_arena arena = {.memory = NULL};
     struct lli_tx_config config = {
         .confirms = true,
-        .session = SESSION, .receivers_max = 64, .topics_max = 8, .nak_receivers_immediate = 8, .repair_percent = 50,
-        .repair_bytes_per_s = 33554432, .repair_linger = 20 * US, .replay_bytes_per_s = 33554432, .heartbeat_min = 30 * US,
-        .heartbeat_max = 100 * MS, .heartbeat_busy = 10 * MS, .status = 100 * MS, .address = {.size = 1, .bytes = {255}},
-        .history = {.bytes = (uint64_t)HISTORY * 256, .packets = HISTORY, .packet_max = PACKET_MAX, .align = 64, .start = START},
-        .slow = {.most = world.suspends ? LLI_STANDING_SUSPENDED : LLI_STANDING_WARNED, .warn_percent = 50, .unicast_percent = 75,
-                  .limits = {[LLM_THRESHOLD_LAG_PACKETS] = HISTORY / 2}, .patience = 2 * S, .recover = S, .expel = 30 * S},
+        .session = SESSION,
+        .receivers_max = 64,
+        .topics_max = 8,
+        .nak_receivers_immediate = 8,
+        .repair_percent = 50,
+        .repair_bytes_per_s = 33554432,
+        .repair_linger = 20 * US,
+        .replay_bytes_per_s = 33554432,
+        .heartbeat_min = 30 * US,
+        .heartbeat_max = 100 * MS,
+        .heartbeat_busy = 10 * MS,
+        .status = 100 * MS,
+        .address = {.size = 1, .bytes = {255}},
+        .history = {.bytes = (uint64_t)HISTORY * 256,
+                    .packets = HISTORY,
+                    .packet_max = PACKET_MAX,
+                    .align = 64,
+                    .start = START},
+        .slow = {.most = world.suspends ? LLI_STANDING_SUSPENDED : LLI_STANDING_WARNED,
+                 .warn_percent = 50,
+                 .unicast_percent = 75,
+                 .limits = {[LLM_THRESHOLD_LAG_PACKETS] = HISTORY / 2},
+                 .patience = 2 * S,
+                 .recover = S,
+                 .expel = 30 * S},
     };
 
     lli_tx_init(&world.tx, &config, &arena, world.now);
@@ -284,10 +332,13 @@ static void begin(uint64_t seed, bool verbose)
     world.followers = (uint32_t)(lli_random_below(&world.random, 2) == 0 ? 3 : FOLLOWERS_MAX);
     world.reads_every = MS + lli_random_below(&world.random, 9 * MS);
     /* Between a quarter and nine tenths of what is sent. */
-    world.reads = (uint32_t)lli_max(world.reads_every / TICK * (25 + lli_random_below(&world.random, 65)) / 100, 1);
+    world.reads =
+        (uint32_t)lli_max(world.reads_every / TICK * (25 + lli_random_below(&world.random, 65)) / 100, 1);
     make_transmitter();
     for (uint32_t i = 0; i < world.followers; i++)
-        make_follower(i, i == SLOW ? 0 : (uint32_t)lli_random_below(&world.random, world.followers > 8 ? 10000 : 50000));
+        make_follower(
+            i,
+            i == SLOW ? 0 : (uint32_t)lli_random_below(&world.random, world.followers > 8 ? 10000 : 50000));
 }
 
 static void check(void)
@@ -309,10 +360,12 @@ static void check(void)
 static void end(void)
 {
     if (world.verbose)
-        printf("seed %" PRIu64 ": %u receivers, one reads %u packets every %.3f ms; %" PRIu64 " messages, at most %.3f ms of round "
-               "trip; the slow one got %" PRIu64 ", lost %" PRIu64 ", sent %" PRIu64 " NAKs\n", world.seed, world.followers, world.reads,
-               (double)world.reads_every / 1e6, world.messages, (double)world.rtt_max / 1e6, world.follower[SLOW].delivered,
-               world.follower[SLOW].lost, world.follower[SLOW].counters.naks_sent);
+        printf("seed %" PRIu64 ": %u receivers, one reads %u packets every %.3f ms; %" PRIu64
+               " messages, at most %.3f ms of round "
+               "trip; the slow one got %" PRIu64 ", lost %" PRIu64 ", sent %" PRIu64 " NAKs\n",
+               world.seed, world.followers, world.reads, (double)world.reads_every / 1e6, world.messages,
+               (double)world.rtt_max / 1e6, world.follower[SLOW].delivered, world.follower[SLOW].lost,
+               world.follower[SLOW].counters.naks_sent);
     for (uint32_t i = 0; i < world.followers; i++) {
         free(world.follower[i].in.ring);
         free(world.follower[i].memory);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Limits of topics' rates, and changes of them while messages flow (ADR 22): over any window of time a topic sends at most
- * limit * window + burst, and the rest of the message that used up the last of it; what is within the limit is taken; who is
- * refused is woken when it may; topics without a limit do not notice; and all that was taken comes, in order.
+ * Limits of topics' rates, and changes of them while messages flow (ADR 22): over any window of time a topic
+ * sends at most limit * window + burst, and the rest of the message that used up the last of it; what is
+ * within the limit is taken; who is refused is woken when it may; topics without a limit do not notice; and
+ * all that was taken comes, in order.
  *
- * Counted by buckets of the test's own, as in rates.c: one never emptier than the limit allows, one never fuller.
+ * Counted by buckets of the test's own, as in rates.c: one never emptier than the limit allows, one never
+ * fuller.
  */
 #include <math.h>
 #include <stdio.h>
@@ -24,7 +26,7 @@ struct topic {
     uint64_t bytes_per_s; /* 0: no limit */
     double burst, most, least;
     lli_ns at;
-    lli_ns free_at;       /* refused messages may go by then at the latest, LLI_NEVER: none was refused */
+    lli_ns free_at; /* refused messages may go by then at the latest, LLI_NEVER: none was refused */
     lli_ns message_at;
     lli_ns gap;
     uint64_t sent, received;
@@ -49,7 +51,8 @@ static void topic_fill(struct topic *topic)
     const double elapsed = (double)(cable.now - topic->at) / 1e9;
     const double low = (double)(topic->bytes_per_s / TOPICS_STEP * TOPICS_STEP);
 
-    topic->most = fmin(topic->burst, topic->most + (double)topic->bytes_per_s * (1 + TOPICS_ROUNDED) * elapsed);
+    topic->most =
+        fmin(topic->burst, topic->most + (double)topic->bytes_per_s * (1 + TOPICS_ROUNDED) * elapsed);
     topic->least = fmin(topic->burst, topic->least + low * elapsed);
     topic->at = cable.now;
 }
@@ -74,8 +77,8 @@ static void topic_refused(struct topic *topic)
     const double low = (double)(topic->bytes_per_s / TOPICS_STEP * TOPICS_STEP);
 
     if (topic->bytes_per_s == 0 || topic->least > TOPICS_BYTES)
-        cable_fail("topic %u is refused, though %.0f bytes may go at %llu bytes/s", (unsigned)(topic - topics.topics),
-                   topic->least, (unsigned long long)topic->bytes_per_s);
+        cable_fail("topic %u is refused, though %.0f bytes may go at %llu bytes/s",
+                   (unsigned)(topic - topics.topics), topic->least, (unsigned long long)topic->bytes_per_s);
     if (topic->free_at == LLI_NEVER)
         topic->free_at = cable.now + (lli_ns)((TOPICS_BYTES - topic->least) / low * 1e9);
     if (cable.now > topic->free_at + TOPICS_LATE)
@@ -99,8 +102,8 @@ static bool topic_send(struct topic *topic)
     }
     cable_must(error, "send");
     if (topic->bytes_per_s != 0 && topic->most <= -TOPICS_BYTES)
-        cable_fail("topic %u sends faster than %llu bytes/s, by %.0f bytes", (unsigned)(topic - topics.topics),
-                   (unsigned long long)topic->bytes_per_s, -topic->most);
+        cable_fail("topic %u sends faster than %llu bytes/s, by %.0f bytes",
+                   (unsigned)(topic - topics.topics), (unsigned long long)topic->bytes_per_s, -topic->most);
     if (cable.now > topic->free_at && cable.now - topic->free_at > TOPICS_LATE)
         cable_fail("topic %u is woken %llu ns after it may send", (unsigned)(topic - topics.topics),
                    (unsigned long long)(cable.now - topic->free_at));
@@ -159,13 +162,14 @@ static void on_message(void *arg, const struct llm_message *message)
     (void)arg;
     memcpy(&number, message->data, sizeof number);
     if (number != topic->received)
-        cable_fail("message %llu of topic %u, %llu is the next one", (unsigned long long)number, message->topic_id,
-                   (unsigned long long)topic->received);
+        cable_fail("message %llu of topic %u, %llu is the next one", (unsigned long long)number,
+                   message->topic_id, (unsigned long long)topic->received);
     topic->received++;
 }
 
-#define TOPICS_CHANNEL CABLE_SCHEME "://topics:1?history_bytes=4M&history_packets=4096&window_packets=4096&reorder_bytes=1M" \
-                       "&receivers_max=4&topics_max=8&sessions_max=1&linger_ns=0&slow=off"
+#define TOPICS_CHANNEL                                                                                    \
+    CABLE_SCHEME "://topics:1?history_bytes=4M&history_packets=4096&window_packets=4096&reorder_bytes=1M" \
+                 "&receivers_max=4&topics_max=8&sessions_max=1&linger_ns=0&slow=off"
 
 static void topics_open(void)
 {
@@ -175,7 +179,8 @@ static void topics_open(void)
 
     llm_context_options_init(&options);
     topics.contexts[0] = cable_context(cable_node_add(), &options);
-    cable_must(llm_transmitter_open(topics.contexts[0], TOPICS_CHANNEL, NULL, NULL, &topics.transmitter), "a transmitter");
+    cable_must(llm_transmitter_open(topics.contexts[0], TOPICS_CHANNEL, NULL, NULL, &topics.transmitter),
+               "a transmitter");
     for (uint32_t i = 0; i < topics.count; i++, name[1]++) {
         cable_must(llm_topic_open(topics.transmitter, name, 0, &topics.topics[i].topic), "a topic");
         topic_limit(&topics.topics[i], topic_draw());
@@ -184,7 +189,8 @@ static void topics_open(void)
     topics.contexts[1] = cable_context(cable_node_add(), &options);
     llm_receiver_handlers_init(&handlers);
     handlers.message = on_message;
-    cable_must(llm_receiver_open(topics.contexts[1], TOPICS_CHANNEL, NULL, &handlers, &topics.receiver), "a receiver");
+    cable_must(llm_receiver_open(topics.contexts[1], TOPICS_CHANNEL, NULL, &handlers, &topics.receiver),
+               "a receiver");
 }
 
 void topics_run(uint64_t seed)
@@ -197,7 +203,8 @@ void topics_run(uint64_t seed)
     topics.until = cable.now + cable_between(100, 1500) * CABLE_MS;
     topics.change_at = cable_chance(40) ? LLI_NEVER : cable.now + cable_between(5, 300) * CABLE_MS;
     for (uint32_t i = 0; i < topics.count; i++)
-        topics.topics[i] = (struct topic){.gap = cable_between(100, 3000) * CABLE_US, .message_at = cable.now + 5 * CABLE_MS};
+        topics.topics[i] = (struct topic){.gap = cable_between(100, 3000) * CABLE_US,
+                                          .message_at = cable.now + 5 * CABLE_MS};
     topics_open();
     cable.nodes[1].loss = cable_chance(50) ? 0 : (uint32_t)cable_below(50000);
     cable_run(topics.until);
@@ -206,7 +213,8 @@ void topics_run(uint64_t seed)
     cable_run(cable.now + CABLE_S);
     for (uint32_t i = 0; i < topics.count; i++)
         if (topics.topics[i].received != topics.topics[i].sent)
-            cable_fail("of topic %u %llu of %llu messages came", i, (unsigned long long)topics.topics[i].received,
+            cable_fail("of topic %u %llu of %llu messages came", i,
+                       (unsigned long long)topics.topics[i].received,
                        (unsigned long long)topics.topics[i].sent);
     cable_end();
     for (uint32_t i = 0; i < 2; i++) {

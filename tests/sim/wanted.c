@@ -8,7 +8,16 @@
 
 #include "cable.h"
 
-enum { BINDS_OR = 1, BINDS_AND, BINDS_NOT, BINDS_COMPARISON, BINDS_SUM, BINDS_PRODUCT, BINDS_SIGN, BINDS_VALUE };
+enum {
+    BINDS_OR = 1,
+    BINDS_AND,
+    BINDS_NOT,
+    BINDS_COMPARISON,
+    BINDS_SUM,
+    BINDS_PRODUCT,
+    BINDS_SIGN,
+    BINDS_VALUE
+};
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
@@ -19,10 +28,13 @@ static const char *const strings[] = {"", "a", "ab", "b%", "abc", "it's", "100%"
 static const struct {
     const char *pattern;
     char escape; /* '\0': none */
-} patterns[] = {{"a%", '\0'}, {"_b%", '\0'}, {"%", '\0'}, {"%b%c", '\0'}, {"_", '\0'}, {"%'s", '\0'}, {"%!%", '!'}, {"", '\0'},
-                {"_!%%", '!'}, {"%%b_", '\0'}};
+} patterns[] = {{"a%", '\0'},  {"_b%", '\0'}, {"%", '\0'}, {"%b%c", '\0'}, {"_", '\0'},
+                {"%'s", '\0'}, {"%!%", '!'},  {"", '\0'},  {"_!%%", '!'},  {"%%b_", '\0'}};
 
-/* ------------------------------------------------------------------------------------------------------ drawing */
+/*
+ * ------------------------------------------------------------------------------------------------------
+ * drawing
+ */
 
 static int64_t draw_integer(bool literal)
 {
@@ -36,7 +48,8 @@ static int64_t draw_integer(bool literal)
 
 struct wanted_value wanted_draw(enum wanted_kind kind, bool literal)
 {
-    static const double far[] = {9223372036854775808.0, -9223372036854775808.0, 9007199254740992.0, -0.0, NAN, INFINITY};
+    static const double far[] = {
+        9223372036854775808.0, -9223372036854775808.0, 9007199254740992.0, -0.0, NAN, INFINITY};
     struct wanted_value value = {.kind = kind};
 
     if (kind == WANTED_INTEGER)
@@ -80,7 +93,8 @@ static const char *node_text(struct wanted_tree *tree, uint32_t at, uint32_t bin
 
 static uint32_t draw_literal(struct wanted_tree *tree, enum wanted_kind kind)
 {
-    const struct wanted_node node = {.op = WANTED_LITERAL, .binds = BINDS_VALUE, .value = wanted_draw(kind, true)};
+    const struct wanted_node node = {
+        .op = WANTED_LITERAL, .binds = BINDS_VALUE, .value = wanted_draw(kind, true)};
 
     if (kind == WANTED_INTEGER)
         return node_add(tree, node, "%lld", (long long)node.value.integer);
@@ -99,8 +113,8 @@ static uint32_t draw_property(struct wanted_tree *tree, uint32_t first, uint32_t
 {
     const uint32_t code = (uint32_t)cable_between(first, end - 1);
 
-    return node_add(tree, (struct wanted_node){.op = WANTED_PROPERTY, .binds = BINDS_VALUE, .count = code}, "%s",
-                    wanted_names[code]);
+    return node_add(tree, (struct wanted_node){.op = WANTED_PROPERTY, .binds = BINDS_VALUE, .count = code},
+                    "%s", wanted_names[code]);
 }
 
 /* Of the properties mostly numbers. */
@@ -121,13 +135,14 @@ static uint32_t draw_number(struct wanted_tree *tree)
         struct wanted_node node = {.op = WANTED_ADD + sign, .binds = binds, .left = at};
 
         if (cable_chance(20)) {
-            at = node_add(tree, (struct wanted_node){.op = WANTED_NEGATE, .binds = BINDS_SIGN, .left = at}, "-%s",
-                          node_text(tree, at, BINDS_SIGN));
+            at = node_add(tree, (struct wanted_node){.op = WANTED_NEGATE, .binds = BINDS_SIGN, .left = at},
+                          "-%s", node_text(tree, at, BINDS_SIGN));
             continue;
         }
         node.right = draw_atom(tree);
         if (cable_chance(50))
-            node = (struct wanted_node){.op = node.op, .binds = binds, .left = node.right, .right = node.left};
+            node =
+                (struct wanted_node){.op = node.op, .binds = binds, .left = node.right, .right = node.left};
         at = node_add(tree, node, "%s %c %s", node_text(tree, node.left, binds), signs[sign],
                       node_text(tree, node.right, binds + 1));
     }
@@ -137,7 +152,9 @@ static uint32_t draw_number(struct wanted_tree *tree)
 static uint32_t draw_in(struct wanted_tree *tree)
 {
     const bool text = cable_chance(50);
-    struct wanted_node node = {.op = WANTED_IN, .binds = BINDS_COMPARISON, .negated = cable_chance(30),
+    struct wanted_node node = {.op = WANTED_IN,
+                               .binds = BINDS_COMPARISON,
+                               .negated = cable_chance(30),
                                .count = (uint32_t)cable_between(1, 4)};
     char list[128] = "";
 
@@ -146,20 +163,25 @@ static uint32_t draw_in(struct wanted_tree *tree)
     for (uint32_t i = 0; i < node.count; i++) {
         const uint32_t at = draw_literal(tree, text ? WANTED_STRING : draw_number_kind());
 
-        (void)snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i > 0 ? ", " : "", tree->nodes[at].text);
+        (void)snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i > 0 ? ", " : "",
+                       tree->nodes[at].text);
     }
-    return node_add(tree, node, "%s %s (%s)", node_text(tree, node.left, BINDS_SUM), node.negated ? "not in" : "IN", list);
+    return node_add(tree, node, "%s %s (%s)", node_text(tree, node.left, BINDS_SUM),
+                    node.negated ? "not in" : "IN", list);
 }
 
 static uint32_t draw_like(struct wanted_tree *tree)
 {
-    struct wanted_node node = {.op = WANTED_LIKE, .binds = BINDS_COMPARISON, .negated = cable_chance(30),
+    struct wanted_node node = {.op = WANTED_LIKE,
+                               .binds = BINDS_COMPARISON,
+                               .negated = cable_chance(30),
                                .count = (uint32_t)cable_below(COUNT(patterns))};
     const char *pattern = patterns[node.count].pattern;
 
     node.left = draw_property(tree, 3, WANTED_CODES);
-    return node_add(tree, node, "%s%s LIKE '%s'%s", node_text(tree, node.left, BINDS_SUM), node.negated ? " NOT" : "",
-                    strcmp(pattern, "%'s") == 0 ? "%''s" : pattern, patterns[node.count].escape == '!' ? " ESCAPE '!'" : "");
+    return node_add(tree, node, "%s%s LIKE '%s'%s", node_text(tree, node.left, BINDS_SUM),
+                    node.negated ? " NOT" : "", strcmp(pattern, "%'s") == 0 ? "%''s" : pattern,
+                    patterns[node.count].escape == '!' ? " ESCAPE '!'" : "");
 }
 
 static uint32_t draw_between(struct wanted_tree *tree)
@@ -169,8 +191,9 @@ static uint32_t draw_between(struct wanted_tree *tree)
     node.left = draw_number(tree);
     node.right = draw_atom(tree);
     node.count = draw_atom(tree);
-    return node_add(tree, node, "%s %sBETWEEN %s AND %s", node_text(tree, node.left, BINDS_SUM), node.negated ? "NOT " : "",
-                    node_text(tree, node.right, BINDS_SUM), node_text(tree, node.count, BINDS_SUM));
+    return node_add(tree, node, "%s %sBETWEEN %s AND %s", node_text(tree, node.left, BINDS_SUM),
+                    node.negated ? "NOT " : "", node_text(tree, node.right, BINDS_SUM),
+                    node_text(tree, node.count, BINDS_SUM));
 }
 
 static uint32_t draw_comparison(struct wanted_tree *tree)
@@ -186,7 +209,8 @@ static uint32_t draw_comparison(struct wanted_tree *tree)
     if (what == 2)
         return draw_between(tree);
     if (what == 3) {
-        node = (struct wanted_node){.op = WANTED_IS_NULL, .binds = BINDS_COMPARISON, .negated = cable_chance(50)};
+        node = (struct wanted_node){
+            .op = WANTED_IS_NULL, .binds = BINDS_COMPARISON, .negated = cable_chance(50)};
         node.left = draw_property(tree, 0, WANTED_CODES);
         return node_add(tree, node, "%s IS %sNULL", tree->nodes[node.left].text, node.negated ? "NOT " : "");
     }
@@ -210,21 +234,25 @@ void wanted_draw_tree(struct wanted_tree *tree)
         struct wanted_node node = {.op = both ? WANTED_AND : WANTED_OR, .binds = both ? BINDS_AND : BINDS_OR};
 
         if (cable_chance(25))
-            parts[one] = node_add(tree, (struct wanted_node){.op = WANTED_NOT, .binds = BINDS_NOT, .left = parts[one]},
-                                  "NOT %s", node_text(tree, parts[one], BINDS_NOT));
+            parts[one] =
+                node_add(tree, (struct wanted_node){.op = WANTED_NOT, .binds = BINDS_NOT, .left = parts[one]},
+                         "NOT %s", node_text(tree, parts[one], BINDS_NOT));
         if (count == 1)
             return;
         if (one == other)
             continue;
         node.left = parts[one];
         node.right = parts[other];
-        parts[one] = node_add(tree, node, "%s %s %s", node_text(tree, node.left, node.binds), both ? "AND" : "or",
-                              node_text(tree, node.right, node.binds));
+        parts[one] = node_add(tree, node, "%s %s %s", node_text(tree, node.left, node.binds),
+                              both ? "AND" : "or", node_text(tree, node.right, node.binds));
         parts[other] = parts[--count];
     }
 }
 
-/* --------------------------------------------------------------------------------------------------- evaluating */
+/*
+ * ---------------------------------------------------------------------------------------------------
+ * evaluating
+ */
 
 static struct wanted_value truth(int64_t of)
 {
@@ -252,7 +280,8 @@ static long double number(const struct wanted_value *value)
     return value->kind == WANTED_INTEGER ? (long double)value->integer : (long double)value->real;
 }
 
-static struct wanted_value calculate(enum wanted_op op, const struct wanted_value *a, const struct wanted_value *b)
+static struct wanted_value calculate(enum wanted_op op, const struct wanted_value *a,
+                                     const struct wanted_value *b)
 {
     const bool whole = a->kind == WANTED_INTEGER && b->kind == WANTED_INTEGER;
     struct wanted_value result = {.kind = whole ? WANTED_INTEGER : WANTED_REAL};
@@ -261,7 +290,10 @@ static struct wanted_value calculate(enum wanted_op op, const struct wanted_valu
 
     if (!is_number(a) || !is_number(b) || (op == WANTED_DIVIDE && y == 0))
         return (struct wanted_value){.kind = WANTED_NOTHING};
-    result.real = op == WANTED_ADD ? x + y : op == WANTED_SUBTRACT ? x - y : op == WANTED_MULTIPLY ? x * y : x / y;
+    result.real = op == WANTED_ADD        ? x + y
+                  : op == WANTED_SUBTRACT ? x - y
+                  : op == WANTED_MULTIPLY ? x * y
+                                          : x / y;
     if (!whole)
         return result;
     if (op == WANTED_ADD)
@@ -340,7 +372,8 @@ static struct wanted_value evaluate(const struct wanted_node *node, const struct
     case WANTED_DIVIDE:
         return calculate(node->op, left, right);
     case WANTED_BETWEEN:
-        result = lesser(compare(WANTED_AT_LEAST, left, right), compare(WANTED_AT_MOST, left, values + node->count));
+        result = lesser(compare(WANTED_AT_LEAST, left, right),
+                        compare(WANTED_AT_MOST, left, values + node->count));
         break;
     case WANTED_IN:
         for (uint32_t i = 0; i < node->count; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Conditions over properties, drawn as trees: printed for the library, and evaluated here without it. A node stands behind
- * those that it is made of, so a loop over the nodes evaluates a tree.
+ * Conditions over properties, drawn as trees: printed for the library, and evaluated here without it. A node
+ * stands behind those that it is made of, so a loop over the nodes evaluates a tree.
  */
 #ifndef SIM_WANTED_H
 #define SIM_WANTED_H
@@ -11,7 +11,10 @@
 
 enum { WANTED_CODES = 5, WANTED_NODES_MAX = 96, WANTED_TEXT_MAX = 1536 };
 
-/* A value; of truth: 0 false, 1 unknown, 2 true, so that AND is the lesser one, OR the greater one and NOT 2 less it. */
+/*
+ * A value; of truth: 0 false, 1 unknown, 2 true, so that AND is the lesser one, OR the greater one and NOT 2
+ * less it.
+ */
 struct wanted_value {
     enum wanted_kind { WANTED_NOTHING, WANTED_INTEGER, WANTED_REAL, WANTED_STRING, WANTED_TRUTH } kind;
     int64_t integer;
@@ -21,15 +24,32 @@ struct wanted_value {
 
 struct wanted_node {
     enum wanted_op {
-        WANTED_LITERAL, WANTED_PROPERTY, WANTED_NEGATE, WANTED_ADD, WANTED_SUBTRACT, WANTED_MULTIPLY, WANTED_DIVIDE,
-        WANTED_EQUAL, WANTED_UNEQUAL, WANTED_LESS, WANTED_AT_MOST, WANTED_MORE, WANTED_AT_LEAST, WANTED_BETWEEN, WANTED_IN,
-        WANTED_LIKE, WANTED_IS_NULL, WANTED_NOT, WANTED_AND, WANTED_OR
+        WANTED_LITERAL,
+        WANTED_PROPERTY,
+        WANTED_NEGATE,
+        WANTED_ADD,
+        WANTED_SUBTRACT,
+        WANTED_MULTIPLY,
+        WANTED_DIVIDE,
+        WANTED_EQUAL,
+        WANTED_UNEQUAL,
+        WANTED_LESS,
+        WANTED_AT_MOST,
+        WANTED_MORE,
+        WANTED_AT_LEAST,
+        WANTED_BETWEEN,
+        WANTED_IN,
+        WANTED_LIKE,
+        WANTED_IS_NULL,
+        WANTED_NOT,
+        WANTED_AND,
+        WANTED_OR
     } op;
     bool negated;
-    uint32_t binds;     /* how closely */
-    uint32_t left;      /* nodes that it is made of */
+    uint32_t binds; /* how closely */
+    uint32_t left;  /* nodes that it is made of */
     uint32_t right;
-    uint32_t count;     /* of a list, or the code of a property, or which pattern */
+    uint32_t count; /* of a list, or the code of a property, or which pattern */
     struct wanted_value value;
     char text[WANTED_TEXT_MAX];
 };

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The watch that names bottlenecks, and the reports that carry what it found out (ADR 22, docs/protocol.md section 7.4). To
- * each receiver one thing is done for a while, or nothing; to the transmitter one, too. What is expected of the watch is
- * counted here, by what was done: when the application polled, which packets the network lost and which found no room.
+ * The watch that names bottlenecks, and the reports that carry what it found out (ADR 22, docs/protocol.md
+ * section 7.4). To each receiver one thing is done for a while, or nothing; to the transmitter one, too. What
+ * is expected of the watch is counted here, by what was done: when the application polled, which packets the
+ * network lost and which found no room.
  *
  * - The figures of each interval are exactly those, and the verdict is what event.h says of them.
  * - What is named was done to that receiver, in that interval or just before; what was done is named. Of the others nothing is.
@@ -19,8 +20,9 @@
 
 enum { WATCH_EARS_MAX = 5, WATCH_BURST = 48, WATCH_MESSAGE_MAX = 700, WATCH_SMALL = 16 };
 
-#define WATCH_CHANNEL CABLE_SCHEME "://watch:1?history_bytes=8M&history_packets=8192&window_packets=8192&reorder_bytes=4M" \
-                      "&receivers_max=8&topics_max=4&sessions_max=2&linger_ns=0&slow=off&message_bytes_max=64K"
+#define WATCH_CHANNEL                                                                                    \
+    CABLE_SCHEME "://watch:1?history_bytes=8M&history_packets=8192&window_packets=8192&reorder_bytes=4M" \
+                 "&receivers_max=8&topics_max=4&sessions_max=2&linger_ns=0&slow=off&message_bytes_max=64K"
 
 /* Who is away for so long at once has to expect that buffers overflow. */
 #define WATCH_LONG (50 * CABLE_MS)
@@ -47,16 +49,16 @@ struct expected {
     uint64_t unused;            /* drops that explained nothing yet ... */
     lli_ns unused_away;         /* ... and how long the application had been away then */
     enum llm_limit told;
-    uint32_t named;             /* bits of what was named in all */
+    uint32_t named; /* bits of what was named in all */
 };
 
 struct ear {
     struct llm_context *context;
     struct llm_receiver *receiver;
     enum part part;
-    lli_ns from, to;      /* it is done then */
+    lli_ns from, to; /* it is done then */
     bool watches;
-    uint64_t id;          /* as it reports */
+    uint64_t id; /* as it reports */
     uint64_t received;
     uint32_t handled;     /* messages of this turn ... */
     uint32_t delivered;   /* ... and all that a poll counts, of this poll */
@@ -64,13 +66,13 @@ struct ear {
     enum llm_limit event; /* the latest of these */
     struct expected expected;
     bool follows;
-    uint32_t end;         /* one past the last packet that it knows of */
-    uint64_t lost;        /* packets that did not come the first time */
-    uint64_t missed;      /* found by it */
+    uint32_t end;    /* one past the last packet that it knows of */
+    uint64_t lost;   /* packets that did not come the first time */
+    uint64_t missed; /* found by it */
     uint64_t dropped_ever;
-    uint32_t away_from;   /* ms, and to: of who is slow */
+    uint32_t away_from; /* ms, and to: of who is slow */
     uint32_t away_to;
-    lli_ns absent_at;     /* the next time */
+    lli_ns absent_at;            /* the next time */
     struct lli_wire_limits seen; /* by the transmitter, in the latest report */
     bool reports;
     uint32_t seen_dropped;
@@ -86,25 +88,25 @@ static struct {
     enum llm_limit holds; /* what holds the transmitter ... */
     lli_ns from, to;      /* ... then */
     bool bursts;
-    lli_ns gap;      /* between messages */
+    lli_ns gap; /* between messages */
     lli_ns message_at;
     lli_ns traffic;  /* no more after this */
     lli_ns interval; /* of watches */
     lli_ns nap;
     uint64_t sent;
-    uint32_t first;  /* packet */
-    uint32_t next;   /* packet that was not sent yet */
-    bool known;      /* these two are */
+    uint32_t first; /* packet */
+    uint32_t next;  /* packet that was not sent yet */
+    bool known;     /* these two are */
     lli_ns assessed_at;
-    lli_ns held_at;  /* messages are refused since then, LLI_NEVER: they are not */
-    lli_ns held;     /* of the interval that is not over */
+    lli_ns held_at; /* messages are refused since then, LLI_NEVER: they are not */
+    lli_ns held;    /* of the interval that is not over */
     uint32_t named;
     uint32_t events;
     enum llm_limit event;
     enum llm_limit told;
     uint32_t ears_count;
     struct ear ears[WATCH_EARS_MAX];
-    uint64_t wire;      /* all packets */
+    uint64_t wire; /* all packets */
     uint64_t deliveries;
 } watch;
 
@@ -129,7 +131,10 @@ static bool is_done(const struct ear *ear)
     return cable.now >= ear->from && cable.now < ear->to && cable.now < watch.traffic;
 }
 
-/* ------------------------------------------------------------------------------------------------- the verdict */
+/*
+ * ------------------------------------------------------------------------------------------------- the
+ * verdict
+ */
 
 /* What event.h says of these figures. */
 static enum llm_limit verdict(const struct llm_bottleneck *f)
@@ -167,17 +172,19 @@ static void expect_figures(const struct ear *ear, uint32_t node, const struct ll
 {
     const struct llm_bottleneck *want = &ear->expected.last;
 
-    if (is->time_ns != want->time_ns || is->away_ns != want->away_ns || is->away_ns_max != want->away_ns_max ||
-        is->packets != want->packets || is->packets_missed != want->packets_missed ||
-        is->packets_dropped != want->packets_dropped || is->limit != want->limit)
-        cable_fail("node %u: limit %d by %llu ns away, %llu at once, of %llu, %llu packets, %llu missed, %llu dropped; "
-                   "it was limit %d by %llu, %llu, %llu, %llu, %llu, %llu", node, (int)is->limit,
-                   (unsigned long long)is->away_ns, (unsigned long long)is->away_ns_max, (unsigned long long)is->time_ns,
-                   (unsigned long long)is->packets, (unsigned long long)is->packets_missed,
-                   (unsigned long long)is->packets_dropped, (int)want->limit, (unsigned long long)want->away_ns,
-                   (unsigned long long)want->away_ns_max, (unsigned long long)want->time_ns,
-                   (unsigned long long)want->packets, (unsigned long long)want->packets_missed,
-                   (unsigned long long)want->packets_dropped);
+    if (is->time_ns != want->time_ns || is->away_ns != want->away_ns ||
+        is->away_ns_max != want->away_ns_max || is->packets != want->packets ||
+        is->packets_missed != want->packets_missed || is->packets_dropped != want->packets_dropped ||
+        is->limit != want->limit)
+        cable_fail("node %u: limit %d by %llu ns away, %llu at once, of %llu, %llu packets, %llu missed, "
+                   "%llu dropped; "
+                   "it was limit %d by %llu, %llu, %llu, %llu, %llu, %llu",
+                   node, (int)is->limit, (unsigned long long)is->away_ns, (unsigned long long)is->away_ns_max,
+                   (unsigned long long)is->time_ns, (unsigned long long)is->packets,
+                   (unsigned long long)is->packets_missed, (unsigned long long)is->packets_dropped,
+                   (int)want->limit, (unsigned long long)want->away_ns, (unsigned long long)want->away_ns_max,
+                   (unsigned long long)want->time_ns, (unsigned long long)want->packets,
+                   (unsigned long long)want->packets_missed, (unsigned long long)want->packets_dropped);
 }
 
 static void expect_judged(struct ear *ear, uint32_t node, lli_ns now)
@@ -209,8 +216,8 @@ static void expect_judged(struct ear *ear, uint32_t node, lli_ns now)
     seen.named += e->last.limit != LLM_LIMIT_NONE;
     seen.by_limit[e->last.limit]++;
     if (ear->events != (e->last.limit != e->told) || (ear->events > 0 && ear->event != e->last.limit))
-        cable_fail("node %u: limit %d after %d, and %u events, the last of limit %d", node, (int)e->last.limit, (int)e->told,
-                   ear->events, (int)ear->event);
+        cable_fail("node %u: limit %d after %d, and %u events, the last of limit %d", node,
+                   (int)e->last.limit, (int)e->told, ear->events, (int)ear->event);
     e->told = e->last.limit;
 }
 
@@ -239,10 +246,14 @@ static void expect_polled(struct ear *ear, uint32_t node)
         expect_figures(ear, node, &is);
 }
 
-/* ------------------------------------------------------------------------------------------------- what is seen */
+/*
+ * ------------------------------------------------------------------------------------------------- what is
+ * seen
+ */
 
 /* All that goes, but for what only watches say. */
-static void watch_digest(uint32_t from, uint32_t to, const uint8_t *bytes, uint32_t size, struct lli_wire_status *status)
+static void watch_digest(uint32_t from, uint32_t to, const uint8_t *bytes, uint32_t size,
+                         struct lli_wire_status *status)
 {
     uint8_t plain[LLI_WIRE_CONTROL_MAX];
 
@@ -264,8 +275,8 @@ static bool status_of(const uint8_t *bytes, uint32_t size, struct lli_wire_statu
     const uint8_t *body;
     size_t body_size;
 
-    return lli_wire_get_header(bytes, size, &header, &body, &body_size) == LLI_WIRE_OK && header.type == LLI_WIRE_STATUS &&
-           lli_wire_get_status(body, body_size, header.tag, status);
+    return lli_wire_get_header(bytes, size, &header, &body, &body_size) == LLI_WIRE_OK &&
+           header.type == LLI_WIRE_STATUS && lli_wire_get_status(body, body_size, header.tag, status);
 }
 
 static uint32_t narrow(uint64_t value)
@@ -276,22 +287,27 @@ static uint32_t narrow(uint64_t value)
 static void expect_report(struct ear *ear, uint32_t node, const struct lli_wire_status *status)
 {
     const struct llm_bottleneck *last = &ear->expected.last;
-    const struct lli_wire_limits want = {
-        .limit = (uint8_t)last->limit, .time_ms = narrow(last->time_ns / CABLE_MS), .away_ms = narrow(last->away_ns / CABLE_MS),
-        .away_us_max = narrow(last->away_ns_max / CABLE_US), .packets = narrow(last->packets),
-        .missed = narrow(last->packets_missed), .dropped = narrow(last->packets_dropped)};
+    const struct lli_wire_limits want = {.limit = (uint8_t)last->limit,
+                                         .time_ms = narrow(last->time_ns / CABLE_MS),
+                                         .away_ms = narrow(last->away_ns / CABLE_MS),
+                                         .away_us_max = narrow(last->away_ns_max / CABLE_US),
+                                         .packets = narrow(last->packets),
+                                         .missed = narrow(last->packets_missed),
+                                         .dropped = narrow(last->packets_dropped)};
     const bool has = watch.on && ear->watches && last->time_ns != 0;
     const struct lli_wire_limits *is = &status->limits;
 
     ear->id = status->receiver;
     seen.reports += has;
-    if (!(status->flags & LLI_WIRE_STATUS_LIMITED) == has || status->dropped != (has ? (uint32_t)ear->dropped_ever : 0))
-        cable_fail("node %u: its report has flags %x and %u drops, of %llu", node, status->flags, status->dropped,
-                   (unsigned long long)ear->dropped_ever);
+    if (!(status->flags & LLI_WIRE_STATUS_LIMITED) == has ||
+        status->dropped != (has ? (uint32_t)ear->dropped_ever : 0))
+        cable_fail("node %u: its report has flags %x and %u drops, of %llu", node, status->flags,
+                   status->dropped, (unsigned long long)ear->dropped_ever);
     if (has && (is->limit != want.limit || is->time_ms != want.time_ms || is->away_ms != want.away_ms ||
-                is->away_us_max != want.away_us_max || is->packets != want.packets || is->missed != want.missed ||
-                is->dropped != want.dropped))
-        cable_fail("node %u: its report is not of its latest interval: limit %u, it is %u", node, is->limit, want.limit);
+                is->away_us_max != want.away_us_max || is->packets != want.packets ||
+                is->missed != want.missed || is->dropped != want.dropped))
+        cable_fail("node %u: its report is not of its latest interval: limit %u, it is %u", node, is->limit,
+                   want.limit);
 }
 
 static void watch_sent(uint32_t from, uint32_t to, const uint8_t *bytes, uint32_t size)
@@ -323,8 +339,8 @@ static void watch_took_heartbeat(struct ear *ear, const uint8_t *bytes, uint32_t
     const uint8_t *body;
     size_t body_size;
 
-    if (lli_wire_get_header(bytes, size, &header, &body, &body_size) != LLI_WIRE_OK || header.type != LLI_WIRE_HEARTBEAT ||
-        !lli_wire_get_heartbeat(body, body_size, header.tag, &heartbeat))
+    if (lli_wire_get_header(bytes, size, &header, &body, &body_size) != LLI_WIRE_OK ||
+        header.type != LLI_WIRE_HEARTBEAT || !lli_wire_get_heartbeat(body, body_size, header.tag, &heartbeat))
         return;
     if (!ear->follows) {
         ear->follows = true;
@@ -390,7 +406,10 @@ static bool watch_loses(uint32_t to, const uint8_t *bytes, uint32_t size)
     return ear->part == PART_NETWORK && is_done(ear) && cable_chance(ear->away_from);
 }
 
-/* --------------------------------------------------------------------------------------------------- receivers */
+/*
+ * ---------------------------------------------------------------------------------------------------
+ * receivers
+ */
 
 static void on_message(void *arg, const struct llm_message *message)
 {
@@ -399,8 +418,8 @@ static void on_message(void *arg, const struct llm_message *message)
 
     memcpy(&number, message->data, sizeof number);
     if (number != ear->received || message->number != number)
-        cable_fail("node %u: message %llu, the next one is %llu", (unsigned)(ear - watch.ears) + 1, (unsigned long long)number,
-                   (unsigned long long)ear->received);
+        cable_fail("node %u: message %llu, the next one is %llu", (unsigned)(ear - watch.ears) + 1,
+                   (unsigned long long)number, (unsigned long long)ear->received);
     ear->received++;
     ear->handled++;
     ear->delivered++;
@@ -416,7 +435,8 @@ static void on_event(void *arg, const struct llm_event *event)
         ear->events++;
         ear->event = event->bottleneck->limit;
         if (event->bottleneck->receiver != 0)
-            cable_fail("node %u: its own bottleneck has the identity of a receiver", (unsigned)(ear - watch.ears) + 1);
+            cable_fail("node %u: its own bottleneck has the identity of a receiver",
+                       (unsigned)(ear - watch.ears) + 1);
         return;
     }
     ear->delivered++;
@@ -484,7 +504,10 @@ static void ear_open(struct ear *ear)
         cable.nodes[node].inbox_max = WATCH_SMALL;
 }
 
-/* ------------------------------------------------------------------------------------------------- transmitter */
+/*
+ * -------------------------------------------------------------------------------------------------
+ * transmitter
+ */
 
 static void on_tx_event(void *arg, const struct llm_event *event)
 {
@@ -501,9 +524,10 @@ static void on_tx_event(void *arg, const struct llm_event *event)
 
         if (ear->id != event->bottleneck->receiver)
             continue;
-        if (event->bottleneck->limit == ear->seen_told || (uint8_t)event->bottleneck->limit != ear->seen.limit)
-            cable_fail("node %u is said to be limited by %d, it reported %u, after %d", i + 1, (int)event->bottleneck->limit,
-                       ear->seen.limit, (int)ear->seen_told);
+        if (event->bottleneck->limit == ear->seen_told ||
+            (uint8_t)event->bottleneck->limit != ear->seen.limit)
+            cable_fail("node %u is said to be limited by %d, it reported %u, after %d", i + 1,
+                       (int)event->bottleneck->limit, ear->seen.limit, (int)ear->seen_told);
         ear->seen_told = event->bottleneck->limit;
         return;
     }
@@ -519,13 +543,16 @@ static void expect_seen(const struct llm_congestion *is)
         if (ear->id != is->receiver)
             continue;
         if (is->reports != ear->reports || is->packets_dropped != ear->seen_dropped ||
-            (is->reports && (is->bottleneck.receiver != ear->id || is->bottleneck.limit != (enum llm_limit)ear->seen.limit ||
-                             is->bottleneck.time_ns != ear->seen.time_ms * CABLE_MS ||
-                             is->bottleneck.packets_missed != ear->seen.missed ||
-                             is->bottleneck.packets_dropped != ear->seen.dropped)))
-            cable_fail("node %u reported limit %u, and %d is seen", i + 1, ear->seen.limit, (int)is->bottleneck.limit);
+            (is->reports &&
+             (is->bottleneck.receiver != ear->id || is->bottleneck.limit != (enum llm_limit)ear->seen.limit ||
+              is->bottleneck.time_ns != ear->seen.time_ms * CABLE_MS ||
+              is->bottleneck.packets_missed != ear->seen.missed ||
+              is->bottleneck.packets_dropped != ear->seen.dropped)))
+            cable_fail("node %u reported limit %u, and %d is seen", i + 1, ear->seen.limit,
+                       (int)is->bottleneck.limit);
         if (watch.on && watch.watches && ear->reports && (uint8_t)ear->seen_told != ear->seen.limit)
-            cable_fail("node %u reported limit %u, and %d was told", i + 1, ear->seen.limit, (int)ear->seen_told);
+            cable_fail("node %u reported limit %u, and %d was told", i + 1, ear->seen.limit,
+                       (int)ear->seen_told);
         return;
     }
     cable_fail("a receiver that is none is seen");
@@ -534,7 +561,8 @@ static void expect_seen(const struct llm_congestion *is)
 /* Whether that was done to the transmitter, just now or a little before. */
 static bool is_held(void)
 {
-    return watch.holds != LLM_LIMIT_NONE && cable.now >= watch.from && cable.now < watch.to + 2 * watch.interval;
+    return watch.holds != LLM_LIMIT_NONE && cable.now >= watch.from &&
+           cable.now < watch.to + 2 * watch.interval;
 }
 
 static void expect_held(void)
@@ -561,10 +589,12 @@ static void expect_held(void)
     if (is.limit != LLM_LIMIT_NONE && (is.limit != watch.holds || !is_held()))
         cable_fail("the transmitter: limit %d is named, and was not done to it", (int)is.limit);
     if (watch.held > passed / 2 && is.limit != watch.holds)
-        cable_fail("the transmitter was held for %llu of %llu ns by %d, and %d is named", (unsigned long long)watch.held,
-                   (unsigned long long)passed, (int)watch.holds, (int)is.limit);
+        cable_fail("the transmitter was held for %llu of %llu ns by %d, and %d is named",
+                   (unsigned long long)watch.held, (unsigned long long)passed, (int)watch.holds,
+                   (int)is.limit);
     if (watch.events != (is.limit != watch.told) || (watch.events > 0 && watch.event != is.limit))
-        cable_fail("the transmitter: limit %d after %d, and %u events", (int)is.limit, (int)watch.told, watch.events);
+        cable_fail("the transmitter: limit %d after %d, and %u events", (int)is.limit, (int)watch.told,
+                   watch.events);
     watch.told = is.limit;
     watch.named |= 1u << is.limit;
     watch.held = 0;
@@ -621,7 +651,8 @@ static void mouth_turn(void)
         watch.message_at = cable.now + cable_between(watch.gap / 2, watch.gap * 3 / 2);
     }
     mouth_poll();
-    cable_sleep(0, watch.context, lli_min(watch.nap, watch.message_at > cable.now ? watch.message_at - cable.now : LLI_NEVER));
+    cable_sleep(0, watch.context,
+                lli_min(watch.nap, watch.message_at > cable.now ? watch.message_at - cable.now : LLI_NEVER));
 }
 
 static void watch_turn(uint32_t node)
@@ -644,11 +675,13 @@ static void mouth_open(void)
     options.watch_ns = watch.on && watch.watches ? watch.interval : 0;
     watch.context = cable_context(node, &options);
     watch.assessed_at = cable_node_now(node);
-    (void)snprintf(channel, sizeof channel, "%s%s", WATCH_CHANNEL, watch.holds == LLM_LIMIT_WINDOW
-                   ? "&flow=window&flow_window_packets=64&flow_quorum_percent=100" : "");
+    (void)snprintf(
+        channel, sizeof channel, "%s%s", WATCH_CHANNEL,
+        watch.holds == LLM_LIMIT_WINDOW ? "&flow=window&flow_window_packets=64&flow_quorum_percent=100" : "");
     llm_transmitter_handlers_init(&handlers);
     handlers.event = on_tx_event;
-    cable_must(llm_transmitter_open(watch.context, channel, NULL, &handlers, &watch.transmitter), "a transmitter");
+    cable_must(llm_transmitter_open(watch.context, channel, NULL, &handlers, &watch.transmitter),
+               "a transmitter");
     cable_must(llm_topic_open(watch.transmitter, "a", 0, &watch.topics[0]), "a topic");
     if (watch.holds != LLM_LIMIT_HISTORY)
         return;
@@ -659,7 +692,10 @@ static void mouth_open(void)
     cable_must(llm_topic_assure(watch.topics[1], &assurance), "an assured topic");
 }
 
-/* -------------------------------------------------------------------------------------------------- the history */
+/*
+ * -------------------------------------------------------------------------------------------------- the
+ * history
+ */
 
 static void ear_draw(struct ear *ear)
 {
@@ -676,7 +712,8 @@ static void ear_draw(struct ear *ear)
 
 static void watch_draw(void)
 {
-    static const enum llm_limit holds[] = {LLM_LIMIT_WINDOW, LLM_LIMIT_RATE, LLM_LIMIT_HISTORY, LLM_LIMIT_TRANSPORT};
+    static const enum llm_limit holds[] = {LLM_LIMIT_WINDOW, LLM_LIMIT_RATE, LLM_LIMIT_HISTORY,
+                                           LLM_LIMIT_TRANSPORT};
 
     watch.watches = cable_chance(85);
     watch.interval = cable_between(20, 150) * CABLE_MS;
@@ -723,20 +760,24 @@ static void watch_check(void)
         if (!watch.on || !ear->watches)
             continue;
         if (ear->missed > 0 && named == 0)
-            cable_fail("node %u missed %llu packets, and nothing was ever named", i + 1, (unsigned long long)ear->missed);
+            cable_fail("node %u missed %llu packets, and nothing was ever named", i + 1,
+                       (unsigned long long)ear->missed);
         if (ear->part == PART_SLOW && watch.holds == LLM_LIMIT_NONE && ear->to < watch.traffic &&
-            ear->to - ear->from > 3 * watch.interval + 200 * CABLE_MS && !(named >> LLM_LIMIT_APPLICATION & 1))
+            ear->to - ear->from > 3 * watch.interval + 200 * CABLE_MS &&
+            !(named >> LLM_LIMIT_APPLICATION & 1))
             cable_fail("node %u was slow, and nothing was ever named", i + 1);
         /* All that it missed was dropped then. */
         if (ear->part == PART_ABSENT && watch.holds == LLM_LIMIT_NONE && ear->missed > 0 &&
-            cable.nodes[i + 1].dropped == cable.nodes[i + 1].dropped_away && !(named >> LLM_LIMIT_APPLICATION & 1))
+            cable.nodes[i + 1].dropped == cable.nodes[i + 1].dropped_away &&
+            !(named >> LLM_LIMIT_APPLICATION & 1))
             cable_fail("node %u was absent, and that was never named", i + 1);
     }
 }
 
 static void watch_history(uint64_t seed, bool on)
 {
-    static const struct cable_test test = {.turn = watch_turn, .sent = watch_sent, .took = watch_took, .loses = watch_loses};
+    static const struct cable_test test = {
+        .turn = watch_turn, .sent = watch_sent, .took = watch_took, .loses = watch_loses};
 
     cable_begin(seed, &test);
     memset(&watch, 0, sizeof watch);
@@ -773,7 +814,10 @@ void watch_run(uint64_t seed)
         for (uint32_t i = 0; i < watch.ears_count; i++)
             (void)printf("node %u: part %d, missed %llu, named %x\n", i + 1, (int)watch.ears[i].part,
                          (unsigned long long)watch.ears[i].missed, watch.ears[i].expected.named);
-    /* Where a rate holds packets back, a bucket that is looked at more often rounds otherwise: by a nanosecond. */
+    /*
+     * Where a rate holds packets back, a bucket that is looked at more often rounds otherwise: by a
+     * nanosecond.
+     */
     if (seed % 3 != 0 || watch.holds == LLM_LIMIT_RATE)
         return;
     wire = watch.wire;
@@ -782,14 +826,15 @@ void watch_run(uint64_t seed)
     watch_history(seed, false);
     if (wire != watch.wire || deliveries != watch.deliveries)
         cable_fail("without watches %s", wire != watch.wire ? "other packets go, or at other times"
-                                                             : "messages come at other times");
+                                                            : "messages come at other times");
 }
 
 void watch_print(void)
 {
     (void)printf("%llu judgements, %llu of something, %llu reports, %llu histories again without watches\n",
-                 (unsigned long long)seen.record, (unsigned long long)seen.named, (unsigned long long)seen.reports,
-                 (unsigned long long)seen.twins);
+                 (unsigned long long)seen.record, (unsigned long long)seen.named,
+                 (unsigned long long)seen.reports, (unsigned long long)seen.twins);
     for (int i = 0; i <= LLM_LIMIT_TRANSPORT; i++)
-        (void)printf("  %8llu of %s\n", (unsigned long long)seen.by_limit[i], llm_limit_name((enum llm_limit)i));
+        (void)printf("  %8llu of %s\n", (unsigned long long)seen.by_limit[i],
+                     llm_limit_name((enum llm_limit)i));
 }

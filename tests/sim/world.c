@@ -36,7 +36,8 @@ void sim_fail(struct sim_world *world, const char *format, ...)
     if (world->failed)
         return;
     world->failed = true;
-    (void)printf("FAILED: seed %llu at %.6f ms: ", (unsigned long long)world->scenario.seed, (double)world->now / 1e6);
+    (void)printf("FAILED: seed %llu at %.6f ms: ", (unsigned long long)world->scenario.seed,
+                 (double)world->now / 1e6);
     va_start(arguments, format);
     (void)vprintf(format, arguments);
     va_end(arguments);
@@ -59,7 +60,8 @@ static bool node_is_sender(const struct sim_world *world, const struct sim_node 
 
 static lli_ns node_deadline(const struct sim_world *world, const struct sim_node *node)
 {
-    return node_is_sender(world, node) ? lli_tx_deadline(&node->sender->tx) : sim_follower_deadline(node->follower);
+    return node_is_sender(world, node) ? lli_tx_deadline(&node->sender->tx)
+                                       : sim_follower_deadline(node->follower);
 }
 
 /* Sees to it that the node wakes up when its deadline comes. */
@@ -314,7 +316,8 @@ static void world_run_until(struct sim_world *world, lli_ns until)
     world_check(world);
 }
 
-typedef bool world_condition(struct sim_world *world, const struct sim_node *node, const struct sim_session *session);
+typedef bool world_condition(struct sim_world *world, const struct sim_node *node,
+                             const struct sim_session *session);
 
 /* Whether it holds for every receiver and session; says for which it does not. */
 static bool world_holds(struct sim_world *world, world_condition *condition, bool alive, bool complain)
@@ -326,7 +329,8 @@ static bool world_holds(struct sim_world *world, world_condition *condition, boo
             if ((alive && !session->alive) || condition(world, &world->nodes[i], session))
                 continue;
             if (complain)
-                sim_fail(world, "node %u has not %s of session %u", i, alive ? "everything" : "heard the end", j);
+                sim_fail(world, "node %u has not %s of session %u", i, alive ? "everything" : "heard the end",
+                         j);
             return false;
         }
     }
@@ -350,7 +354,8 @@ static void world_start(struct sim_world *world)
     for (uint32_t i = 0; i < s->transmitters + s->receivers; i++) {
         struct sim_fault fault = {.kind = SIM_FAULT_RESTART, .node = i};
 
-        world->nodes[i] = (struct sim_node){.index = i, .wake_at = LLI_NEVER, .clock = lli_random(&world->random) >> 10};
+        world->nodes[i] =
+            (struct sim_node){.index = i, .wake_at = LLI_NEVER, .clock = lli_random(&world->random) >> 10};
         if (i < s->transmitters)
             fault.at = lli_random_below(&world->random, 2 * SIM_MS);
         else if (i >= s->transmitters + s->receivers - s->late)
@@ -362,7 +367,8 @@ static void world_start(struct sim_world *world)
     world->rate = s->rates[0];
     for (uint32_t i = 1; i < s->rates_count; i++)
         for (uint32_t j = 0; j < s->transmitters; j++)
-            world_plan(world, (struct sim_fault){.kind = SIM_FAULT_RATE, .node = j, .at = s->rates[i].at, .rate = i});
+            world_plan(world, (struct sim_fault){
+                                  .kind = SIM_FAULT_RATE, .node = j, .at = s->rates[i].at, .rate = i});
 }
 
 static void world_heal(struct sim_world *world)
@@ -396,14 +402,16 @@ static lli_ns world_patience(const struct sim_world *world)
     for (uint32_t i = 0; i < world->sessions_count; i++)
         patience = lli_max(patience, world->sessions[i]->crashed ? 2 * s->timeout : 0);
     /* Who was expelled comes back, and may be slow again: twice, and ever longer away. */
-    patience += (7 * s->slow.rejoin + 3 * (s->slow.expel + s->slow.patience + s->slow.recover + LLI_SLOW_PERIOD)) *
-                (s->slow.most != LLI_STANDING_FINE);
+    patience +=
+        (7 * s->slow.rejoin + 3 * (s->slow.expel + s->slow.patience + s->slow.recover + LLI_SLOW_PERIOD)) *
+        (s->slow.most != LLI_STANDING_FINE);
     if (s->lossy_to_the_end)
         patience *= 8;
     /* At worst each receiver has to be sent everything. */
     if (s->joining)
         patience += (lli_ns)((double)bytes * s->receivers / (double)s->replay_bytes_per_s * 2e9);
-    return patience + (lli_ns)((double)bytes * s->receivers / (double)s->repair_bytes_per_s * 2e9) + sim_rates_patience(world);
+    return patience + (lli_ns)((double)bytes * s->receivers / (double)s->repair_bytes_per_s * 2e9) +
+           sim_rates_patience(world);
 }
 
 static void world_close(struct sim_world *world)
@@ -420,7 +428,8 @@ static void world_close(struct sim_world *world)
 /* Members that died silently are waited for until they are forgotten. */
 static void world_drain(struct sim_world *world)
 {
-    lli_ns until = world->now + world->scenario.status * (world->scenario.receivers / 5 + 2) * 12 + world_patience(world);
+    lli_ns until = world->now + world->scenario.status * (world->scenario.receivers / 5 + 2) * 12 +
+                   world_patience(world);
 
     for (uint32_t i = 0; i < world->scenario.transmitters && !world->failed; i++) {
         const struct lli_tx *tx = &world->nodes[i].sender->tx;
@@ -428,8 +437,8 @@ static void world_drain(struct sim_world *world)
         while (!world->failed && world->now < until && !lli_tx_drained(tx))
             world_run_until(world, world->now + 5 * SIM_MS);
         if (!world->failed && !lli_tx_drained(tx))
-            sim_fail(world, "node %u still waits for %u of %u receivers at its end", i, lli_members_waiting(&tx->members),
-                     tx->members.count);
+            sim_fail(world, "node %u still waits for %u of %u receivers at its end", i,
+                     lli_members_waiting(&tx->members), tx->members.count);
     }
 }
 
@@ -453,7 +462,8 @@ static void world_play(struct sim_world *world)
     if (!world->failed)
         world_close(world);
     if (!world->failed)
-        world_wait(world, sim_check_is_over, false, world->now + world_patience(world) + 2 * s->timeout + s->outage);
+        world_wait(world, sim_check_is_over, false,
+                   world->now + world_patience(world) + 2 * s->timeout + s->outage);
     if (!world->failed)
         world_drain(world);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The simulated world: transmitters and receivers that run the production core in virtual time, each by its own clock, as
- * src/engine/endpoint.c and src/api/receiver.c run it in real time.
+ * The simulated world: transmitters and receivers that run the production core in virtual time, each by its
+ * own clock, as src/engine/endpoint.c and src/api/receiver.c run it in real time.
  */
 #ifndef SIM_WORLD_H
 #define SIM_WORLD_H
@@ -18,7 +18,7 @@ struct sim_message {
     uint32_t topic;
     uint32_t size;
     uint32_t label;
-    lli_ns at;   /* packed, by the world's time */
+    lli_ns at;     /* packed, by the world's time */
     uint32_t held; /* by so many receivers: delivered, and acknowledged by the application that has to */
     bool held_by_named;
 };
@@ -28,21 +28,23 @@ struct sim_session {
     uint64_t id;
     uint32_t index;
     uint32_t node;
-    lli_ns opened_at;  /* by the world's time */
+    lli_ns opened_at; /* by the world's time */
     bool alive;
     bool crashed;
     bool closed;
-    uint64_t first;    /* number of the first message */
-    uint64_t end;      /* and of the next */
+    uint64_t first; /* number of the first message */
+    uint64_t end;   /* and of the next */
     struct sim_message *messages;
     size_t room;
     uint32_t topics;
     char names[SIM_TOPICS_MAX][64];
     lli_seq start;
-    lli_seq trail;     /* when it was last looked at */
+    lli_seq trail; /* when it was last looked at */
 };
 
-/* A limit of a rate as it should be kept (rates.c): bytes that may go now, less than 0: that went beforehand. */
+/*
+ * A limit of a rate as it should be kept (rates.c): bytes that may go now, less than 0: that went beforehand.
+ */
 struct sim_limit {
     uint64_t bytes_per_s; /* 0: none */
     double burst;
@@ -60,16 +62,16 @@ struct sim_sender {
     struct lli_lvc_topic *kept[SIM_TOPICS_MAX];
     void *lvc_memory;
     uint64_t acknowledged[SIM_ASSURED_MAX]; /* messages before this one, the application was told */
-    uint32_t left;        /* messages to send */
+    uint32_t left;                          /* messages to send */
     uint64_t repair_bytes;
     uint64_t replay_bytes;
     uint64_t data_bytes;
     struct sim_limit data_limit;
     struct sim_limit repair_limit;
-    lli_ns held_until;    /* by the world's time: the limit holds data no longer, LLI_NEVER: it does not */
-    lli_ns opened_at;     /* by the node's clock */
-    uint32_t crowd;       /* most receivers known lately ... */
-    lli_ns crowd_at;      /* ... and when there were so many */
+    lli_ns held_until; /* by the world's time: the limit holds data no longer, LLI_NEVER: it does not */
+    lli_ns opened_at;  /* by the node's clock */
+    uint32_t crowd;    /* most receivers known lately ... */
+    lli_ns crowd_at;   /* ... and when there were so many */
     struct {
         uint64_t receiver;
         lli_ns at;
@@ -87,29 +89,29 @@ struct sim_marks {
 /* What the oracle expects of a session at a receiver. */
 struct sim_follow {
     bool open;
-    bool ended;          /* told of the end, and not followed again */
-    bool gapped;         /* a gap was told: names of topics may be unknown */
-    uint64_t expected;   /* number of the next message */
-    uint64_t topics;     /* a bit for each topic told */
-    uint64_t refused;    /* a bit for each topic refused */
+    bool ended;        /* told of the end, and not followed again */
+    bool gapped;       /* a gap was told: names of topics may be unknown */
+    uint64_t expected; /* number of the next message */
+    uint64_t topics;   /* a bit for each topic told */
+    uint64_t refused;  /* a bit for each topic refused */
     uint32_t ends;
-    bool left;           /* the receiver ended it, or forgot it, but no transmitter did: ... */
-    uint64_t left_at;    /* ... should it be heard again, this message is next */
-    struct llm_join join; /* as it was asked for */
-    uint64_t asked;       /* number of the first message not sent when it was */
-    uint64_t live;        /* messages before this one were sent before it joined */
-    bool late;            /* in the past, which is being fetched */
-    bool young;           /* in the past of a young session, which comes in the stream */
-    bool denied;          /* that was refused */
+    bool left;                       /* the receiver ended it, or forgot it, but no transmitter did: ... */
+    uint64_t left_at;                /* ... should it be heard again, this message is next */
+    struct llm_join join;            /* as it was asked for */
+    uint64_t asked;                  /* number of the first message not sent when it was */
+    uint64_t live;                   /* messages before this one were sent before it joined */
+    bool late;                       /* in the past, which is being fetched */
+    bool young;                      /* in the past of a young session, which comes in the stream */
+    bool denied;                     /* that was refused */
     const struct lli_filter *filter; /* of the receiver, NULL: none */
     /* Where messages come as they arrive. */
     struct sim_marks given; /* 1: this message was */
     uint64_t given_end;     /* one past the last of these */
     uint64_t told;          /* one past the last message that was told lost */
     /* Where it joins with what topics keep. */
-    bool keeping;           /* some did when it asked */
-    bool latest;            /* that comes now */
-    uint64_t splice;        /* and this message behind it */
+    bool keeping;                       /* some did when it asked */
+    bool latest;                        /* that comes now */
+    uint64_t splice;                    /* and this message behind it */
     uint64_t kept_next[SIM_TOPICS_MAX]; /* behind the latest of a topic that came of it */
     uint64_t kept_run[SIM_TOPICS_MAX];  /* so many, up to that one, with none left out between */
 };
@@ -129,7 +131,7 @@ struct sim_follower {
     struct sim_follow *follows; /* by the session's index */
     struct sim_marks *marks;    /* the same */
     uint32_t follows_count;
-    struct sim_event *inbox;    /* while the node is paused */
+    struct sim_event *inbox; /* while the node is paused */
     uint32_t inbox_count;
     lli_ns deadline;
 };
@@ -139,13 +141,14 @@ struct sim_node {
     bool paused;
     uint32_t index;
     uint32_t starts;
-    lli_ns clock;        /* ahead of the world's time */
-    lli_ns wake_at;      /* of the pending event, LLI_NEVER: none */
+    lli_ns clock;   /* ahead of the world's time */
+    lli_ns wake_at; /* of the pending event, LLI_NEVER: none */
     uint64_t wake_version;
     uint32_t idle_wakes; /* one after the other that did nothing and left the deadline in the past */
     struct sim_sender *sender;
     struct sim_follower *follower;
-    uint64_t *seen;      /* of an earlier life, by the session's index: the message that was next, 0: not known */
+    /* Of an earlier life, by the session's index: the message that was next, 0: not known. */
+    uint64_t *seen;
     uint32_t seen_count;
 };
 
@@ -179,16 +182,18 @@ static inline lli_ns sim_node_now(const struct sim_world *world, const struct si
 }
 
 /* Whether messages of a topic are not repaired. */
-static inline bool sim_is_unreliable(const struct sim_world *world, const struct sim_session *session, uint32_t topic)
+static inline bool sim_is_unreliable(const struct sim_world *world, const struct sim_session *session,
+                                     uint32_t topic)
 {
     return topic + world->scenario.unreliable >= session->topics && topic >= world->scenario.assured;
 }
 
 /* Whether a topic has no history; in each session others do not, the first one of some. */
-static inline bool sim_is_transient(const struct sim_world *world, const struct sim_session *session, uint32_t topic)
+static inline bool sim_is_transient(const struct sim_world *world, const struct sim_session *session,
+                                    uint32_t topic)
 {
-    return world->scenario.transients && topic >= world->scenario.assured && !sim_is_unreliable(world, session, topic) &&
-           (topic + session->index) % 3 == 0;
+    return world->scenario.transients && topic >= world->scenario.assured &&
+           !sim_is_unreliable(world, session, topic) && (topic + session->index) % 3 == 0;
 }
 
 /* Whether a topic keeps its last messages: in each session others do not. */
@@ -217,7 +222,8 @@ void sim_follower_leave(struct sim_world *world, struct sim_node *node);
 void sim_follower_input(struct sim_world *world, struct sim_node *node, const struct sim_event *event);
 void sim_follower_service(struct sim_world *world, struct sim_node *node);
 lli_ns sim_follower_deadline(const struct sim_follower *follower);
-const struct lli_rx *sim_follower_find(const struct sim_follower *follower, const struct sim_session *session);
+const struct lli_rx *sim_follower_find(const struct sim_follower *follower,
+                                       const struct sim_session *session);
 
 /* forge.c */
 void sim_forge(struct sim_world *world, const struct sim_fault *fault);

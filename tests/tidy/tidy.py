@@ -374,7 +374,7 @@ def counters(tree):
         inside = False
         for number, line in enumerate(tree.lines(path), 1):
             inside = inside or re.match(r"#define (\w+_COUNTERS|LLI_LATENCY_\w+)\(X\)", line) is not None
-            match = re.match(r"\s+X\((\w+),", line)
+            match = re.search(r"\bX\((\w+),", line)
             if inside and match:
                 yield tree.name(path), number, match.group(1)
             inside = inside and line.rstrip().endswith("\\")

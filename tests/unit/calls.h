@@ -10,8 +10,11 @@
 
 enum { SIDES = 2, LISTENS = 0, CONNECTS = 1 };
 
-#define SMALL "history_bytes=256K&history_packets=256&window_packets=128&flow=window&flow_quorum_percent=100&flow_window_packets=64" \
-              "&reorder_bytes=256K&message_bytes_max=64K&topics_max=8&rcvbuf_bytes=1M&mtu=1500&receivers_max=1&sessions_max=1"
+#define SMALL                                                                                             \
+    "history_bytes=256K&history_packets=256&window_packets=128&flow=window&flow_quorum_percent=100&flow_" \
+    "window_packets=64"                                                                                   \
+    "&reorder_bytes=256K&message_bytes_max=64K&topics_max=8&rcvbuf_bytes=1M&mtu=1500&receivers_max=1&"    \
+    "sessions_max=1"
 #define LOOP "loop://calls:1?" SMALL
 #define WAIT_NS UINT64_C(10000000000)
 
@@ -28,7 +31,7 @@ struct side {
 
 static struct side sides[SIDES];
 static struct llm_listener *listener;
-static int answer;            /* of the request handler */
+static int answer; /* of the request handler */
 static int requests;
 static char shown[LLM_CONNECT_PAYLOAD_MAX + 1];
 static uint64_t caller_id;
@@ -69,7 +72,8 @@ static inline void on_event(void *arg, struct llm_connection *connection, const 
     if (event->kind == LLM_EVENT_CONNECTED) {
         side->connected++;
         side->connection = connection;
-        assert_int_equal(llm_topic_open(llm_connection_transmitter(connection), "t", 0, &side->topic), LLM_OK);
+        assert_int_equal(llm_topic_open(llm_connection_transmitter(connection), "t", 0, &side->topic),
+                         LLM_OK);
     } else if (event->kind == LLM_EVENT_DISCONNECTED) {
         side->disconnected++;
     } else {
@@ -92,7 +96,7 @@ static inline struct llm_connection_handlers handlers_of(struct side *side)
 }
 
 static inline int on_request(void *arg, struct llm_listener *from, const struct llm_caller *caller,
-                      struct llm_connection_handlers *handlers)
+                             struct llm_connection_handlers *handlers)
 {
     assert_ptr_equal(from, listener);
     requests++;
@@ -141,12 +145,12 @@ static inline void poll_all(void)
         assert_true(llm_poll(sides[i].context) >= 0);
 }
 
-#define POLL_UNTIL(condition)                                                                                              \
-    do {                                                                                                                   \
-        const uint64_t until = llm_clock() + WAIT_NS;                                                                      \
-        while (!(condition) && llm_clock() < until)                                                                        \
-            poll_all();                                                                                                    \
-        assert_true(condition);                                                                                            \
+#define POLL_UNTIL(condition)                         \
+    do {                                              \
+        const uint64_t until = llm_clock() + WAIT_NS; \
+        while (!(condition) && llm_clock() < until)   \
+            poll_all();                               \
+        assert_true(condition);                       \
     } while (0)
 
 static inline void listen_on(const char *channel)
@@ -162,9 +166,10 @@ static inline void listen_on(const char *channel)
 static inline void connect_to(const char *channel)
 {
     const struct llm_connection_handlers handlers = handlers_of(&sides[CONNECTS]);
-    const struct iovec payload = {(void *)(uintptr_t)"open sesame", 11};
+    const struct iovec payload = {(void *)(uintptr_t) "open sesame", 11};
 
-    assert_int_equal(llm_connection_open(sides[CONNECTS].context, channel, NULL, &handlers, &payload, &sides[CONNECTS].connection),
+    assert_int_equal(llm_connection_open(sides[CONNECTS].context, channel, NULL, &handlers, &payload,
+                                         &sides[CONNECTS].connection),
                      LLM_OK);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages with attributes that go through a transmitter's session and a receiver's with a filter, and a model of what has to come.
+ * Messages with attributes that go through a transmitter's session and a receiver's with a filter, and a
+ * model of what has to come.
  */
 #ifndef TESTS_FILTER_WORLD_H
 #define TESTS_FILTER_WORLD_H
@@ -93,7 +94,8 @@ static inline bool model_wants(const struct sent *message)
     for (uint32_t i = 0; i < filter.labels_count; i++)
         label |= (message->attributes.label & filter.labels[i].mask) == filter.labels[i].match;
     for (unsigned bit = 0; bit < LLM_BITMAP_BITS_MAX; bit++) {
-        const unsigned has = message->attributes.bitmap[bit / 64] >> bit % 64 & 1, mask = filter.mask[bit / 64] >> bit % 64 & 1;
+        const unsigned has = message->attributes.bitmap[bit / 64] >> bit % 64 & 1,
+                       mask = filter.mask[bit / 64] >> bit % 64 & 1;
 
         common += has & mask;
         wrong += (has & mask) != (filter.match[bit / 64] >> bit % 64 & 1);
@@ -107,7 +109,8 @@ static inline void model_pass(uint64_t number)
     assert_true(number >= told && number <= sent_count);
     for (; told < number; told++)
         if (sent[told].topic != REFUSED && model_wants(&sent[told]) && !came[told])
-            fail_msg("message %llu with label %08x did not come", (unsigned long long)told, sent[told].attributes.label);
+            fail_msg("message %llu with label %08x did not come", (unsigned long long)told,
+                     sent[told].attributes.label);
 }
 
 static inline void model_message(const struct llm_message *message)
@@ -121,7 +124,8 @@ static inline void model_message(const struct llm_message *message)
         model_pass(number);
     assert_true(number >= told && number < sent_count && !came[number]);
     if (!model_wants(&sent[number]) || sent[number].topic == REFUSED)
-        fail_msg("message %llu with label %08x came", (unsigned long long)number, sent[number].attributes.label);
+        fail_msg("message %llu with label %08x came", (unsigned long long)number,
+                 sent[number].attributes.label);
     assert_int_equal(message->size, sent[number].size);
     assert_int_equal(message->topic_id, sent[number].topic);
     assert_string_equal(message->topic, names[sent[number].topic]);

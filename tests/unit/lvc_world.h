@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A transmitter of topics that keep messages, and a receiver that joins late: what was sent, what was got, and what should be. */
+/*
+ * A transmitter of topics that keep messages, and a receiver that joins late: what was sent, what was got,
+ * and what should be.
+ */
 #ifndef TESTS_KEPT_WORLD_H
 #define TESTS_KEPT_WORLD_H
 
@@ -19,8 +22,8 @@ static uint8_t buffer[1024], bytes[SIZE_MAX_SENT];
 static struct llm_join join;
 static lli_ns now;
 static uint64_t dice = 1;
-static uint32_t loss; /* percent, of everything but data that is sent for the first time */
-static bool deaf;     /* the transmitter hears nothing */
+static uint32_t loss;         /* percent, of everything but data that is sent for the first time */
+static bool deaf;             /* the transmitter hears nothing */
 static uint64_t refused_from; /* topics from this one on are not wanted */
 
 /* What was sent. */
@@ -290,8 +293,8 @@ static void talk_until_new(void)
 /* ------------------------------------------------------------------------------------------------ oracle */
 
 /*
- * Of each topic that is wanted: everything from the splice on, and before it nothing but the last ones that it keeps; of these all that
- * were among its last ones still when the receiver went live.
+ * Of each topic that is wanted: everything from the splice on, and before it nothing but the last ones that
+ * it keeps; of these all that were among its last ones still when the receiver went live.
  */
 static void expect_topic(uint32_t topic, uint64_t keeps)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of calls that are refused, with their codes and lines of the log, and the objects that they are made on. */
+/*
+ * Rows of calls that are refused, with their codes and lines of the log, and the objects that they are made
+ * on.
+ */
 #ifndef TESTS_REFUSED_H
 #define TESTS_REFUSED_H
 
@@ -12,12 +15,16 @@
 
 enum { CALLS_MAX = 128, NAME_MAX_BYTES = 64, ROUNDS = 100000 };
 
-#define SMALL "?mtu=1500&history_bytes=1M&history_packets=256&reorder_bytes=1M&sessions_max=2&linger_ns=0&message_bytes_max=64K" \
-              "&topics_max=8&receivers_max=4&window_packets=64&rcvbuf_bytes=1M"
+#define SMALL                                                                                             \
+    "?mtu=1500&history_bytes=1M&history_packets=256&reorder_bytes=1M&sessions_max=2&linger_ns=0&message_" \
+    "bytes_max=64K"                                                                                       \
+    "&topics_max=8&receivers_max=4&window_packets=64&rcvbuf_bytes=1M"
 #define CHANNEL "loop://refusals:1" SMALL
 #define CALLS "loop://refusals:2" SMALL
 
-/* ------------------------------------------------------------------------------------------------ the table */
+/*
+ * ------------------------------------------------------------------------------------------------ the table
+ */
 
 static char covered[CALLS_MAX][NAME_MAX_BYTES];
 static int covered_count;
@@ -79,31 +86,33 @@ static inline void row_end(const char *call, int64_t result, int64_t expected, c
 }
 
 /* A call, what it returns, and a part of the line that the log gets; NULL: none. */
-#define ROW(call, expected, told)                       \
-    do {                                                \
-        int64_t result;                                 \
-                                                        \
-        row_begin();                                    \
-        result = (int64_t)(call);                       \
+#define ROW(call, expected, told)                          \
+    do {                                                   \
+        int64_t result;                                    \
+                                                           \
+        row_begin();                                       \
+        result = (int64_t)(call);                          \
         row_end(#call, result, (int64_t)(expected), told); \
     } while (0)
 
 /* The same inside a handler. */
-#define ROW_INSIDE(call, expected, told) \
-    do {                                 \
-        struct llm_context *inside = context; \
-                                         \
+#define ROW_INSIDE(call, expected, told)        \
+    do {                                        \
+        struct llm_context *inside = context;   \
+                                                \
         assert_true(lli_context_enter(inside)); \
-        inside->in_handler = true;       \
-        ROW(call, expected, told);       \
-        inside->in_handler = false;      \
-        lli_context_leave(inside);       \
+        inside->in_handler = true;              \
+        ROW(call, expected, told);              \
+        inside->in_handler = false;             \
+        lli_context_leave(inside);              \
     } while (0)
 
 /* The same of a call that returns nothing, and must do nothing. */
 #define ROW_VOID(call) ROW(((call), LLM_OK), LLM_OK, NULL)
 
-/* ---------------------------------------------------------------------------------------------- the objects */
+/*
+ * ---------------------------------------------------------------------------------------------- the objects
+ */
 
 static inline void on_message(void *arg, const struct llm_message *message)
 {
@@ -133,7 +142,8 @@ static inline struct llm_connection_handlers connection_handlers(struct llm_conn
     return handlers;
 }
 
-static inline int on_request(void *arg, struct llm_listener *of, const struct llm_caller *caller, struct llm_connection_handlers *handlers)
+static inline int on_request(void *arg, struct llm_listener *of, const struct llm_caller *caller,
+                             struct llm_connection_handlers *handlers)
 {
     (void)arg;
     (void)of;

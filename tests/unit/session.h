@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A transmitter's session and a receiver's, with packets carried between them by hand and time as a number. */
+/*
+ * A transmitter's session and a receiver's, with packets carried between them by hand and time as a number.
+ */
 #ifndef TESTS_SESSION_H
 #define TESTS_SESSION_H
 
@@ -25,7 +27,11 @@ static inline struct lli_tx_config tx_config(void)
 {
     return (struct lli_tx_config){
         .session = SESSION,
-        .history = {.bytes = HISTORY * PACKET_MAX, .packets = HISTORY, .packet_max = PACKET_MAX, .align = 64, .start = START},
+        .history = {.bytes = HISTORY * PACKET_MAX,
+                    .packets = HISTORY,
+                    .packet_max = PACKET_MAX,
+                    .align = 64,
+                    .start = START},
         .receivers_max = 16,
         .topics_max = 8,
         .nak_receivers_immediate = 8,
@@ -41,7 +47,8 @@ static inline struct lli_tx_config tx_config(void)
     };
 }
 
-static inline void transmitter_make(struct transmitter *transmitter, const struct lli_tx_config *config, lli_ns now)
+static inline void transmitter_make(struct transmitter *transmitter, const struct lli_tx_config *config,
+                                    lli_ns now)
 {
     struct lli_arena arena = {.memory = NULL};
 
@@ -109,10 +116,12 @@ static inline struct lli_rx_config rx_config(void)
     };
 }
 
-static inline void receiver_place(struct receiver *receiver, uint32_t packets, struct lli_arena *arena, struct lli_arena *rare)
+static inline void receiver_place(struct receiver *receiver, uint32_t packets, struct lli_arena *arena,
+                                  struct lli_arena *rare)
 {
     lli_reorder_init(&receiver->reorder, packets * PACKET_MAX, PACKET_MAX, arena, rare);
-    lli_rx_init(&receiver->rx, &receiver->config, &receiver->reorder, &receiver->counters, &receiver->random, arena, rare);
+    lli_rx_init(&receiver->rx, &receiver->config, &receiver->reorder, &receiver->counters, &receiver->random,
+                arena, rare);
 }
 
 /* Starts one with the configuration that stands in it. packets: so many can be held. */
@@ -136,7 +145,8 @@ static inline void receiver_free(struct receiver *receiver)
 }
 
 /* A packet comes, what can be delivered is pulled, and the packet is gone. */
-static inline void receiver_take(struct receiver *receiver, const uint8_t *packet, size_t size, lli_ns now, void (*pull)(void))
+static inline void receiver_take(struct receiver *receiver, const uint8_t *packet, size_t size, lli_ns now,
+                                 void (*pull)(void))
 {
     struct lli_rx *rx = &receiver->rx;
     uint8_t *copy = exact_copy(packet, size);

@@ -22,8 +22,11 @@ static inline struct lli_slow_policy policy_make(void)
 {
     return (struct lli_slow_policy){
         .most = LLI_STANDING_SUSPENDED,
-        .limits = {[LLM_THRESHOLD_NAKS] = 1000, [LLM_THRESHOLD_NAK_SHARE] = 100000, [LLM_THRESHOLD_LAG_PACKETS] = 5000,
-                   [LLM_THRESHOLD_LAG_TIME] = SECOND, [LLM_THRESHOLD_SILENCE] = 180 * MS},
+        .limits = {[LLM_THRESHOLD_NAKS] = 1000,
+                   [LLM_THRESHOLD_NAK_SHARE] = 100000,
+                   [LLM_THRESHOLD_LAG_PACKETS] = 5000,
+                   [LLM_THRESHOLD_LAG_TIME] = SECOND,
+                   [LLM_THRESHOLD_SILENCE] = 180 * MS},
         .warn_percent = 50,
         .unicast_percent = 75,
         .patience = 500 * MS,
@@ -92,7 +95,10 @@ static inline enum lli_standing standing(uint64_t id)
     return index == LLI_MEMBER_NONE ? LLI_STANDING_FINE : members.table[index].standing;
 }
 
-/* 100 packets in 10 ms, then judgement. Receivers 1 to healthy report every 100 ms that they have all but one. */
+/*
+ * 100 packets in 10 ms, then judgement. Receivers 1 to healthy report every 100 ms that they have all but
+ * one.
+ */
 static inline void step(uint64_t healthy)
 {
     sent += 100;

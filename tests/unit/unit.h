@@ -67,7 +67,8 @@ static inline void pattern_check(const uint8_t *data, size_t size, uint64_t whic
 {
     for (size_t at = 0; at < size; at++)
         if (data[at] != pattern(which, at))
-            fail_msg("byte %zu of %zu of number %llu is %u", at, size, (unsigned long long)which, (unsigned)data[at]);
+            fail_msg("byte %zu of %zu of number %llu is %u", at, size, (unsigned long long)which,
+                     (unsigned)data[at]);
 }
 
 #endif

@@ -131,7 +131,8 @@ static inline bool decode(const uint8_t *packet, size_t size, struct decoded *ou
     case LLI_WIRE_NOTICE:
         return lli_wire_get_notice(out->body, out->body_size, tag, &out->notice);
     case LLI_WIRE_TOPICS:
-        return lli_wire_get_topics(out->body, out->body_size, tag, &out->topics, &names) && decode_names(&out->topics, names);
+        return lli_wire_get_topics(out->body, out->body_size, tag, &out->topics, &names) &&
+               decode_names(&out->topics, names);
     default:
         return true;
     }

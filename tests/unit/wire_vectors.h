@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packets byte by byte, as docs/protocol.md quotes them: written from the specification, not from the codec. */
+/*
+ * Packets byte by byte, as docs/protocol.md quotes them: written from the specification, not from the codec.
+ */
 #ifndef TESTS_WIRE_VECTORS_H
 #define TESTS_WIRE_VECTORS_H
 
@@ -19,6 +21,7 @@ struct vector {
 
 /* 192.0.2.1, port 5001, as the UDP transport writes it. */
 #define ADDRESS_HEX "04 c0 00 02 01 13 89"
+/* clang-format off */
 #define ADDRESS_VALUE {.size = 7, .bytes = {4, 192, 0, 2, 1, 0x13, 0x89}}
 
 #define SESSION_FIELD {"88 77 66 55 44 33 22 11", "session"}
@@ -26,6 +29,7 @@ struct vector {
 #define RECEIVER_FIELD {"01 ff ee dd cc bb aa 99", "receiver"}
 #define TOKEN_FIELD {"0d 0c 0b 0a 09 08 07 06", "token"}
 #define UNUSED_HEADER {"00 00 00 00", "not used"}
+/* clang-format on */
 
 static const struct vector data_vector = {
     "DATA: an announcement and two messages",
@@ -481,7 +485,8 @@ static const struct vector kept_vector = {
         {"2a 00 00 00 00 00 00 00", "as asked: messages before number 42"},
         {"2f 00 00 00 00 00 00 00", "what was packed by now is messages before number 47"},
         {"07 00 00 00 29 00 00 00 00 00 00 00 e8 03 00 00", "from topic 7, message 41, byte 1,000 of it"},
-        {"10 27 00 00 00 00 00 00 00 00 00 00 00 00 00 00", "to before topic 10,000: all that is kept of these"},
+        {"10 27 00 00 00 00 00 00 00 00 00 00 00 00 00 00",
+         "to before topic 10,000: all that is kept of these"},
         {"00 00", "no packet follows of those asked for"},
         {"02 00", "2 records"},
         {"07 00 00 00 29 00 00 00 00 00 00 00 e8 03 00 00", "of topic 7, message 41, from its byte 1,000 on"},
@@ -575,7 +580,9 @@ static const struct vector acknowledging_vector = {
     },
 };
 
+/* clang-format off */
 #define CONNECTION_FIELD {"88 77 66 55 44 33 22 11", "connection"}
+/* clang-format on */
 
 static const struct vector connect_vector = {
     "CONNECT",
@@ -671,11 +678,13 @@ static const struct vector limited_vector = {
 };
 
 static const struct vector *const vectors[] = {
-    &data_vector, &continued_vector, &header_last_vector, &middle_vector, &padded_vector, &empty_vector, &unused_vector,
-    &topics_beyond_vector, &extended_vector, &attributes_vector, &unreliable_vector, &heartbeat_vector, &nak_vector,
-    &reject_vector, &unrepaired_vector, &passed_vector, &status_vector, &topics_vector, &query_vector, &notice_vector,
-    &join_ask_vector, &join_grant_vector, &join_fetch_vector, &join_latest_vector, &join_token_vector, &kept_vector,
-    &assured_vector, &acknowledging_vector, &limited_vector, &connect_vector, &accept_vector, &refuse_vector, &close_vector,
+    &data_vector,       &continued_vector,  &header_last_vector,   &middle_vector,      &padded_vector,
+    &empty_vector,      &unused_vector,     &topics_beyond_vector, &extended_vector,    &attributes_vector,
+    &unreliable_vector, &heartbeat_vector,  &nak_vector,           &reject_vector,      &unrepaired_vector,
+    &passed_vector,     &status_vector,     &topics_vector,        &query_vector,       &notice_vector,
+    &join_ask_vector,   &join_grant_vector, &join_fetch_vector,    &join_latest_vector, &join_token_vector,
+    &kept_vector,       &assured_vector,    &acknowledging_vector, &limited_vector,     &connect_vector,
+    &accept_vector,     &refuse_vector,     &close_vector,
 };
 
 enum { VECTORS = sizeof vectors / sizeof vectors[0] };

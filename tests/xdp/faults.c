@@ -24,7 +24,10 @@
 #include "../patience.h"
 #include "xdp_program.h"
 
-/* -------------------------------------------------------------------------------------------------------- refused */
+/*
+ * --------------------------------------------------------------------------------------------------------
+ * refused
+ */
 
 static void expect_refused(const struct llm_options *options, int error, const char *text)
 {
@@ -51,7 +54,10 @@ static void an_interface_has_one_instance(void **state)
     station_close(&first);
 }
 
-/* Has a program attached to an interface of this namespace, or none with -1, as tools do, which leave it there when they end. */
+/*
+ * Has a program attached to an interface of this namespace, or none with -1, as tools do, which leave it
+ * there when they end.
+ */
 static bool attach_as_a_tool(const char *interface, int program, uint32_t flags)
 {
     struct {
@@ -63,7 +69,9 @@ static bool attach_as_a_tool(const char *interface, int program, uint32_t flags)
         struct nlattr flags_head;
         uint32_t flags;
     } request = {
-        .head = {.nlmsg_len = sizeof request, .nlmsg_type = RTM_SETLINK, .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK},
+        .head = {.nlmsg_len = sizeof request,
+                 .nlmsg_type = RTM_SETLINK,
+                 .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK},
         .link = {.ifi_index = (int)if_nametoindex(interface)},
         .xdp = {sizeof request - offsetof(__typeof__(request), xdp), NLA_F_NESTED | IFLA_XDP},
         .fd_head = {sizeof(struct nlattr) + sizeof(int32_t), IFLA_XDP_FD},
@@ -193,7 +201,8 @@ static void missing_privileges_are_named(void **state)
     expect_logged("CAP_NET_RAW");
     assert_int_equal(open_without(CAPABILITY(CAP_BPF) | CAPABILITY(CAP_SYS_ADMIN), &options), LLM_EACCESS);
     expect_logged("CAP_BPF");
-    assert_int_equal(open_without(CAPABILITY(CAP_NET_ADMIN) | CAPABILITY(CAP_SYS_ADMIN), &options), LLM_EACCESS);
+    assert_int_equal(open_without(CAPABILITY(CAP_NET_ADMIN) | CAPABILITY(CAP_SYS_ADMIN), &options),
+                     LLM_EACCESS);
     expect_logged("CAP_NET_ADMIN");
 }
 
@@ -211,7 +220,10 @@ static void a_limit_of_locked_memory_is_named(void **state)
     expect_logged("ulimit -l");
 }
 
-/* --------------------------------------------------------------------------------- a cable that may be pulled */
+/*
+ * --------------------------------------------------------------------------------- a cable that may be
+ * pulled
+ */
 
 /* From this namespace to a far host, with so many queues: near, 10.81.0.1, and far, 10.81.0.2. */
 static void cable_make(int mtu, int queues)
@@ -221,10 +233,12 @@ static void cable_make(int mtu, int queues)
 
     assert_true(home >= 0);
     hosts_enter_again(FAR_HOST);
-    snprintf(text, sizeof text,
-             "ip link add far mtu %d numrxqueues %d numtxqueues %d type veth peer name near mtu %d numrxqueues %d numtxqueues %d &&"
-             " ip address add 10.81.0.2/24 dev far && ip link set far up && ip link set near netns /proc/%d/fd/%d",
-             mtu, queues, queues, mtu, queues, queues, (int)getpid(), home);
+    snprintf(
+        text, sizeof text,
+        "ip link add far mtu %d numrxqueues %d numtxqueues %d type veth peer name near mtu %d numrxqueues %d "
+        "numtxqueues %d &&"
+        " ip address add 10.81.0.2/24 dev far && ip link set far up && ip link set near netns /proc/%d/fd/%d",
+        mtu, queues, queues, mtu, queues, queues, (int)getpid(), home);
     assert_true(network_command(text));
     hosts_leave();
     close(home);
@@ -251,7 +265,8 @@ static void end_open(struct station *station, int place, const struct llm_option
     hosts_leave();
 }
 
-static void ends_open(struct station *near, const struct llm_options *at_near, struct station *far, const char *queue_far)
+static void ends_open(struct station *near, const struct llm_options *at_near, struct station *far,
+                      const char *queue_far)
 {
     struct llm_options at_far = *at_near;
 
@@ -282,7 +297,8 @@ static void queues_without_a_socket_are_the_kernels(void **state)
         const char *near;
         const char *far;
         int frames;
-    } queues[] = {{"0", "0", 1}, {"0", "1", 0}, {"1", "1", 1}, {"1", "0", 0}, {"all", "0", 1}, {"all", "1", 1}};
+    } queues[] = {{"0", "0", 1}, {"0", "1", 0},   {"1", "1", 1},
+                  {"1", "0", 0}, {"all", "0", 1}, {"all", "1", 1}};
     const struct llm_options options = options_on("near");
     struct station near, far;
 
@@ -305,7 +321,7 @@ static int program_of_another_kind(void)
     union bpf_attr attribute = {.prog_type = BPF_PROG_TYPE_SOCKET_FILTER, .insn_cnt = 2};
 
     attribute.insns = (uintptr_t)code;
-    attribute.license = (uintptr_t)"GPL";
+    attribute.license = (uintptr_t) "GPL";
     return (int)syscall(SYS_bpf, BPF_PROG_LOAD, &attribute, sizeof attribute);
 }
 
@@ -321,12 +337,15 @@ static void the_mode_that_was_refused_is_no_remedy(void **state)
     static const struct {
         enum lli_xdp_mode mode;
         const char *remedy;
-    } tries[] = {{LLI_XDP_NATIVE, "takes no native program at its MTU of 1500: Invalid argument; 'ip link set near mtu 1500', or xdp_mode="
+    } tries[] = {{LLI_XDP_NATIVE, "takes no native program at its MTU of 1500: Invalid argument; 'ip link "
+                                  "set near mtu 1500', or xdp_mode="
                                   "generic"},
-                 {LLI_XDP_GENERIC, "takes no generic program at its MTU of 1500: Invalid argument; 'ip link set near mtu 1500', or udp://"}};
+                 {LLI_XDP_GENERIC, "takes no generic program at its MTU of 1500: Invalid argument; 'ip link "
+                                   "set near mtu 1500', or udp://"}};
     const struct lli_log log = {.function = note_text, .level = LLM_LEVEL_ERROR};
     struct lli_ip_interface interface = {.name = "near", .mtu = 1500};
-    struct lli_xdp_program program = {.link = -1, .code = program_of_another_kind(), .queues = -1, .groups = -1};
+    struct lli_xdp_program program = {
+        .link = -1, .code = program_of_another_kind(), .queues = -1, .groups = -1};
 
     (void)state;
     cable_make(1500, 1);
@@ -468,12 +487,15 @@ static void waiting_open(struct waiting *waiting, const char *with, bool sends)
     options.log = note_line;
     options.log_arg = waiting;
     llm_receiver_handlers_init(&handlers);
-    snprintf(channel, sizeof channel, "%s://" GROUP ":%d?interface=near&rcvbuf_bytes=65536&sndbuf_bytes=65536", with, PORT + sends);
+    snprintf(channel, sizeof channel,
+             "%s://" GROUP ":%d?interface=near&rcvbuf_bytes=65536&sndbuf_bytes=65536", with, PORT + sends);
     assert_int_equal(llm_context_open(&options, &waiting->context), 0);
     if (sends)
-        assert_int_equal(llm_transmitter_open(waiting->context, channel, NULL, NULL, &waiting->transmitter), 0);
+        assert_int_equal(llm_transmitter_open(waiting->context, channel, NULL, NULL, &waiting->transmitter),
+                         0);
     else
-        assert_int_equal(llm_receiver_open(waiting->context, channel, NULL, &handlers, &waiting->receiver), 0);
+        assert_int_equal(llm_receiver_open(waiting->context, channel, NULL, &handlers, &waiting->receiver),
+                         0);
     assert_string_equal(waiting->text, "");
 }
 
@@ -491,8 +513,10 @@ static unsigned waiting_is_told(struct waiting *waiting, bool sleeps)
             poll(&fds, 1, at == UINT64_MAX ? -1 : (int)((at - now) / 1000000 + 1));
         assert_int_equal(llm_poll(waiting->context), 0);
     }
-    assert_non_null(strstr(waiting->text, "udp: interface near is gone, and nothing is sent or received by it any more"));
-    assert_non_null(strstr(waiting->text, "close the channels on it, and open them again once 'ip link' lists it"));
+    assert_non_null(
+        strstr(waiting->text, "udp: interface near is gone, and nothing is sent or received by it any more"));
+    assert_non_null(
+        strstr(waiting->text, "close the channels on it, and open them again once 'ip link' lists it"));
     return polls;
 }
 
@@ -558,8 +582,9 @@ static void a_process_that_is_killed_leaves_nothing(void **state)
     assert_true(is_attached());
     assert_int_equal(kill(child, SIGKILL), 0);
     assert_int_equal(waitpid(child, NULL, 0), child);
-    assert_true(network_command("for i in $(seq 200); do ip -d link show near | grep -q prog/xdp || exit 0; sleep 0.01; done;"
-                                " exit 1"));
+    assert_true(network_command(
+        "for i in $(seq 200); do ip -d link show near | grep -q prog/xdp || exit 0; sleep 0.01; done;"
+        " exit 1"));
     ends_open(&near, &options, &far, "all"); /* which the queue is free for */
     station_send(&far, must_join(&far, LLI_JOIN_SEND), "again", 5);
     assert_int_equal(heard(&near), 1);

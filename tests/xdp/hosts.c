@@ -20,7 +20,10 @@
 #define NOBODY "10.77.0.99"
 #define WAIT_NS UINT64_C(10000000000)
 
-/* ------------------------------------------------------------------------------------------------- sockets, hosts */
+/*
+ * ------------------------------------------------------------------------------------------------- sockets,
+ * hosts
+ */
 
 /* A socket of a host, at its address. */
 static int plain(int place, const char *text, uint16_t at)
@@ -43,7 +46,8 @@ static void say_to(int fd, const char *text, size_t size)
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(PORT)};
 
     assert_int_equal(inet_pton(AF_INET, text, &address.sin_addr), 1);
-    assert_int_equal(sendto(fd, data, size, 0, (const struct sockaddr *)&address, sizeof address), (ssize_t)size);
+    assert_int_equal(sendto(fd, data, size, 0, (const struct sockaddr *)&address, sizeof address),
+                     (ssize_t)size);
 }
 
 /* Expects the next number, and nothing behind it unless there is more. */
@@ -104,7 +108,10 @@ static uint32_t talk_until_frames(struct station *station, lli_handle to, int fd
     return number;
 }
 
-/* ----------------------------------------------------------------------------------------------------- sending */
+/*
+ * -----------------------------------------------------------------------------------------------------
+ * sending
+ */
 
 /* The kernel resolves the neighbour with the first; each arrives once, whichever way it went. */
 static void packets_to_a_host_leave_as_frames_when_its_neighbour_is_known(void **state)
@@ -171,12 +178,16 @@ static void a_frame_to_a_host_is_as_the_kernel_sends_it(void **state)
     station_close(&station);
 }
 
-/* Two hosts, a group, one that does not answer, and this host: each of the list gets each packet once, and in order. */
+/*
+ * Two hosts, a group, one that does not answer, and this host: each of the list gets each packet once, and in
+ * order.
+ */
 static void each_of_a_list_gets_each_packet_once(void **state)
 {
     static const char *const list[] = {FAR, NEAR, NOBODY, OWN, GROUP};
     enum { LISTED = sizeof list / sizeof list[0], TURNS = 40, ROUNDS = 5 };
-    const int far = plain(FAR_HOST, FAR, PORT), near = plain(NEAR_HOST, NEAR, PORT), own = plain(0, OWN, PORT);
+    const int far = plain(FAR_HOST, FAR, PORT), near = plain(NEAR_HOST, NEAR, PORT),
+              own = plain(0, OWN, PORT);
     uint32_t numbers[TURNS];
     struct station station, other;
     struct lli_out out[TURNS * LISTED];
@@ -269,7 +280,10 @@ static void a_neighbour_not_heard_of_for_long_gets_a_packet_of_the_kernels(void 
     station_close(&station);
 }
 
-/* --------------------------------------------------------------------------------------------------- receiving */
+/*
+ * ---------------------------------------------------------------------------------------------------
+ * receiving
+ */
 
 static void what_comes_to_this_host_and_port_comes_as_frames(void **state)
 {

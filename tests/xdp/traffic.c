@@ -16,7 +16,10 @@
 #include "../hosts.h"
 #include "../network.h"
 
-/* ------------------------------------------------------------------------------------------- sockets of the test */
+/*
+ * ------------------------------------------------------------------------------------------- sockets of the
+ * test
+ */
 
 static struct sockaddr_in address_v4(const char *text)
 {
@@ -85,7 +88,10 @@ static void expect_heard_by(int fd, int count)
     assert_false(readable(fd, 30));
 }
 
-/* ------------------------------------------------------------------------------------------------ what is sent */
+/*
+ * ------------------------------------------------------------------------------------------------ what is
+ * sent
+ */
 
 /* Every frame that a host gets from now on. */
 static int tap(int place)
@@ -120,7 +126,8 @@ static void frames_are_those_that_the_kernel_sends(void **state)
     fd = talker(0);
     set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
     /* What is not connected has no count of its packets: as frames, they all have the identification 0. */
-    assert_int_equal(connect(fd, &(const struct sockaddr){.sa_family = AF_UNSPEC}, sizeof(struct sockaddr)), 0);
+    assert_int_equal(connect(fd, &(const struct sockaddr){.sa_family = AF_UNSPEC}, sizeof(struct sockaddr)),
+                     0);
     assert_int_equal(sendto(fd, "the same bytes", 14, 0, (const struct sockaddr *)&group, sizeof group), 14);
     assert_true(readable(seen, 2000));
     assert_int_equal(recv(seen, kernel, sizeof kernel, 0), 42 + 14);
@@ -189,7 +196,9 @@ static void a_ttl_of_zero_keeps_packets_on_the_host(void **state)
     station_close(&station);
 }
 
-/* ------------------------------------------------------------------------------------------- what comes how */
+/*
+ * ------------------------------------------------------------------------------------------- what comes how
+ */
 
 static void packets_of_a_plain_sender_come_as_frames(void **state)
 {

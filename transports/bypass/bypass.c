@@ -11,7 +11,10 @@ static const struct lli_stack *const stacks[] = {&lli_stack_onload, &lli_stack_v
 
 enum { UNICAST = LLI_UDP_GROUPS_MAX }; /* index of the unicast socket among the receivers */
 
-/* ------------------------------------------------------------------------------------------------------ sockets */
+/*
+ * ------------------------------------------------------------------------------------------------------
+ * sockets
+ */
 
 /* Derives the gauges and the lists of the data path from the state of each socket. */
 static void bypass_survey(struct lli_bypass *bypass)
@@ -35,18 +38,21 @@ static void bypass_survey(struct lli_bypass *bypass)
 }
 
 /* Checks a socket after bind, connect and join, because each of them can hand it over to the kernel. */
-static int bypass_admit(const struct lli_bypass *bypass, int fd, const char *does, const char *what, bool *accelerated)
+static int bypass_admit(const struct lli_bypass *bypass, int fd, const char *does, const char *what,
+                        bool *accelerated)
 {
-    static const char text[] = "bypass: %s does not accelerate the socket that %s %s on interface %s. Perhaps %s%s";
+    static const char text[] =
+        "bypass: %s does not accelerate the socket that %s %s on interface %s. Perhaps %s%s";
 
     *accelerated = bypass->stack != NULL && bypass->stack->accelerates(bypass, fd);
     if (*accelerated || bypass->stack == NULL)
         return 0;
     if (bypass->required)
-        return lli_fail(bypass->udp.log, LLM_EINTERFACE, text, bypass->stack->name, does, what, bypass->udp.interface.name,
-                        bypass->stack->reasons, ". bypass_required=0 would let the kernel have it");
-    lli_log(bypass->udp.log, LLM_LEVEL_WARNING, text, bypass->stack->name, does, what, bypass->udp.interface.name,
-            bypass->stack->reasons, "");
+        return lli_fail(bypass->udp.log, LLM_EINTERFACE, text, bypass->stack->name, does, what,
+                        bypass->udp.interface.name, bypass->stack->reasons,
+                        ". bypass_required=0 would let the kernel have it");
+    lli_log(bypass->udp.log, LLM_LEVEL_WARNING, text, bypass->stack->name, does, what,
+            bypass->udp.interface.name, bypass->stack->reasons, "");
     return 0;
 }
 
@@ -55,7 +61,8 @@ static bool bypass_can_lend(const struct lli_bypass *bypass, bool accelerated)
     return accelerated && bypass->zero_copy && bypass->stack->lends(bypass);
 }
 
-static int bypass_admit_receiver(struct lli_bypass *bypass, const struct lli_udp_receiver *receiver, uint32_t place)
+static int bypass_admit_receiver(struct lli_bypass *bypass, const struct lli_udp_receiver *receiver,
+                                 uint32_t place)
 {
     char text[LLI_IP_TEXT_MAX];
     int status;
@@ -73,16 +80,21 @@ static int bypass_admit_sender(struct lli_bypass *bypass, const struct lli_group
 
     bypass->sender_warms[handle] =
         bypass->sender_accelerated[handle] && bypass->warm_ns > 0 && bypass->stack->warms(bypass, fd);
-    if (bypass->sender_accelerated[handle] && bypass->warm_ns > 0 && !bypass->sender_warms[handle] && !bypass->warned_warm) {
+    if (bypass->sender_accelerated[handle] && bypass->warm_ns > 0 && !bypass->sender_warms[handle] &&
+        !bypass->warned_warm) {
         bypass->warned_warm = true;
         lli_log(bypass->udp.log, LLM_LEVEL_WARNING,
-                "bypass: warm_ns=%llu: %s has no warm sends for the socket that sends to %s, so none are made; leave it out",
+                "bypass: warm_ns=%llu: %s has no warm sends for the socket that sends to %s, so none are "
+                "made; leave it out",
                 (unsigned long long)bypass->warm_ns, bypass->stack->name, group->host);
     }
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------------- open, close */
+/*
+ * ------------------------------------------------------------------------------------------------- open,
+ * close
+ */
 
 static bool bypass_has(const struct lli_udp *udp, int fd)
 {
@@ -105,18 +117,18 @@ static int bypass_find(struct lli_bypass *bypass, const struct lli_bypass_option
                         "bypass: no stack that accelerates sockets is loaded into this program: start it as "
                         "'onload --profile=latency PROGRAM' or with LD_PRELOAD=libvma.so, or use udp://");
     lli_log(bypass->udp.log, LLM_LEVEL_WARNING,
-            "bypass: no stack that accelerates sockets is loaded into this program: the kernel carries all packets, as "
+            "bypass: no stack that accelerates sockets is loaded into this program: the kernel carries all "
+            "packets, as "
             "bypass_required=0 allows");
     return 0;
 }
 
 static const struct lli_option bypass_options[] = {
 #define BYPASS_OPTION(...) LLI_OPTION_ROW(struct lli_bypass_options, __VA_ARGS__)
-    LLI_BYPASS_OPTIONS(BYPASS_OPTION)
-};
+    LLI_BYPASS_OPTIONS(BYPASS_OPTION)};
 
-static const struct lli_option_table bypass_option_table = {bypass_options, sizeof bypass_options / sizeof bypass_options[0],
-                                                            sizeof(struct lli_bypass_options)};
+static const struct lli_option_table bypass_option_table = {
+    bypass_options, sizeof bypass_options / sizeof bypass_options[0], sizeof(struct lli_bypass_options)};
 
 static void instance_init(struct lli_bypass *bypass, const struct lli_transport_config *config,
                           const struct lli_bypass_options *options)
@@ -213,7 +225,10 @@ static void bypass_close(void *instance)
     lli_udp_close(&bypass->udp);
 }
 
-/* -------------------------------------------------------------------------------------------------- join, leave */
+/*
+ * -------------------------------------------------------------------------------------------------- join,
+ * leave
+ */
 
 /*
  * Retains the socket of a group that was left while packets from it are not released: the stack's memory must
@@ -248,7 +263,8 @@ static void bypass_leave(void *instance, lli_handle handle, enum lli_join_mode m
     bypass_survey(bypass);
 }
 
-static int bypass_join(void *instance, const struct lli_group *group, enum lli_join_mode mode, lli_handle *handle)
+static int bypass_join(void *instance, const struct lli_group *group, enum lli_join_mode mode,
+                       lli_handle *handle)
 {
     struct lli_bypass *bypass = instance;
     lli_handle joined;
@@ -273,7 +289,10 @@ static int bypass_join(void *instance, const struct lli_group *group, enum lli_j
     return status;
 }
 
-/* ----------------------------------------------------------------------------------------------------- waiting */
+/*
+ * -----------------------------------------------------------------------------------------------------
+ * waiting
+ */
 
 /* The calling thread is about to sleep, and spinning is a setting of that thread. */
 static int bypass_arm(void *instance)
@@ -285,7 +304,10 @@ static int bypass_arm(void *instance)
     return lli_udp_arm(instance);
 }
 
-/* ------------------------------------------------------------------------------------------------------- table */
+/*
+ * -------------------------------------------------------------------------------------------------------
+ * table
+ */
 
 static const struct lli_transport *bypass_inner(const void *instance, int index, const void **inner_instance)
 {
@@ -302,26 +324,35 @@ static bool bypass_came_from(void *instance, const struct lli_in *packet, const 
 }
 
 static const struct lli_counter bypass_counters[] = {
-    {"bypass_accelerated", offsetof(struct lli_bypass, accelerated)},       /* sockets in the stack (gauge) */
-    {"bypass_in_kernel", offsetof(struct lli_bypass, in_kernel)},           /* sockets in the kernel (gauge) */
-    {"bypass_stack_number", offsetof(struct lli_bypass, stack_number)},     /* number of the stack, for its own tools (gauge) */
-    {"bypass_lent", offsetof(struct lli_bypass, lent)},                     /* packets delivered from the stack's memory */
-    {"bypass_copied", offsetof(struct lli_bypass, copied)},                 /* packets copied that zero copy might have delivered */
-    {"bypass_exhausted", offsetof(struct lli_bypass, exhausted)},           /* receive calls without a free place or buffer */
-    {"bypass_fetch_errors", offsetof(struct lli_bypass, fetch_errors)},     /* failed zero-copy calls */
-    {"bypass_release_errors", offsetof(struct lli_bypass, release_errors)}, /* packets that the stack refused to take back */
-    {"bypass_warm_sends", offsetof(struct lli_bypass, warm_sends)},         /* warm sends, which transmit nothing */
-    {"bypass_warm_errors", offsetof(struct lli_bypass, warm_errors)},       /* failed warm sends */
+    {"bypass_accelerated", offsetof(struct lli_bypass, accelerated)}, /* sockets in the stack (gauge) */
+    /* Sockets in the kernel (gauge) */
+    {"bypass_in_kernel", offsetof(struct lli_bypass, in_kernel)},
+    /* Number of the stack, for its own tools (gauge) */
+    {"bypass_stack_number", offsetof(struct lli_bypass, stack_number)},
+    /* Packets delivered from the stack's memory. */
+    {"bypass_lent", offsetof(struct lli_bypass, lent)},
+    /* Packets copied that zero copy might have delivered. */
+    {"bypass_copied", offsetof(struct lli_bypass, copied)},
+    /* Receive calls without a free place or buffer. */
+    {"bypass_exhausted", offsetof(struct lli_bypass, exhausted)},
+    {"bypass_fetch_errors", offsetof(struct lli_bypass, fetch_errors)}, /* failed zero-copy calls */
+    /* Packets that the stack refused to take back. */
+    {"bypass_release_errors", offsetof(struct lli_bypass, release_errors)},
+    /* Warm sends, which transmit nothing. */
+    {"bypass_warm_sends", offsetof(struct lli_bypass, warm_sends)},
+    {"bypass_warm_errors", offsetof(struct lli_bypass, warm_errors)}, /* failed warm sends */
     {NULL, 0},
 };
 
-static const char *const bypass_gauges[] = {"bypass_accelerated", "bypass_in_kernel", "bypass_stack_number", NULL};
+static const char *const bypass_gauges[] = {"bypass_accelerated", "bypass_in_kernel", "bypass_stack_number",
+                                            NULL};
 
 const struct lli_transport lli_transport_bypass = {
     .scheme = "bypass",
     .size = sizeof(struct lli_bypass),
     .options = &bypass_option_table,
-    .counters = bypass_counters, .gauges = bypass_gauges,
+    .counters = bypass_counters,
+    .gauges = bypass_gauges,
     .open = bypass_open,
     .close = bypass_close,
     .abandon = bypass_abandon,

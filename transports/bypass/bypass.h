@@ -17,20 +17,26 @@
 #include "vma_abi.h"
 
 enum {
-    LLI_BYPASS_UNRELEASED_MAX = 256,                     /* packets from the stack's memory not yet released */
+    /* Packets from the stack's memory not yet released. */
+    LLI_BYPASS_UNRELEASED_MAX = 256,
     LLI_BYPASS_RELEASE_MAX = 64,                   /* packets released per call */
     LLI_BYPASS_RECEIVERS = LLI_UDP_GROUPS_MAX + 1, /* the last one is the unicast socket */
 };
 
-/* lli_in.buffer bit: the packet is in the stack's memory, and the other bits are its index in unreleased; else a UDP buffer. */
+/*
+ * lli_in.buffer bit: the packet is in the stack's memory, and the other bits are its index in unreleased;
+ * else a UDP buffer.
+ */
 #define LLI_BYPASS_UNRELEASED ((uint64_t)1 << 32)
 
+/* clang-format off */
 #define LLI_BYPASS_OPTIONS(X)                                                                                                    \
     X(u32, INSTANCE, bypass_required, 1, 0, 1, "refuse a socket that no stack accelerates; 0: the kernel may have it")           \
     X(u32, INSTANCE, zero_copy, 1, 0, 1, "lend received packets from the stack's own memory")                                    \
     X(u64, INSTANCE, warm_ns, 0, 0, 10000000000, "a warm send after so long without a packet, where there are; 0: never")        \
     X(str, INSTANCE, stack_name, "", 0, 17, "the Onload stack to be in; empty: as the environment says")                         \
     X(u32, INSTANCE, stack_spin, 2, 0, 2, "Onload spins in blocking calls of the polling thread; 2: as the environment says")
+/* clang-format on */
 
 struct lli_bypass_options {
     LLI_BYPASS_OPTIONS(LLI_OPTION_FIELD)
@@ -57,14 +63,17 @@ struct lli_stack {
     /* Returns true if packets can be delivered from the stack's memory. */
     bool (*lends)(const struct lli_bypass *bypass);
     /*
-     * Receives up to max packets from one socket; there is room for at least one, in unreleased and in the UDP
-     * buffers. Negative: failed without a packet; the caller repeats it with the plain call, which reports the
-     * reason.
+     * Receives up to max packets from one socket; there is room for at least one, in unreleased and in the
+     * UDP buffers. Negative: failed without a packet; the caller repeats it with the plain call, which
+     * reports the reason.
      */
-    int (*fetch)(struct lli_bypass *bypass, struct lli_udp_receiver *receiver, struct lli_in *packets, int max);
+    int (*fetch)(struct lli_bypass *bypass, struct lli_udp_receiver *receiver, struct lli_in *packets,
+                 int max);
     /* Returns memory to the socket that it came from. */
     bool (*give_back)(const struct lli_bypass *bypass, int fd, void **ids, int count);
-    /* Enables or disables spinning of the calling thread in blocking calls. NULL: not supported per thread. */
+    /*
+     * Enables or disables spinning of the calling thread in blocking calls. NULL: not supported per thread.
+     */
     void (*spin)(const struct lli_bypass *bypass, bool on);
 };
 
@@ -94,15 +103,15 @@ struct lli_bypass {
     struct lli_udp udp; /* first member, because UDP functions get this instance as theirs */
 
     /* Data path. */
-    const struct lli_stack *stack; /* NULL: none, allowed by bypass_required=0 */
-    bool plain;                    /* all sockets receive as in the UDP transport */
+    const struct lli_stack *stack;    /* NULL: none, allowed by bypass_required=0 */
+    bool plain;                       /* all sockets receive as in the UDP transport */
     bool lends[LLI_BYPASS_RECEIVERS]; /* zero copy is possible; by handle, like all arrays of this size */
     uint32_t free_count;
     uint16_t free[LLI_BYPASS_UNRELEASED_MAX]; /* stack of unused indices of unreleased */
     struct lli_bypass_unreleased unreleased[LLI_BYPASS_UNRELEASED_MAX];
-    uint32_t idle;      /* empty polls */
+    uint32_t idle; /* empty polls */
     uint32_t warm_count;
-    uint32_t warm_next; /* next socket to warm */
+    uint32_t warm_next;           /* next socket to warm */
     int warm[LLI_UDP_GROUPS_MAX]; /* sockets of joins to send that support warm sends */
     uint64_t warm_ns;
     uint64_t warm_at;
@@ -136,7 +145,10 @@ struct lli_bypass {
     uint64_t warm_errors;
 };
 
-/* ------------------------------------------------------------------------------------------------ bypass_data.c */
+/*
+ * ------------------------------------------------------------------------------------------------
+ * bypass_data.c
+ */
 
 int lli_bypass_receive(void *instance, struct lli_in *packets, int max);
 void lli_bypass_release(void *instance, const struct lli_in *packets, int count);
@@ -145,12 +157,12 @@ void lli_bypass_release(void *instance, const struct lli_in *packets, int count)
 void lli_bypass_recall(struct lli_bypass *bypass);
 
 /*
- * For fetch() of the stacks: lli_bypass_room() returns true if another packet fits; lli_bypass_lend() delivers
- * a packet in place; lli_bypass_lend_buffer() delivers one that was copied to lli_bypass_buffer().
+ * For fetch() of the stacks: lli_bypass_room() returns true if another packet fits; lli_bypass_lend()
+ * delivers a packet in place; lli_bypass_lend_buffer() delivers one that was copied to lli_bypass_buffer().
  */
 bool lli_bypass_room(const struct lli_bypass *bypass);
-void lli_bypass_lend(struct lli_bypass *bypass, const struct lli_udp_receiver *receiver, void *id, struct iovec data,
-                     struct lli_in *packet);
+void lli_bypass_lend(struct lli_bypass *bypass, const struct lli_udp_receiver *receiver, void *id,
+                     struct iovec data, struct lli_in *packet);
 uint8_t *lli_bypass_buffer(const struct lli_bypass *bypass);
 void lli_bypass_lend_buffer(struct lli_bypass *bypass, const struct lli_udp_receiver *receiver, size_t size,
                             struct lli_in *packet);

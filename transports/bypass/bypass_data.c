@@ -14,22 +14,27 @@ enum {
     WARM_BYTES = 64, /* size of a short packet */
 };
 
-/* ------------------------------------------------------------------------------------------- zero-copy delivery */
+/*
+ * ------------------------------------------------------------------------------------------- zero-copy
+ * delivery
+ */
 
 bool lli_bypass_room(const struct lli_bypass *bypass)
 {
     return bypass->free_count > 0 && bypass->udp.in.free != 0;
 }
 
-void lli_bypass_lend(struct lli_bypass *bypass, const struct lli_udp_receiver *receiver, void *id, struct iovec data,
-                     struct lli_in *packet)
+void lli_bypass_lend(struct lli_bypass *bypass, const struct lli_udp_receiver *receiver, void *id,
+                     struct iovec data, struct lli_in *packet)
 {
     const uint16_t place = bypass->free[--bypass->free_count];
 
     bypass->unreleased[place] = (struct lli_bypass_unreleased){id, receiver->fd};
     bypass->lent++;
-    *packet = (struct lli_in){
-        .data = data.iov_base, .size = (uint32_t)data.iov_len, .from = receiver->handle, .buffer = LLI_BYPASS_UNRELEASED | place};
+    *packet = (struct lli_in){.data = data.iov_base,
+                              .size = (uint32_t)data.iov_len,
+                              .from = receiver->handle,
+                              .buffer = LLI_BYPASS_UNRELEASED | place};
 }
 
 static size_t bypass_buffer_next(const struct lli_bypass *bypass)
@@ -51,8 +56,10 @@ void lli_bypass_lend_buffer(struct lli_bypass *bypass, const struct lli_udp_rece
     udp->in.free &= ~(UINT64_C(1) << buffer);
     udp->in.references[buffer] = 1;
     bypass->copied++;
-    *packet = (struct lli_in){
-        .data = udp->in.pieces[buffer].iov_base, .size = (uint32_t)size, .from = receiver->handle, .buffer = buffer};
+    *packet = (struct lli_in){.data = udp->in.pieces[buffer].iov_base,
+                              .size = (uint32_t)size,
+                              .from = receiver->handle,
+                              .buffer = buffer};
 }
 
 static void bypass_give_back(struct lli_bypass *bypass, int fd, void **ids, int count)
@@ -109,11 +116,14 @@ void lli_bypass_recall(struct lli_bypass *bypass)
             lli_bypass_release(bypass, &(struct lli_in){.buffer = LLI_BYPASS_UNRELEASED | place}, 1);
 }
 
-/* --------------------------------------------------------------------------------------------------- warm sends */
+/*
+ * --------------------------------------------------------------------------------------------------- warm
+ * sends
+ */
 
 /*
- * Warm send: takes the path of a packet without transmitting. If the stack transmits it nevertheless, receivers
- * drop it by the version in its first byte, and count it.
+ * Warm send: takes the path of a packet without transmitting. If the stack transmits it nevertheless,
+ * receivers drop it by the version in its first byte, and count it.
  */
 static void bypass_warm_send(struct lli_bypass *bypass)
 {
@@ -142,9 +152,13 @@ static void bypass_stay_warm(struct lli_bypass *bypass)
     bypass->warm_at = now + bypass->warm_ns;
 }
 
-/* ---------------------------------------------------------------------------------------------------- receiving */
+/*
+ * ----------------------------------------------------------------------------------------------------
+ * receiving
+ */
 
-static int bypass_copy(struct lli_bypass *bypass, struct lli_udp_receiver *receiver, struct lli_in *packets, int max)
+static int bypass_copy(struct lli_bypass *bypass, struct lli_udp_receiver *receiver, struct lli_in *packets,
+                       int max)
 {
     lli_udp_fetch(&bypass->udp, receiver);
     return lli_udp_lend(&bypass->udp, packets, max);

@@ -19,7 +19,10 @@ static void onload_look_up(const char *name, void *function)
     memcpy(function, &found, sizeof found);
 }
 
-/* A program linked with Onload's extension library has the names without the stack; the library returns 0 then. */
+/*
+ * A program linked with Onload's extension library has the names without the stack; the library returns 0
+ * then.
+ */
 static bool onload_find(struct lli_bypass *bypass)
 {
     struct lli_onload *onload = &bypass->onload;
@@ -41,15 +44,20 @@ static int onload_check(const struct lli_bypass *bypass, const struct lli_bypass
     const struct lli_onload *onload = &bypass->onload;
 
     if (options->bypass_required != 0 && onload->fd_stat == NULL)
-        return lli_fail(bypass->udp.log, LLM_ESCHEME, "bypass: this Onload cannot tell which sockets it accelerates; update it, or "
+        return lli_fail(bypass->udp.log, LLM_ESCHEME,
+                        "bypass: this Onload cannot tell which sockets it accelerates; update it, or "
                         "take its word with bypass_required=0");
-    if (options->stack_name[0] != '\0' &&
-        (onload->set_stackname == NULL || onload->stackname_save == NULL || onload->stackname_restore == NULL))
-        return lli_fail(bypass->udp.log, LLM_EOPTION, "bypass: stack_name=%s: this Onload does not name stacks from a program; "
-                        "leave it out, and set EF_NAME", options->stack_name);
+    if (options->stack_name[0] != '\0' && (onload->set_stackname == NULL || onload->stackname_save == NULL ||
+                                           onload->stackname_restore == NULL))
+        return lli_fail(bypass->udp.log, LLM_EOPTION,
+                        "bypass: stack_name=%s: this Onload does not name stacks from a program; "
+                        "leave it out, and set EF_NAME",
+                        options->stack_name);
     if (options->stack_spin != 2 && onload->thread_set_spin == NULL)
-        return lli_fail(bypass->udp.log, LLM_EOPTION, "bypass: stack_spin=%u: this Onload does not spin by thread; leave it out, "
-                        "and set EF_POLL_USEC", options->stack_spin);
+        return lli_fail(bypass->udp.log, LLM_EOPTION,
+                        "bypass: stack_spin=%u: this Onload does not spin by thread; leave it out, "
+                        "and set EF_POLL_USEC",
+                        options->stack_spin);
     return 0;
 }
 
@@ -61,10 +69,12 @@ static int onload_begin(const struct lli_bypass *bypass)
     if (bypass->stack_name[0] == '\0')
         return 0;
     if (onload->stackname_save() < 0)
-        return lli_fail(bypass->udp.log, LLM_ENOMEM, "bypass: Onload has no memory to change the stack's name");
+        return lli_fail(bypass->udp.log, LLM_ENOMEM,
+                        "bypass: Onload has no memory to change the stack's name");
     if (onload->set_stackname(ONLOAD_THIS_THREAD, ONLOAD_SCOPE_PROCESS, bypass->stack_name) == 0)
         return 0;
-    lli_fail(bypass->udp.log, LLM_EOPTION, "bypass: stack_name=%s was refused by Onload: %m; use letters and digits, at most %d",
+    lli_fail(bypass->udp.log, LLM_EOPTION,
+             "bypass: stack_name=%s was refused by Onload: %m; use letters and digits, at most %d",
              bypass->stack_name, ONLOAD_STACK_NAME_MAX);
     onload->stackname_restore();
     return LLM_EOPTION;
@@ -73,8 +83,10 @@ static int onload_begin(const struct lli_bypass *bypass)
 static void onload_end(const struct lli_bypass *bypass)
 {
     if (bypass->stack_name[0] != '\0' && bypass->onload.stackname_restore() < 0)
-        lli_log(bypass->udp.log, LLM_LEVEL_WARNING, "bypass: Onload did not take back the stack's name: further sockets of this "
-                "thread are in stack '%s'", bypass->stack_name);
+        lli_log(bypass->udp.log, LLM_LEVEL_WARNING,
+                "bypass: Onload did not take back the stack's name: further sockets of this "
+                "thread are in stack '%s'",
+                bypass->stack_name);
 }
 
 static bool onload_stat(const struct lli_bypass *bypass, int fd, struct onload_stat *stat)
@@ -103,19 +115,23 @@ static uint64_t onload_number(const struct lli_bypass *bypass, int fd)
 /* Ask first: Onload 9 denies support for every UDP socket, and transmits sends with the flag. */
 static bool onload_warms(const struct lli_bypass *bypass, int fd)
 {
-    return bypass->onload.fd_check_feature != NULL && bypass->onload.fd_check_feature(fd, ONLOAD_FD_FEAT_MSG_WARM) > 0;
+    return bypass->onload.fd_check_feature != NULL &&
+           bypass->onload.fd_check_feature(fd, ONLOAD_FD_FEAT_MSG_WARM) > 0;
 }
 
 static void onload_spin(const struct lli_bypass *bypass, bool on)
 {
-    static const int types[] = {ONLOAD_SPIN_UDP_RECV, ONLOAD_SPIN_UDP_SEND, ONLOAD_SPIN_SELECT, ONLOAD_SPIN_POLL,
-                                ONLOAD_SPIN_EPOLL_WAIT};
+    static const int types[] = {ONLOAD_SPIN_UDP_RECV, ONLOAD_SPIN_UDP_SEND, ONLOAD_SPIN_SELECT,
+                                ONLOAD_SPIN_POLL, ONLOAD_SPIN_EPOLL_WAIT};
 
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         bypass->onload.thread_set_spin(types[i], on);
 }
 
-/* ---------------------------------------------------------------------------------------------------- receiving */
+/*
+ * ----------------------------------------------------------------------------------------------------
+ * receiving
+ */
 
 static bool onload_lends(const struct lli_bypass *bypass)
 {
@@ -147,7 +163,9 @@ static void onload_copy(const struct onload_zc_msg *message, uint8_t *to)
     }
 }
 
-/* Called with one message consumed, so there is always room for one more, in unreleased and in the buffers. */
+/*
+ * Called with one message consumed, so there is always room for one more, in unreleased and in the buffers.
+ */
 static int onload_take(struct onload_zc_recv_args *args, int flags)
 {
     struct onload_fetch *fetch = args->user_ptr;
@@ -160,7 +178,8 @@ static int onload_take(struct onload_zc_recv_args *args, int flags)
     if (size > bypass->udp.in.packet_bytes) {
         bypass->udp.counters.truncated++;
     } else if (message->msghdr.msg_iovlen == 1) {
-        lli_bypass_lend(bypass, fetch->receiver, message->iov[0].buf, (struct iovec){message->iov[0].iov_base, size}, packet);
+        lli_bypass_lend(bypass, fetch->receiver, message->iov[0].buf,
+                        (struct iovec){message->iov[0].iov_base, size}, packet);
         answer = ONLOAD_ZC_KEEP;
         fetch->count++;
     } else {
@@ -173,7 +192,8 @@ static int onload_take(struct onload_zc_recv_args *args, int flags)
     return answer;
 }
 
-static int onload_fetch(struct lli_bypass *bypass, struct lli_udp_receiver *receiver, struct lli_in *packets, int max)
+static int onload_fetch(struct lli_bypass *bypass, struct lli_udp_receiver *receiver, struct lli_in *packets,
+                        int max)
 {
     struct onload_fetch fetch = {bypass, receiver, packets, max, 0};
     struct onload_zc_recv_args args = {
@@ -190,7 +210,8 @@ static bool onload_give_back(const struct lli_bypass *bypass, int fd, void **ids
 
 const struct lli_stack lli_stack_onload = {
     .name = "Onload",
-    .reasons = "the interface is no port of a card that it knows, EF_DONT_ACCELERATE or a stack's name forbids it, or packet "
+    .reasons = "the interface is no port of a card that it knows, EF_DONT_ACCELERATE or a stack's name "
+               "forbids it, or packet "
                "buffers or filters have run out; the kernel's log and 'onload_stackdump' say more",
     .find = onload_find,
     .check = onload_check,

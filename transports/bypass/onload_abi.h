@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Subset of OpenOnload's binary interface, rewritten so that a build needs neither its headers nor its library.
- * Functions are looked up by name at run time. Valid since Onload 8.1, on little-endian machines.
+ * Subset of OpenOnload's binary interface, rewritten so that a build needs neither its headers nor its
+ * library. Functions are looked up by name at run time. Valid since Onload 8.1, on little-endian machines.
  */
 #ifndef LLI_ONLOAD_ABI_H
 #define LLI_ONLOAD_ABI_H
@@ -20,10 +20,11 @@ enum {
     ONLOAD_SPIN_EPOLL_WAIT = 11,
     ONLOAD_FD_FEAT_MSG_WARM = 0,
     ONLOAD_ZC_CONTINUE = 0,
-    ONLOAD_ZC_TERMINATE = 1,      /* stop: no further message */
-    ONLOAD_ZC_KEEP = 2,           /* the message's memory belongs to the caller until released */
-    ONLOAD_ZC_END_OF_BURST = 2,   /* passed to the callback: no further message is available now */
-    ONLOAD_MSG_WARM = 0x400,      /* flag of send(): do everything but transmit; a socket in the kernel transmits */
+    ONLOAD_ZC_TERMINATE = 1,    /* stop: no further message */
+    ONLOAD_ZC_KEEP = 2,         /* the message's memory belongs to the caller until released */
+    ONLOAD_ZC_END_OF_BURST = 2, /* passed to the callback: no further message is available now */
+    /* Flag of send(): do everything but transmit; a socket in the kernel transmits. */
+    ONLOAD_MSG_WARM = 0x400,
     ONLOAD_MSG_RECV_OS_INLINE = 0x40000000, /* also deliver messages received by the kernel */
     ONLOAD_STACK_NAME_MAX = 16,
 };

@@ -23,15 +23,20 @@ static bool vma_find(struct lli_bypass *bypass)
 
 static int vma_check(const struct lli_bypass *bypass, const struct lli_bypass_options *options)
 {
-    if (options->bypass_required != 0 && !vma_has(bypass, VMA_API_GET_SOCKET_RINGS_NUM | VMA_API_GET_SOCKET_TX_RING_FD))
-        return lli_fail(bypass->udp.log, LLM_ESCHEME, "bypass: this VMA cannot tell which sockets it accelerates; update it, or "
+    if (options->bypass_required != 0 &&
+        !vma_has(bypass, VMA_API_GET_SOCKET_RINGS_NUM | VMA_API_GET_SOCKET_TX_RING_FD))
+        return lli_fail(bypass->udp.log, LLM_ESCHEME,
+                        "bypass: this VMA cannot tell which sockets it accelerates; update it, or "
                         "take its word with bypass_required=0");
     if (options->stack_name[0] != '\0')
-        return lli_fail(bypass->udp.log, LLM_EOPTION, "bypass: stack_name=%s: VMA has no names for stacks; leave it out",
+        return lli_fail(bypass->udp.log, LLM_EOPTION,
+                        "bypass: stack_name=%s: VMA has no names for stacks; leave it out",
                         options->stack_name);
     if (options->stack_spin != 2)
-        return lli_fail(bypass->udp.log, LLM_EOPTION, "bypass: stack_spin=%u: VMA does not spin by thread; leave it out, and set "
-                        "VMA_SELECT_POLL", options->stack_spin);
+        return lli_fail(bypass->udp.log, LLM_EOPTION,
+                        "bypass: stack_spin=%u: VMA does not spin by thread; leave it out, and set "
+                        "VMA_SELECT_POLL",
+                        options->stack_spin);
     return 0;
 }
 
@@ -67,7 +72,10 @@ static bool vma_accelerates(const struct lli_bypass *bypass, int fd)
     return vma_has(bypass, VMA_API_GET_SOCKET_RINGS_NUM) && bypass->vma->get_socket_rings_num(fd) > 0;
 }
 
-/* ---------------------------------------------------------------------------------------------------- receiving */
+/*
+ * ----------------------------------------------------------------------------------------------------
+ * receiving
+ */
 
 static bool vma_lends(const struct lli_bypass *bypass)
 {
@@ -83,7 +91,10 @@ static bool vma_give_back(const struct lli_bypass *bypass, int fd, void **ids, i
     return bypass->vma->free_packets(fd, packets, (size_t)count) == 0;
 }
 
-/* Copies a message that is in several pieces; the buffer also contains the table of pieces. False: there are too many. */
+/*
+ * Copies a message that is in several pieces; the buffer also contains the table of pieces. False: there are
+ * too many.
+ */
 static bool vma_gather(const struct vma_packets *table, uint8_t *buffer)
 {
     struct iovec pieces[PIECES_MAX];
@@ -100,8 +111,8 @@ static bool vma_gather(const struct vma_packets *table, uint8_t *buffer)
 }
 
 /* Handles a message in VMA's memory. Returns the number of packets delivered. */
-static int vma_take(struct lli_bypass *bypass, const struct lli_udp_receiver *receiver, const struct vma_packets *table,
-                    size_t size, struct lli_in *packet)
+static int vma_take(struct lli_bypass *bypass, const struct lli_udp_receiver *receiver,
+                    const struct vma_packets *table, size_t size, struct lli_in *packet)
 {
     void *id = table->packet.packet_id;
     bool lent = false;
@@ -123,10 +134,11 @@ static int vma_take(struct lli_bypass *bypass, const struct lli_udp_receiver *re
 
 /*
  * Receives one message. Returns the number of packets delivered, or negative. Also checks the table's message
- * count, because VMA leaves the flag unchanged for a socket that is not its own. No packet of ours begins like
- * a table of one message.
+ * count, because VMA leaves the flag unchanged for a socket that is not its own. No packet of ours begins
+ * like a table of one message.
  */
-static int vma_fetch_one(struct lli_bypass *bypass, const struct lli_udp_receiver *receiver, struct lli_in *packet)
+static int vma_fetch_one(struct lli_bypass *bypass, const struct lli_udp_receiver *receiver,
+                         struct lli_in *packet)
 {
     struct vma_packets *table = (void *)lli_bypass_buffer(bypass);
     int flags = MSG_DONTWAIT | MSG_TRUNC;
@@ -151,7 +163,8 @@ static int vma_fetch_one(struct lli_bypass *bypass, const struct lli_udp_receive
  * Fetches a socket's messages; only one if the last call found none, so that a message need not wait for an
  * empty poll.
  */
-static int vma_fetch(struct lli_bypass *bypass, struct lli_udp_receiver *receiver, struct lli_in *packets, int max)
+static int vma_fetch(struct lli_bypass *bypass, struct lli_udp_receiver *receiver, struct lli_in *packets,
+                     int max)
 {
     const int most = receiver->bursting ? max : 1;
     int count = 0;
@@ -168,7 +181,8 @@ static int vma_fetch(struct lli_bypass *bypass, struct lli_udp_receiver *receive
 
 const struct lli_stack lli_stack_vma = {
     .name = "VMA",
-    .reasons = "the interface is no port of a card that it knows, the group is of IPv6, or libvma.conf leaves it to the kernel; "
+    .reasons = "the interface is no port of a card that it knows, the group is of IPv6, or libvma.conf "
+               "leaves it to the kernel; "
                "VMA_TRACELEVEL=4 says more",
     .find = vma_find,
     .check = vma_check,

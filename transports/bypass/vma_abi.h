@@ -13,8 +13,10 @@
 
 enum {
     SO_VMA_GET_API = 2800,
-    MSG_VMA_ZCOPY = 0x00040000,  /* returned flag: the buffer contains a struct vma_packets, not the message */
-    VMA_SND_FLAGS_DUMMY = 0x400, /* flag of send(): do everything but transmit; a socket in the kernel transmits */
+    /* Returned flag: the buffer contains a struct vma_packets, not the message. */
+    MSG_VMA_ZCOPY = 0x00040000,
+    /* Flag of send(): do everything but transmit; a socket in the kernel transmits. */
+    VMA_SND_FLAGS_DUMMY = 0x400,
     VMA_API_RECVFROM_ZCOPY = 1 << 1,
     VMA_API_FREE_PACKETS = 1 << 2,
     VMA_API_GET_SOCKET_RINGS_NUM = 1 << 10,
@@ -36,7 +38,8 @@ struct vma_packets {
 
 struct vma_api {
     int (*register_recv_callback)(int, void *, void *);
-    int (*recvfrom_zcopy)(int fd, void *buffer, size_t size, int *flags, struct sockaddr *from, socklen_t *from_size);
+    int (*recvfrom_zcopy)(int fd, void *buffer, size_t size, int *flags, struct sockaddr *from,
+                          socklen_t *from_size);
     int (*free_packets)(int fd, struct vma_packet *packets, size_t count);
     void (*unused_3[3])(void);
     int (*get_socket_rings_num)(int fd);

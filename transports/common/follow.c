@@ -16,18 +16,21 @@ struct follow_text {
     _Alignas(struct nlmsghdr) uint8_t bytes[FOLLOW_BYTES];
 };
 
-void lli_follow_open(struct lli_follow *follow, const struct lli_log *log, const char *scheme, const struct lli_ip_interface *interface)
+void lli_follow_open(struct lli_follow *follow, const struct lli_log *log, const char *scheme,
+                     const struct lli_ip_interface *interface)
 {
     const struct sockaddr_nl groups = {
         .nl_family = AF_NETLINK,
-        .nl_groups = RTMGRP_LINK | (interface->address.any.sa_family == AF_INET ? RTMGRP_IPV4_IFADDR : RTMGRP_IPV6_IFADDR),
+        .nl_groups = RTMGRP_LINK |
+                     (interface->address.any.sa_family == AF_INET ? RTMGRP_IPV4_IFADDR : RTMGRP_IPV6_IFADDR),
     };
 
     *follow = (struct lli_follow){.index = interface->index, .family = interface->address.any.sa_family};
     follow->fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
     if (follow->fd >= 0 && bind(follow->fd, (const struct sockaddr *)&groups, sizeof groups) == 0)
         return;
-    lli_log(log, LLM_LEVEL_INFO, "%s: changes of the address or MTU of interface %s will not be noticed: %m", scheme, interface->name);
+    lli_log(log, LLM_LEVEL_INFO, "%s: changes of the address or MTU of interface %s will not be noticed: %m",
+            scheme, interface->name);
     lli_follow_close(follow);
 }
 
@@ -63,8 +66,12 @@ static const void *address_attribute(const struct nlmsghdr *header, uint16_t typ
     return NULL;
 }
 
-/* Reads the host's own address from an address message. False: the message is about another interface or family. */
-static bool address_read(const struct lli_follow *follow, const struct nlmsghdr *header, union lli_ip_address *address)
+/*
+ * Reads the host's own address from an address message. False: the message is about another interface or
+ * family.
+ */
+static bool address_read(const struct lli_follow *follow, const struct nlmsghdr *header,
+                         union lli_ip_address *address)
 {
     const struct ifaddrmsg *about = (const void *)((const uint8_t *)header + NLMSG_LENGTH(0));
     const size_t bytes = family_bytes(follow->family);
@@ -80,7 +87,8 @@ static bool address_read(const struct lli_follow *follow, const struct nlmsghdr 
     memset(address, 0, sizeof *address);
     address->any.sa_family = follow->family;
     if (found != NULL)
-        memcpy(follow->family == AF_INET ? (void *)&address->v4.sin_addr : (void *)&address->v6.sin6_addr, found, bytes);
+        memcpy(follow->family == AF_INET ? (void *)&address->v4.sin_addr : (void *)&address->v6.sin6_addr,
+               found, bytes);
     if (follow->family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&address->v6.sin6_addr))
         address->v6.sin6_scope_id = (uint32_t)follow->index;
     return found != NULL;
@@ -92,16 +100,22 @@ static bool same_host(const union lli_ip_address *a, const union lli_ip_address 
 }
 
 /* Returns the changes that a notification reports, as enum lli_follow_changes. */
-static unsigned message_changes(const struct lli_follow *follow, const struct nlmsghdr *header, const union lli_ip_address *own)
+static unsigned message_changes(const struct lli_follow *follow, const struct nlmsghdr *header,
+                                const union lli_ip_address *own)
 {
     const struct ifinfomsg *link = (const void *)((const uint8_t *)header + NLMSG_LENGTH(0));
     union lli_ip_address address;
 
     if (header->nlmsg_type == RTM_NEWLINK || header->nlmsg_type == RTM_DELLINK)
-        return header->nlmsg_len >= NLMSG_LENGTH(sizeof *link) && link->ifi_index == follow->index ? LLI_FOLLOW_CHANGED : 0;
-    if ((header->nlmsg_type != RTM_NEWADDR && header->nlmsg_type != RTM_DELADDR) || !address_read(follow, header, &address))
+        return header->nlmsg_len >= NLMSG_LENGTH(sizeof *link) && link->ifi_index == follow->index
+                   ? LLI_FOLLOW_CHANGED
+                   : 0;
+    if ((header->nlmsg_type != RTM_NEWADDR && header->nlmsg_type != RTM_DELADDR) ||
+        !address_read(follow, header, &address))
         return 0;
-    return header->nlmsg_type == RTM_DELADDR && same_host(&address, own) ? LLI_FOLLOW_CHANGED | LLI_FOLLOW_LOST : LLI_FOLLOW_CHANGED;
+    return header->nlmsg_type == RTM_DELADDR && same_host(&address, own)
+               ? LLI_FOLLOW_CHANGED | LLI_FOLLOW_LOST
+               : LLI_FOLLOW_CHANGED;
 }
 
 unsigned lli_follow_changes(struct lli_follow *follow, const union lli_ip_address *own)
@@ -111,7 +125,8 @@ unsigned lli_follow_changes(struct lli_follow *follow, const union lli_ip_addres
     ssize_t got;
 
     follow->changes = 0;
-    while (follow->fd >= 0 && ((got = recv(follow->fd, text.bytes, sizeof text.bytes, 0)) > 0 || errno == ENOBUFS)) {
+    while (follow->fd >= 0 &&
+           ((got = recv(follow->fd, text.bytes, sizeof text.bytes, 0)) > 0 || errno == ENOBUFS)) {
         const struct nlmsghdr *header = (const void *)text.bytes;
         long left = got > 0 ? got : 0;
 
@@ -124,7 +139,10 @@ unsigned lli_follow_changes(struct lli_follow *follow, const union lli_ip_addres
     return changes;
 }
 
-/* ------------------------------------------------------------------------------------------------------ addresses */
+/*
+ * ------------------------------------------------------------------------------------------------------
+ * addresses
+ */
 
 static bool addresses_ask(struct lli_follow *follow)
 {
@@ -132,20 +150,25 @@ static bool addresses_ask(struct lli_follow *follow)
         struct nlmsghdr header;
         struct ifaddrmsg about;
     } question = {
-        .header = {
-            .nlmsg_len = NLMSG_LENGTH(sizeof(struct ifaddrmsg)),
-            .nlmsg_type = RTM_GETADDR,
-            .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP,
-            .nlmsg_seq = ++follow->number,
-        },
+        .header =
+            {
+                .nlmsg_len = NLMSG_LENGTH(sizeof(struct ifaddrmsg)),
+                .nlmsg_type = RTM_GETADDR,
+                .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP,
+                .nlmsg_seq = ++follow->number,
+            },
         .about = {.ifa_family = (uint8_t)follow->family},
     };
 
     return send(follow->fd, &question, question.header.nlmsg_len, 0) >= 0;
 }
 
-/* Ranks an address: 0 unusable (such as during duplicate address detection), 1 link-local, 2 other, 3 the current one. */
-static int address_rank(const struct nlmsghdr *header, const union lli_ip_address *address, const union lli_ip_address *own)
+/*
+ * Ranks an address: 0 unusable (such as during duplicate address detection), 1 link-local, 2 other, 3 the
+ * current one.
+ */
+static int address_rank(const struct nlmsghdr *header, const union lli_ip_address *address,
+                        const union lli_ip_address *own)
 {
     const struct ifaddrmsg *about = (const void *)((const uint8_t *)header + NLMSG_LENGTH(0));
 
@@ -156,7 +179,8 @@ static int address_rank(const struct nlmsghdr *header, const union lli_ip_addres
     return address->any.sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&address->v6.sin6_addr) ? 1 : 2;
 }
 
-static void address_take(const struct nlmsghdr *header, const union lli_ip_address *address, struct lli_follow_address *found)
+static void address_take(const struct nlmsghdr *header, const union lli_ip_address *address,
+                         struct lli_follow_address *found)
 {
     const struct ifaddrmsg *about = (const void *)((const uint8_t *)header + NLMSG_LENGTH(0));
 
@@ -169,7 +193,8 @@ static void address_take(const struct nlmsghdr *header, const union lli_ip_addre
     found->broadcast.v4.sin_addr.s_addr |= htonl(UINT32_MAX >> about->ifa_prefixlen);
 }
 
-bool lli_follow_address(struct lli_follow *follow, const union lli_ip_address *own, struct lli_follow_address *found)
+bool lli_follow_address(struct lli_follow *follow, const union lli_ip_address *own,
+                        struct lli_follow_address *found)
 {
     struct follow_text text;
     ssize_t got;
@@ -194,7 +219,8 @@ bool lli_follow_address(struct lli_follow *follow, const union lli_ip_address *o
                 return true;
             if (header->nlmsg_type != RTM_NEWADDR)
                 return false;
-            if (!address_read(follow, header, &address) || (rank = address_rank(header, &address, own)) <= best)
+            if (!address_read(follow, header, &address) ||
+                (rank = address_rank(header, &address, own)) <= best)
                 continue;
             best = rank;
             address_take(header, &address, found);

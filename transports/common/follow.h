@@ -24,11 +24,18 @@ struct lli_follow_address {
     union lli_ip_address broadcast;
 };
 
-/* Opens a socket in the calling thread's network namespace. A failure is logged only: no changes are reported then. */
-void lli_follow_open(struct lli_follow *follow, const struct lli_log *log, const char *scheme, const struct lli_ip_interface *interface);
+/*
+ * Opens a socket in the calling thread's network namespace. A failure is logged only: no changes are reported
+ * then.
+ */
+void lli_follow_open(struct lli_follow *follow, const struct lli_log *log, const char *scheme,
+                     const struct lli_ip_interface *interface);
 void lli_follow_close(struct lli_follow *follow);
 
-/* Returns changes since the previous call, as enum lli_follow_changes. Takes one system call if there are none. */
+/*
+ * Returns changes since the previous call, as enum lli_follow_changes. Takes one system call if there are
+ * none.
+ */
 unsigned lli_follow_changes(struct lli_follow *follow, const union lli_ip_address *own);
 
 /*
@@ -36,6 +43,7 @@ unsigned lli_follow_changes(struct lli_follow *follow, const union lli_ip_addres
  * one, preferably not link-local. Returns false if the kernel did not answer. found->address has family 0 if
  * there is none.
  */
-bool lli_follow_address(struct lli_follow *follow, const union lli_ip_address *own, struct lli_follow_address *found);
+bool lli_follow_address(struct lli_follow *follow, const union lli_ip_address *own,
+                        struct lli_follow_address *found);
 
 #endif

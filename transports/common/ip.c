@@ -20,8 +20,9 @@ enum {
     MTU_DEFAULT_MAX = 9000,
 };
 
-
-/* ------------------------------------------------------------------------------------------------- addresses */
+/*
+ * ------------------------------------------------------------------------------------------------- addresses
+ */
 
 static uint32_t address_v4(const union lli_ip_address *address)
 {
@@ -86,23 +87,28 @@ const char *lli_ip_text(const union lli_ip_address *address, char text[LLI_IP_TE
     return text;
 }
 
-int lli_ip_resolve(const struct lli_log *log, const char *scheme, int error, const char *what, const char *host, sa_family_t family,
-                    union lli_ip_address *address)
+int lli_ip_resolve(const struct lli_log *log, const char *scheme, int error, const char *what,
+                   const char *host, sa_family_t family, union lli_ip_address *address)
 {
     const struct addrinfo hints = {.ai_family = family, .ai_socktype = SOCK_DGRAM};
     struct addrinfo *found = NULL;
     int status = host[0] == '\0' ? EAI_NONAME : getaddrinfo(host, NULL, &hints, &found);
 
     if (status != 0)
-        return lli_fail(log, error, "%s: %s '%s': %s; it takes an %s address or a name that has one", scheme, what, host,
-                        gai_strerror(status), family == AF_INET ? "IPv4" : family == AF_INET6 ? "IPv6" : "IP");
+        return lli_fail(log, error, "%s: %s '%s': %s; it takes an %s address or a name that has one", scheme,
+                        what, host, gai_strerror(status),
+                        family == AF_INET    ? "IPv4"
+                        : family == AF_INET6 ? "IPv6"
+                                             : "IP");
     memset(address, 0, sizeof *address);
     memcpy(address, found->ai_addr, found->ai_addrlen);
     freeaddrinfo(found);
     return 0;
 }
 
-/* ------------------------------------------------------------------------------------------------ interfaces */
+/*
+ * ------------------------------------------------------------------------------------------------ interfaces
+ */
 
 static bool interface_link_local(const struct ifaddrs *entry)
 {
@@ -132,7 +138,8 @@ static bool interface_has_address(const struct ifaddrs *entry, const union lli_i
 }
 
 /* Returns the entry that has the address, or NULL. */
-static const struct ifaddrs *interface_by_address(const struct ifaddrs *list, const union lli_ip_address *address)
+static const struct ifaddrs *interface_by_address(const struct ifaddrs *list,
+                                                  const union lli_ip_address *address)
 {
     for (; list != NULL; list = list->ifa_next)
         if (interface_has_address(list, address))
@@ -141,7 +148,8 @@ static const struct ifaddrs *interface_by_address(const struct ifaddrs *list, co
 }
 
 /* Returns the entry of an interface's address in a family, preferably not link-local; or NULL. */
-static const struct ifaddrs *interface_by_name(const struct ifaddrs *list, const char *name, sa_family_t family)
+static const struct ifaddrs *interface_by_name(const struct ifaddrs *list, const char *name,
+                                               sa_family_t family)
 {
     const struct ifaddrs *found = NULL;
 
@@ -186,7 +194,8 @@ static const struct ifaddrs *interface_default(const struct ifaddrs *list, const
 {
     const sa_family_t family = group->any.sa_family;
     union lli_ip_address source;
-    const struct ifaddrs *found = interface_route_source(group, &source) ? interface_by_address(list, &source) : NULL;
+    const struct ifaddrs *found =
+        interface_route_source(group, &source) ? interface_by_address(list, &source) : NULL;
     const struct ifaddrs *loopback = NULL;
 
     /* A unicast host is reachable by its route only. */
@@ -204,8 +213,8 @@ static const struct ifaddrs *interface_default(const struct ifaddrs *list, const
 }
 
 /* Finds the interface given by name or by address in the option. */
-static int interface_wanted(const struct lli_log *log, const char *scheme, const struct ifaddrs *list, const char *wanted, sa_family_t family,
-                            const struct ifaddrs **found)
+static int interface_wanted(const struct lli_log *log, const char *scheme, const struct ifaddrs *list,
+                            const char *wanted, sa_family_t family, const struct ifaddrs **found)
 {
     union lli_ip_address address = {0};
     const struct ifaddrs *entry = NULL;
@@ -218,15 +227,18 @@ static int interface_wanted(const struct lli_log *log, const char *scheme, const
     if (address.any.sa_family != AF_UNSPEC) {
         entry = interface_by_address(list, &address);
         if (entry == NULL)
-            return lli_fail(log, LLM_EINTERFACE, "%s: no interface has the address %s; 'ip address' lists them", scheme, wanted);
+            return lli_fail(log, LLM_EINTERFACE,
+                            "%s: no interface has the address %s; 'ip address' lists them", scheme, wanted);
         name = entry->ifa_name;
     } else if (if_nametoindex(wanted) == 0) {
-        return lli_fail(log, LLM_EINTERFACE, "%s: there is no interface %s; 'ip link' lists those there are", scheme, wanted);
+        return lli_fail(log, LLM_EINTERFACE, "%s: there is no interface %s; 'ip link' lists those there are",
+                        scheme, wanted);
     }
     if (entry == NULL || entry->ifa_addr->sa_family != family)
         entry = interface_by_name(list, name, family);
     if (entry == NULL)
-        return lli_fail(log, LLM_EINTERFACE, "%s: interface %s has no %s address; 'ip address add' gives it one", scheme, wanted,
+        return lli_fail(log, LLM_EINTERFACE,
+                        "%s: interface %s has no %s address; 'ip address add' gives it one", scheme, wanted,
                         family == AF_INET ? "IPv4" : "IPv6");
     *found = entry;
     return 0;
@@ -281,16 +293,18 @@ static void interface_broadcast(const struct ifaddrs *entry, struct lli_ip_inter
 }
 
 /* Checks the interface: one named by the option may be unusable. */
-static int interface_take(const struct lli_log *log, const char *scheme, const struct ifaddrs *entry, unsigned needs,
-                          struct lli_ip_interface *interface)
+static int interface_take(const struct lli_log *log, const char *scheme, const struct ifaddrs *entry,
+                          unsigned needs, struct lli_ip_interface *interface)
 {
     const char *name = entry->ifa_name;
 
     if ((entry->ifa_flags & IFF_UP) == 0)
-        return lli_fail(log, LLM_EINTERFACE, "%s: interface %s is down; 'ip link set %s up' brings it up", scheme, name, name);
+        return lli_fail(log, LLM_EINTERFACE, "%s: interface %s is down; 'ip link set %s up' brings it up",
+                        scheme, name, name);
     if (needs != 0 && (entry->ifa_flags & (needs | IFF_LOOPBACK)) == 0)
         return lli_fail(log, LLM_EINTERFACE,
-                        "%s: interface %s does no multicast; 'ip link set %s multicast on', or take another", scheme, name, name);
+                        "%s: interface %s does no multicast; 'ip link set %s multicast on', or take another",
+                        scheme, name, name);
     memset(interface, 0, sizeof *interface);
     snprintf(interface->name, sizeof interface->name, "%s", name);
     interface->index = (int)if_nametoindex(name);
@@ -301,8 +315,8 @@ static int interface_take(const struct lli_log *log, const char *scheme, const s
     return interface_mtu(log, scheme, name, &interface->mtu);
 }
 
-int lli_ip_interface_find(const struct lli_log *log, const char *scheme, const char *wanted, const union lli_ip_address *group,
-                           struct lli_ip_interface *interface)
+int lli_ip_interface_find(const struct lli_log *log, const char *scheme, const char *wanted,
+                          const union lli_ip_address *group, struct lli_ip_interface *interface)
 {
     const struct ifaddrs *found = NULL;
     struct ifaddrs *list = NULL;
@@ -310,14 +324,16 @@ int lli_ip_interface_find(const struct lli_log *log, const char *scheme, const c
 
     if (getifaddrs(&list) != 0)
         return errno == EMFILE
-                   ? lli_fail(log, LLM_ELIMIT, "%s: the interfaces cannot be listed: %m; raise the limit, 'ulimit -n'", scheme)
+                   ? lli_fail(log, LLM_ELIMIT,
+                              "%s: the interfaces cannot be listed: %m; raise the limit, 'ulimit -n'", scheme)
                    : lli_fail(log, LLM_ESYSTEM, "%s: the interfaces cannot be listed: %m", scheme);
     if (wanted[0] != '\0')
         status = interface_wanted(log, scheme, list, wanted, group->any.sa_family, &found);
     else
         found = interface_default(list, group);
     if (status == 0 && found == NULL)
-        status = lli_fail(log, LLM_EINTERFACE, "%s: no interface is up with an %s address; 'ip address' lists them", scheme,
+        status = lli_fail(log, LLM_EINTERFACE,
+                          "%s: no interface is up with an %s address; 'ip address' lists them", scheme,
                           group->any.sa_family == AF_INET ? "IPv4" : "IPv6");
     if (status == 0)
         status = interface_take(log, scheme, found, interface_needs(group), interface);
@@ -325,7 +341,10 @@ int lli_ip_interface_find(const struct lli_log *log, const char *scheme, const c
     return status;
 }
 
-/* Returns true if packets to the address go to one host by the interface. NAKs must not be sent to anything else. */
+/*
+ * Returns true if packets to the address go to one host by the interface. NAKs must not be sent to anything
+ * else.
+ */
 static bool host_acceptable_v4(const struct lli_ip_interface *interface, const union lli_ip_address *address)
 {
     const uint32_t host = address_v4(address);
@@ -348,10 +367,13 @@ static bool host_acceptable_v6(const struct lli_ip_interface *interface, const u
 
 bool lli_ip_is_host(const struct lli_ip_interface *interface, const union lli_ip_address *address)
 {
-    return address->any.sa_family == AF_INET ? host_acceptable_v4(interface, address) : host_acceptable_v6(interface, address);
+    return address->any.sa_family == AF_INET ? host_acceptable_v4(interface, address)
+                                             : host_acceptable_v6(interface, address);
 }
 
-/* ----------------------------------------------------------------------------------------------- groups, MTU */
+/*
+ * ----------------------------------------------------------------------------------------------- groups, MTU
+ */
 
 int lli_ip_group_resolve(const struct lli_log *log, const char *scheme, const char *host, sa_family_t family,
                          union lli_ip_address *address)
@@ -359,7 +381,8 @@ int lli_ip_group_resolve(const struct lli_log *log, const char *scheme, const ch
     const int status = lli_ip_resolve(log, scheme, LLM_EGROUP, "group", host, family, address);
 
     if (status == 0 && !lli_ip_multicast(address))
-        return lli_fail(log, LLM_EGROUP, "%s: group '%s' is not multicast: take one of 239.0.0.0/8, 232.0.0.0/8 or ff00::/8",
+        return lli_fail(log, LLM_EGROUP,
+                        "%s: group '%s' is not multicast: take one of 239.0.0.0/8, 232.0.0.0/8 or ff00::/8",
                         scheme, host);
     return status;
 }
@@ -374,8 +397,8 @@ int lli_ip_mtu_choose(const struct lli_log *log, const char *scheme, const struc
     if (wanted == 0)
         *mtu = most < MTU_DEFAULT_MAX ? most : MTU_DEFAULT_MAX;
     else if (wanted < least || wanted > most)
-        return lli_fail(log, LLM_EOPTION, "%s: mtu=%u is not in %u to %u, which interface %s can carry", scheme, wanted, least,
-                        most, interface->name);
+        return lli_fail(log, LLM_EOPTION, "%s: mtu=%u is not in %u to %u, which interface %s can carry",
+                        scheme, wanted, least, most, interface->name);
     return 0;
 }
 

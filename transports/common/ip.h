@@ -25,8 +25,8 @@ struct lli_ip_interface {
     char name[IF_NAMESIZE];
     int index;
     uint32_t mtu;
-    unsigned flags;                /* IFF_... */
-    bool wire;                     /* packets may pass a switch: neither loopback nor veth */
+    unsigned flags;                 /* IFF_... */
+    bool wire;                      /* packets may pass a switch: neither loopback nor veth */
     union lli_ip_address address;   /* with port 0 */
     union lli_ip_address broadcast; /* family 0: none */
 };
@@ -47,8 +47,8 @@ const char *lli_ip_text(const union lli_ip_address *address, char text[LLI_IP_TE
  * Resolves a host name or numeric address; AF_UNSPEC accepts any family. Fails with error, and logs what the
  * host is for.
  */
-int lli_ip_resolve(const struct lli_log *log, const char *scheme, int error, const char *what, const char *host,
-                   sa_family_t family, union lli_ip_address *address);
+int lli_ip_resolve(const struct lli_log *log, const char *scheme, int error, const char *what,
+                   const char *host, sa_family_t family, union lli_ip_address *address);
 
 /* Resolves a multicast group. Fails with LLM_EGROUP. */
 int lli_ip_group_resolve(const struct lli_log *log, const char *scheme, const char *host, sa_family_t family,
@@ -59,14 +59,17 @@ int lli_ip_group_resolve(const struct lli_log *log, const char *scheme, const ch
  * route to the group, else the first that is up and supports multicast, else the loopback. Fails with
  * LLM_EINTERFACE or LLM_ESYSTEM.
  */
-int lli_ip_interface_find(const struct lli_log *log, const char *scheme, const char *wanted, const union lli_ip_address *group,
-                          struct lli_ip_interface *interface);
+int lli_ip_interface_find(const struct lli_log *log, const char *scheme, const char *wanted,
+                          const union lli_ip_address *group, struct lli_ip_interface *interface);
 
 /* Chooses the MTU: wanted, or with 0 the MTU of the interface, at most 9000. Fails with LLM_EOPTION. */
 int lli_ip_mtu_choose(const struct lli_log *log, const char *scheme, const struct lli_ip_interface *interface,
                       uint32_t wanted, uint32_t *mtu);
 
-/* Returns true if packets to the address go to one host by the interface. NAKs must not be sent to anything else. */
+/*
+ * Returns true if packets to the address go to one host by the interface. NAKs must not be sent to anything
+ * else.
+ */
 bool lli_ip_is_host(const struct lli_ip_interface *interface, const union lli_ip_address *address);
 
 /* Compares the host of a packed address (4 or 6, address, port) with 4 or 16 bytes in network order. */

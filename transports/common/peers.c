@@ -51,7 +51,10 @@ static bool peers_is(const struct lli_address *a, const struct lli_address *b)
     return a->size == b->size && memcmp(a->bytes, b->bytes, a->size) == 0;
 }
 
-/* Returns the slot of an address, or the empty slot where it belongs. Terminates: half of the slots stay empty. */
+/*
+ * Returns the slot of an address, or the empty slot where it belongs. Terminates: half of the slots stay
+ * empty.
+ */
 static uint32_t peers_find(const struct lli_peers *peers, const struct lli_address *address)
 {
     uint32_t slot = peers_hash(peers, address) & peers->slot_mask;
@@ -97,7 +100,8 @@ bool lli_peers_remove(struct lli_peers *peers, const struct lli_address *address
     peers->spare[peers->spare_count++] = *place;
     peers->slots[slot] = 0;
     /* Reinsert the rest of the cluster: the removed entry may have displaced them. */
-    for (slot = (slot + 1) & peers->slot_mask; peers->slots[slot] != 0; slot = (slot + 1) & peers->slot_mask) {
+    for (slot = (slot + 1) & peers->slot_mask; peers->slots[slot] != 0;
+         slot = (slot + 1) & peers->slot_mask) {
         const uint32_t moved = peers->slots[slot];
 
         peers->slots[slot] = 0;

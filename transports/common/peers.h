@@ -9,9 +9,9 @@ struct lli_peers {
     struct lli_address *addresses; /* by place */
     uint32_t *slots;               /* hash table of place + 1; 0: empty */
     uint32_t slot_mask;
-    uint32_t *spare;               /* stack of freed places */
+    uint32_t *spare; /* stack of freed places */
     uint32_t spare_count;
-    uint32_t count;                /* places used so far */
+    uint32_t count; /* places used so far */
     uint32_t max;
     uint64_t seed; /* addresses come from the network: a peer must not be able to predict collisions */
 };
@@ -21,8 +21,8 @@ int lli_peers_init(struct lli_peers *peers, uint32_t max);
 void lli_peers_fini(struct lli_peers *peers);
 
 /*
- * Returns the place of an address; a new address gets a freed place, or the next, which is peers->count before
- * the call. Fails with LLM_ELIMIT if the table is full.
+ * Returns the place of an address; a new address gets a freed place, or the next, which is peers->count
+ * before the call. Fails with LLM_ELIMIT if the table is full.
  */
 int lli_peers_place(struct lli_peers *peers, const struct lli_address *address, uint32_t *place);
 

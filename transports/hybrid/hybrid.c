@@ -4,8 +4,8 @@
  * host ("near"). Every packet to a group is sent by both; a receiver that gets both copies uses the first, as
  * sessions drop duplicates. A unicast is sent by shared memory if the peer is on this host, else by X.
  *
- * Invisible on the network: the address of an instance is that of X, from which shared memory derives its own.
- * So a plain X instance on another host and a plain shm instance on this host can take part.
+ * Invisible on the network: the address of an instance is that of X, from which shared memory derives its
+ * own. So a plain X instance on another host and a plain shm instance on this host can take part.
  */
 #define _GNU_SOURCE
 #include <assert.h>
@@ -25,8 +25,8 @@ enum {
     HYBRID_GIVE = 64,      /* packets passed to a part at a time */
     HYBRID_JOINS_MAX = 256,
     HYBRID_PEERS_MIN = 4096,
-    HYBRID_FAR_TURNS = 8,  /* while shared memory has packets, one in so many calls polls the network */
-    HYBRID_BUFFERED_MAX = 32,  /* packets received from the network at a time */
+    HYBRID_FAR_TURNS = 8,     /* while shared memory has packets, one in so many calls polls the network */
+    HYBRID_BUFFERED_MAX = 32, /* packets received from the network at a time */
 };
 
 /* Handles of joins are indices; handles of peers also have this bit set. */
@@ -64,24 +64,28 @@ struct hybrid_peer {
 
 struct hybrid {
     struct hybrid_part part[PARTS];
-    uint64_t taken;  /* packets posted since open */
-    uint64_t done;   /* of these, sent or lost */
+    uint64_t taken; /* packets posted since open */
+    uint64_t done;  /* of these, sent or lost */
     uint32_t turn;
     bool near_empty; /* shared memory had no packets in the latest call */
     struct hybrid_out out[HYBRID_POST_MAX];
     struct hybrid_join senders[HYBRID_JOINS_MAX];
     struct hybrid_join receivers[HYBRID_JOINS_MAX];
     uint32_t receivers_used; /* upper bound of the places used so far */
-    struct lli_in buffered[HYBRID_BUFFERED_MAX]; /* packets from the network, buffered until shared memory is empty */
+    /* Packets from the network, buffered until shared memory is empty. */
+    struct lli_in buffered[HYBRID_BUFFERED_MAX];
     int buffered_count;
     int buffered_next;
     struct lli_peers peers;
-    struct hybrid_peer *peer;  /* by place */
+    struct hybrid_peer *peer; /* by place */
     const struct lli_log *log;
     int epoll;
 };
 
-/* ----------------------------------------------------------------------------------------------- open and close */
+/*
+ * ----------------------------------------------------------------------------------------------- open and
+ * close
+ */
 
 static int part_open(struct hybrid *hybrid, int which, const struct lli_transport_config *config)
 {
@@ -162,14 +166,16 @@ static int hybrid_set_up(struct hybrid *hybrid, const struct lli_transport_confi
     hybrid->part[FAR].transport = config->registry->find(far.scheme);
     hybrid->part[NEAR].transport = config->registry->find(near.scheme);
     if (hybrid->part[FAR].transport == NULL || config->registry->is_named(far.scheme))
-        return lli_fail(hybrid->log, LLM_ESCHEME, "scheme \"%s\": after shm+ comes the transport of a network, such as udp",
+        return lli_fail(hybrid->log, LLM_ESCHEME,
+                        "scheme \"%s\": after shm+ comes the transport of a network, such as udp",
                         config->scheme);
     hybrid->peer = calloc(peers, sizeof *hybrid->peer);
     if (hybrid->peer == NULL || lli_peers_init(&hybrid->peers, peers) != 0)
         return lli_fail(hybrid->log, LLM_ENOMEM, "%s: no memory for an instance", config->scheme);
     hybrid->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (hybrid->epoll < 0)
-        return lli_fail(hybrid->log, LLM_ESYSTEM, "%s: epoll: %m; raise the limit of open files, 'ulimit -n'", config->scheme);
+        return lli_fail(hybrid->log, LLM_ESYSTEM, "%s: epoll: %m; raise the limit of open files, 'ulimit -n'",
+                        config->scheme);
     error = part_open(hybrid, FAR, &far);
     if (error == LLM_OK)
         error = hybrid->part[FAR].transport->address(hybrid->part[FAR].instance, &address);
@@ -196,7 +202,10 @@ static int hybrid_open(void *instance, const struct lli_transport_config *config
     return error;
 }
 
-/* ------------------------------------------------------------------------------------------------------ memory */
+/*
+ * ------------------------------------------------------------------------------------------------------
+ * memory
+ */
 
 static int hybrid_region(void *instance, void *base, size_t size)
 {
@@ -228,7 +237,10 @@ static void hybrid_region_end(void *instance, void *base, size_t size)
         hybrid->part[i].transport->region_end(hybrid->part[i].instance, base, size);
 }
 
-/* ---------------------------------------------------------------------------------------------- join and leave */
+/*
+ * ---------------------------------------------------------------------------------------------- join and
+ * leave
+ */
 
 static void hybrid_release(void *instance, const struct lli_in *packets, int count)
 {
@@ -266,19 +278,24 @@ static uint32_t join_place(const struct hybrid_join *joins, const lli_handle *ha
     for (uint32_t i = 0; i < HYBRID_JOINS_MAX; i++) {
         if (joins[i].users == 0)
             unused = unused == HYBRID_JOINS_MAX ? i : unused;
-        else if (mode == LLI_JOIN_RECEIVE && joins[i].handle[NEAR] == handle[NEAR] && joins[i].handle[FAR] == handle[FAR])
+        else if (mode == LLI_JOIN_RECEIVE && joins[i].handle[NEAR] == handle[NEAR] &&
+                 joins[i].handle[FAR] == handle[FAR])
             return i;
     }
     return unused;
 }
 
-static int hybrid_join(void *instance, const struct lli_group *group, enum lli_join_mode mode, lli_handle *handle)
+static int hybrid_join(void *instance, const struct lli_group *group, enum lli_join_mode mode,
+                       lli_handle *handle)
 {
     struct hybrid *hybrid = instance;
     struct hybrid_join *joins = mode == LLI_JOIN_SEND ? hybrid->senders : hybrid->receivers;
     struct llm_options options = *group->options;
     /* Networks allow any number of transmitters per group. */
-    const struct lli_group near = {.host = group->host, .port = group->port, .options = &options, .values = group->values,
+    const struct lli_group near = {.host = group->host,
+                                   .port = group->port,
+                                   .options = &options,
+                                   .values = group->values,
                                    .shared = true};
     lli_handle inner[PARTS];
     uint32_t place;
@@ -296,7 +313,8 @@ static int hybrid_join(void *instance, const struct lli_group *group, enum lli_j
     if (place == HYBRID_JOINS_MAX) {
         for (int i = 0; i < PARTS; i++)
             hybrid->part[i].transport->leave(hybrid->part[i].instance, inner[i], mode);
-        return lli_fail(hybrid->log, LLM_ELIMIT, "shm+: more than %d joins; use a second context", HYBRID_JOINS_MAX);
+        return lli_fail(hybrid->log, LLM_ELIMIT, "shm+: more than %d joins; use a second context",
+                        HYBRID_JOINS_MAX);
     }
     memcpy(joins[place].handle, inner, sizeof inner);
     joins[place].users++;
@@ -321,7 +339,10 @@ static void hybrid_leave(void *instance, lli_handle handle, enum lli_join_mode m
         hybrid->part[i].transport->leave(hybrid->part[i].instance, join->handle[i], mode);
 }
 
-/* --------------------------------------------------------------------------------------------- address, peers */
+/*
+ * --------------------------------------------------------------------------------------------- address,
+ * peers
+ */
 
 static int hybrid_address(void *instance, struct lli_address *address)
 {
@@ -350,7 +371,8 @@ static int hybrid_peer(void *instance, const struct lli_address *address, lli_ha
     peer = &hybrid->peer[place];
     if (!peer->known) {
         *peer = (struct hybrid_peer){.known = true, .part = FAR, .handle = far};
-        if (only_near || hybrid->part[NEAR].transport->peer(hybrid->part[NEAR].instance, address, &near) == LLM_OK)
+        if (only_near ||
+            hybrid->part[NEAR].transport->peer(hybrid->part[NEAR].instance, address, &near) == LLM_OK)
             *peer = (struct hybrid_peer){.known = true, .part = NEAR, .handle = near};
     }
     *handle = HYBRID_PEER | place;
@@ -384,7 +406,10 @@ static bool hybrid_came_from(void *instance, const struct lli_in *packet, const 
     return far->transport->came_from(far->instance, &inner, address);
 }
 
-/* ----------------------------------------------------------------------------------------------------- sending */
+/*
+ * -----------------------------------------------------------------------------------------------------
+ * sending
+ */
 
 static int hybrid_post(void *instance, const struct lli_out *packets, int count)
 {
@@ -398,7 +423,8 @@ static int hybrid_post(void *instance, const struct lli_out *packets, int count)
 }
 
 /* Translates a packet for a part. False: the part does not send it. */
-static bool give_translate(const struct hybrid *hybrid, int which, const struct lli_out *out, struct lli_out *inner)
+static bool give_translate(const struct hybrid *hybrid, int which, const struct lli_out *out,
+                           struct lli_out *inner)
 {
     const struct hybrid_peer *peer;
 
@@ -487,7 +513,10 @@ static int hybrid_flush(void *instance)
     return hybrid->part[NEAR].stuck || hybrid->part[FAR].stuck ? LLM_EAGAIN : LLM_OK;
 }
 
-/* --------------------------------------------------------------------------------------------------- receiving */
+/*
+ * ---------------------------------------------------------------------------------------------------
+ * receiving
+ */
 
 static lli_handle receive_from(const struct hybrid *hybrid, int which, lli_handle inner)
 {
@@ -495,7 +524,8 @@ static lli_handle receive_from(const struct hybrid *hybrid, int which, lli_handl
 
     if (inner == LLI_HANDLE_UNICAST)
         return inner;
-    while (place < hybrid->receivers_used && (hybrid->receivers[place].users == 0 || hybrid->receivers[place].handle[which] != inner))
+    while (place < hybrid->receivers_used &&
+           (hybrid->receivers[place].users == 0 || hybrid->receivers[place].handle[which] != inner))
         place++;
     assert(place < hybrid->receivers_used);
     return place;
@@ -515,16 +545,17 @@ static int receive_part(struct hybrid *hybrid, int which, struct lli_in *packets
 }
 
 /*
- * Polls the network first but delivers its packets last, when shared memory is empty. Local packets are written
- * to shared memory before they are sent on the network, so a packet lost on the network is never reported
- * missing while its copy is still unread in shared memory.
+ * Polls the network first but delivers its packets last, when shared memory is empty. Local packets are
+ * written to shared memory before they are sent on the network, so a packet lost on the network is never
+ * reported missing while its copy is still unread in shared memory.
  */
 static int hybrid_receive(void *instance, struct lli_in *packets, int max)
 {
     struct hybrid *hybrid = instance;
     int count = 0, some;
 
-    if (hybrid->buffered_next == hybrid->buffered_count && (hybrid->near_empty || ++hybrid->turn % HYBRID_FAR_TURNS == 0)) {
+    if (hybrid->buffered_next == hybrid->buffered_count &&
+        (hybrid->near_empty || ++hybrid->turn % HYBRID_FAR_TURNS == 0)) {
         hybrid->buffered_next = 0;
         hybrid->buffered_count = receive_part(hybrid, FAR, hybrid->buffered, HYBRID_BUFFERED_MAX);
     }
@@ -547,7 +578,10 @@ static int hybrid_arm(void *instance)
     return hybrid->epoll;
 }
 
-/* ------------------------------------------------------------------------------------------------------- table */
+/*
+ * -------------------------------------------------------------------------------------------------------
+ * table
+ */
 
 static const struct lli_counter hybrid_counters[] = {{NULL, 0}};
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fault injector around any transport: received packets are lost in bursts, duplicated, reordered, delayed and
- * corrupted. Sending is passed through unchanged.
+ * Fault injector around any transport: received packets are lost in bursts, duplicated, reordered, delayed
+ * and corrupted. Sending is passed through unchanged.
  *
  * Each kind of fault has its own random generator, seeded from impair_seed, that advances once per packet. So
- * the same packets suffer the same faults in every run, and changing the rate of one fault does not affect the
- * others.
+ * the same packets suffer the same faults in every run, and changing the rate of one fault does not affect
+ * the others.
  *
  * Received packets are copied into slots of this instance. A reordered packet waits there until others have
  * overtaken it; then every packet waits in a heap until its due time.
@@ -24,11 +24,12 @@
 
 enum {
     IMPAIR_SLOTS = 2048,
-    IMPAIR_SLOT_BYTES = 65536 + 64, /* any packet; an odd number of cache lines, because a power of two would use few cache sets */
-    IMPAIR_BURST = 32,              /* packets received from the inner transport per call */
+    /* Any packet; an odd number of cache lines, because a power of two would use few cache sets. */
+    IMPAIR_SLOT_BYTES = 65536 + 64,
+    IMPAIR_BURST = 32, /* packets received from the inner transport per call */
     IMPAIR_WAITING_MAX = 64,
-    IMPAIR_OVERTAKEN_MAX = 8,          /* a reordered packet is overtaken by 1 to this many packets */
-    IMPAIR_WAIT_NS = 1000000,       /* a reordered packet is released after this time at the latest */
+    IMPAIR_OVERTAKEN_MAX = 8, /* a reordered packet is overtaken by 1 to this many packets */
+    IMPAIR_WAIT_NS = 1000000, /* a reordered packet is released after this time at the latest */
 };
 
 #define IMPAIR_PROBABILITY_ONE (UINT64_C(1) << 32)
@@ -98,7 +99,10 @@ struct impair {
     uint64_t delayed;
 };
 
-/* ------------------------------------------------------------------------------------------------------- dice */
+/*
+ * -------------------------------------------------------------------------------------------------------
+ * dice
+ */
 
 /* SplitMix64: G. L. Steele, D. Lea, C. H. Flood, "Fast splittable pseudorandom number generators", 2014. */
 static uint64_t dice_draw(uint64_t *state)
@@ -157,15 +161,17 @@ static bool loss_throw(struct impair_loss *loss)
     return loss->running;
 }
 
-/* -------------------------------------------------------------------------------------------------- open, close */
+/*
+ * -------------------------------------------------------------------------------------------------- open,
+ * close
+ */
 
 static const struct lli_option impair_options[] = {
 #define IMPAIR_OPTION(...) LLI_OPTION_ROW(struct lli_impair_options, __VA_ARGS__)
-    LLI_IMPAIR_OPTIONS(IMPAIR_OPTION)
-};
+    LLI_IMPAIR_OPTIONS(IMPAIR_OPTION)};
 
-static const struct lli_option_table impair_option_table = {impair_options, sizeof impair_options / sizeof impair_options[0],
-                                                            sizeof(struct lli_impair_options)};
+static const struct lli_option_table impair_option_table = {
+    impair_options, sizeof impair_options / sizeof impair_options[0], sizeof(struct lli_impair_options)};
 
 static void faults_init(struct impair *impair, const struct lli_impair_options *options)
 {
@@ -184,7 +190,8 @@ static int slots_open(struct impair *impair, const struct lli_log *log)
     const size_t bytes = (size_t)IMPAIR_SLOTS * IMPAIR_SLOT_BYTES;
 
     /* Slots are reused last in, first out, so few of these pages are ever touched. */
-    impair->slots = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    impair->slots =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (impair->slots == MAP_FAILED) {
         impair->slots = NULL;
         return lli_fail(log, LLM_ENOMEM, "impair: no memory for %d packets: %m", IMPAIR_SLOTS);
@@ -202,9 +209,11 @@ static int waiting_open(struct impair *impair, const struct lli_log *log)
 
     impair->epoll = epoll_create1(EPOLL_CLOEXEC);
     impair->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-    if (impair->epoll < 0 || impair->timer < 0 || epoll_ctl(impair->epoll, EPOLL_CTL_ADD, impair->timer, &event) < 0 ||
+    if (impair->epoll < 0 || impair->timer < 0 ||
+        epoll_ctl(impair->epoll, EPOLL_CTL_ADD, impair->timer, &event) < 0 ||
         epoll_ctl(impair->epoll, EPOLL_CTL_ADD, impair->inner->arm(impair->inner_instance), &event) < 0)
-        return lli_fail(log, LLM_ESYSTEM, "impair: epoll or timer: %m; raise the limit of open files, 'ulimit -n'");
+        return lli_fail(log, LLM_ESYSTEM,
+                        "impair: epoll or timer: %m; raise the limit of open files, 'ulimit -n'");
     return 0;
 }
 
@@ -277,7 +286,10 @@ static int impair_open(void *instance, const struct lli_transport_config *config
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------------ pass-through */
+/*
+ * ------------------------------------------------------------------------------------------------
+ * pass-through
+ */
 
 static int impair_region(void *instance, void *base, size_t size)
 {
@@ -291,7 +303,9 @@ static int impair_region_map(void *instance, lli_handle to, size_t size, struct 
     struct impair *impair = instance;
 
     *region = (struct lli_region){.base = NULL};
-    return impair->inner->region_map == NULL ? 0 : impair->inner->region_map(impair->inner_instance, to, size, region);
+    return impair->inner->region_map == NULL
+               ? 0
+               : impair->inner->region_map(impair->inner_instance, to, size, region);
 }
 
 static void impair_region_end(void *instance, void *base, size_t size)
@@ -301,7 +315,8 @@ static void impair_region_end(void *instance, void *base, size_t size)
     impair->inner->region_end(impair->inner_instance, base, size);
 }
 
-static int impair_join(void *instance, const struct lli_group *group, enum lli_join_mode mode, lli_handle *handle)
+static int impair_join(void *instance, const struct lli_group *group, enum lli_join_mode mode,
+                       lli_handle *handle)
 {
     struct impair *impair = instance;
 
@@ -351,7 +366,10 @@ static uint64_t impair_reap(void *instance)
     return impair->inner->reap(impair->inner_instance);
 }
 
-/* -------------------------------------------------------------------------------------------- waiting packets */
+/*
+ * -------------------------------------------------------------------------------------------- waiting
+ * packets
+ */
 
 static bool heap_before(const struct impair_packet *a, const struct impair_packet *b)
 {
@@ -413,7 +431,10 @@ static void waiting_release(struct impair *impair, uint64_t now)
     impair->waiting_count = remaining;
 }
 
-/* ----------------------------------------------------------------------------------------------------- faults */
+/*
+ * -----------------------------------------------------------------------------------------------------
+ * faults
+ */
 
 static uint8_t *slot_data(const struct impair *impair, uint32_t slot)
 {
@@ -447,7 +468,8 @@ static void packet_corrupt(struct impair *impair, struct impair_packet *packet, 
 }
 
 /* Delays a packet until others have overtaken it; forwards it if too many are waiting. */
-static void packet_postpone(struct impair *impair, struct impair_packet *packet, uint64_t random, uint64_t now)
+static void packet_postpone(struct impair *impair, struct impair_packet *packet, uint64_t random,
+                            uint64_t now)
 {
     if (impair->waiting_count == IMPAIR_WAITING_MAX) {
         packet_forward(impair, packet, now);
@@ -512,16 +534,20 @@ static void timer_set(const struct impair *impair)
 
     if (due_at != UINT64_MAX) {
         timer.it_value.tv_sec = (time_t)(due_at / 1000000000);
-        timer.it_value.tv_nsec = (long)(due_at % 1000000000) | 1; /* nonzero, as zero disarms the timer; a past time fires at once */
+        /* Nonzero, as zero disarms the timer; a past time fires at once. */
+        timer.it_value.tv_nsec = (long)(due_at % 1000000000) | 1;
     }
     timerfd_settime(impair->timer, TFD_TIMER_ABSTIME, &timer, NULL);
 }
 
-/* -------------------------------------------------------------------------------------------------- receiving */
+/*
+ * --------------------------------------------------------------------------------------------------
+ * receiving
+ */
 
 /*
- * Receives packets from the inner transport; true if there were any. A packet may need two slots; without them
- * it stays there.
+ * Receives packets from the inner transport; true if there were any. A packet may need two slots; without
+ * them it stays there.
  */
 static bool impair_fetch(struct impair *impair)
 {
@@ -565,7 +591,10 @@ static int impair_receive(void *instance, struct lli_in *packets, int max)
             .stamp_ns = packet.stamp_ns,
         };
     }
-    /* The caller has armed, polled once more, and is about to sleep: packets received by this call must wake it. */
+    /*
+     * The caller has armed, polled once more, and is about to sleep: packets received by this call must wake
+     * it.
+     */
     if (count > 0)
         impair->armed = false;
     else if (impair->armed)
@@ -584,8 +613,8 @@ static void impair_release(void *instance, const struct lli_in *packets, int cou
 }
 
 /*
- * Drops waiting packets of a group that was left, because its handle may be reused. Pushing never overtakes the
- * reading.
+ * Drops waiting packets of a group that was left, because its handle may be reused. Pushing never overtakes
+ * the reading.
  */
 static void impair_forget(struct impair *impair, lli_handle handle)
 {
@@ -630,7 +659,10 @@ static int impair_arm(void *instance)
     return impair->epoll;
 }
 
-/* ------------------------------------------------------------------------------------------------------ table */
+/*
+ * ------------------------------------------------------------------------------------------------------
+ * table
+ */
 
 static const struct lli_counter impair_counters[] = {
     {"impaired_lost", offsetof(struct impair, lost)},

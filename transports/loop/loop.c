@@ -67,8 +67,9 @@ struct loop {
     uint32_t payload_max;
     int event;
     struct loop_inbox inbox;
-    struct loop_join joins[LOOP_JOINS_MAX]; /* written by the owner under the mutex, so the owner may read without it */
-    uint32_t joins_count;                   /* places used so far */
+    /* Written by the owner under the mutex, so the owner may read without it. */
+    struct loop_join joins[LOOP_JOINS_MAX];
+    uint32_t joins_count; /* places used so far */
     const struct lli_log *log;
 
     struct lli_out out[LOOP_POST_MAX];
@@ -90,7 +91,10 @@ static struct {
     uint64_t last_id;
 } hub = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-/* ------------------------------------------------------------------------------------------------------- fork() */
+/*
+ * -------------------------------------------------------------------------------------------------------
+ * fork()
+ */
 
 static pthread_once_t hub_once = PTHREAD_ONCE_INIT;
 
@@ -116,7 +120,10 @@ static void hub_watch(void)
     (void)pthread_atfork(hub_lock, hub_unlock, hub_forget);
 }
 
-/* ------------------------------------------------------------------------------------------------------ inbox */
+/*
+ * ------------------------------------------------------------------------------------------------------
+ * inbox
+ */
 
 static int inbox_init(struct loop_inbox *inbox, uint32_t payload_max, uint32_t bytes)
 {
@@ -169,7 +176,10 @@ static void inbox_put(struct loop *loop, const struct lli_out *packet, lli_handl
         inbox_wake(loop);
 }
 
-/* -------------------------------------------------------------------------------------------------- open, close */
+/*
+ * -------------------------------------------------------------------------------------------------- open,
+ * close
+ */
 
 static int loop_set_up(struct loop *loop, const struct llm_options *options)
 {
@@ -181,10 +191,12 @@ static int loop_set_up(struct loop *loop, const struct llm_options *options)
         loop->peers_max = LOOP_PEERS_MIN;
     loop->peers = calloc(loop->peers_max, sizeof *loop->peers);
     if (loop->peers == NULL || inbox_init(&loop->inbox, loop->payload_max, options->rcvbuf_bytes) != 0)
-        return lli_fail(loop->log, LLM_ENOMEM, "loop: no memory for an inbox of rcvbuf_bytes=%u", options->rcvbuf_bytes);
+        return lli_fail(loop->log, LLM_ENOMEM, "loop: no memory for an inbox of rcvbuf_bytes=%u",
+                        options->rcvbuf_bytes);
     loop->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (loop->event < 0)
-        return lli_fail(loop->log, LLM_ESYSTEM, "loop: eventfd: %m; raise the limit of open files, 'ulimit -n'");
+        return lli_fail(loop->log, LLM_ESYSTEM,
+                        "loop: eventfd: %m; raise the limit of open files, 'ulimit -n'");
     return 0;
 }
 
@@ -243,7 +255,10 @@ static void loop_abandon(void *instance)
     loop_tear_down(instance);
 }
 
-/* ------------------------------------------------------------------------------------------------- join, leave */
+/*
+ * ------------------------------------------------------------------------------------------------- join,
+ * leave
+ */
 
 static bool join_same(const struct loop_join *a, const char *host, uint16_t port)
 {
@@ -269,20 +284,24 @@ static int join_place(const struct loop *loop, const struct lli_group *group, en
     return unused;
 }
 
-static int loop_join(void *instance, const struct lli_group *group, enum lli_join_mode mode, lli_handle *handle)
+static int loop_join(void *instance, const struct lli_group *group, enum lli_join_mode mode,
+                     lli_handle *handle)
 {
     struct loop *loop = instance;
     const int place = join_place(loop, group, mode);
     struct loop_join *join = &loop->joins[place < 0 ? 0 : place];
 
     if (group->host[0] == '\0' || strlen(group->host) >= LOOP_HOST_MAX || group->port == 0)
-        return lli_fail(loop->log, LLM_EGROUP, "loop: group '%s', port %u: a name of 1 to %d bytes and a port are needed",
+        return lli_fail(loop->log, LLM_EGROUP,
+                        "loop: group '%s', port %u: a name of 1 to %d bytes and a port are needed",
                         group->host, (unsigned)group->port, LOOP_HOST_MAX - 1);
     if (group->options->source[0] != '\0')
-        return lli_fail(loop->log, LLM_EOPTION, "loop: source=%s: there are no source addresses, leave it out",
+        return lli_fail(loop->log, LLM_EOPTION,
+                        "loop: source=%s: there are no source addresses, leave it out",
                         group->options->source);
     if (place < 0)
-        return lli_fail(loop->log, LLM_ELIMIT, "loop: more than %d joins; use a second context", LOOP_JOINS_MAX);
+        return lli_fail(loop->log, LLM_ELIMIT, "loop: more than %d joins; use a second context",
+                        LOOP_JOINS_MAX);
     pthread_mutex_lock(&hub.mutex);
     strcpy(join->host, group->host);
     join->port = group->port;
@@ -344,7 +363,10 @@ static void loop_leave(void *instance, lli_handle handle, enum lli_join_mode mod
     pthread_mutex_unlock(&hub.mutex);
 }
 
-/* --------------------------------------------------------------------------------------------- address, peers */
+/*
+ * --------------------------------------------------------------------------------------------- address,
+ * peers
+ */
 
 static int loop_address(void *instance, struct lli_address *address)
 {
@@ -399,7 +421,10 @@ static void loop_forget(void *instance, const struct lli_address *address)
         loop->peers[place] = 0;
 }
 
-/* ---------------------------------------------------------------------------------------------------- sending */
+/*
+ * ----------------------------------------------------------------------------------------------------
+ * sending
+ */
 
 static int loop_post(void *instance, const struct lli_out *packets, int count)
 {
@@ -466,7 +491,10 @@ static uint64_t loop_reap(void *instance)
     return loop->done;
 }
 
-/* -------------------------------------------------------------------------------------------------- receiving */
+/*
+ * --------------------------------------------------------------------------------------------------
+ * receiving
+ */
 
 static int loop_receive(void *instance, struct lli_in *packets, int max)
 {
@@ -533,11 +561,15 @@ static uint64_t loop_drops(void *instance)
     return loop->drops_reported - reported;
 }
 
-/* ------------------------------------------------------------------------------------------------------ table */
+/*
+ * ------------------------------------------------------------------------------------------------------
+ * table
+ */
 
 static const struct lli_counter loop_counters[] = {
     {"loop_inbox_drops", offsetof(struct loop, inbox_drops)}, /* packets dropped because the inbox was full */
-    {"loop_send_errors", offsetof(struct loop, send_errors)}, /* packets too large, or for a group that was left */
+    /* Packets too large, or for a group that was left. */
+    {"loop_send_errors", offsetof(struct loop, send_errors)},
     {NULL, 0},
 };
 

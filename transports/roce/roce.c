@@ -7,9 +7,13 @@
 #include <errno.h>
 #include <string.h>
 
-enum { DRY_PACKETS = 1024 }; /* upper bound of the drops each time the receive queue runs dry: nothing counts them */
+/* Upper bound of the drops each time the receive queue runs dry: nothing counts them. */
+enum { DRY_PACKETS = 1024 };
 
-/* ---------------------------------------------------------------------------------------------------- sending */
+/*
+ * ----------------------------------------------------------------------------------------------------
+ * sending
+ */
 
 /* Finds the registration of a packet's memory; usually it is that of the previous packet. */
 static LLI_OUT_OF_LINE const struct lli_roce_region *send_region_find(struct lli_roce *roce, uintptr_t at)
@@ -67,7 +71,8 @@ static inline void send_queue(struct lli_roce *roce, const struct lli_out *packe
     if (packet->size <= roce->out.inline_max) {
         send->send_flags = IBV_SEND_INLINE;
         roce->out.kinds[slot] = LLI_ROCE_OUT_COPIED;
-    } else if (packet->size <= roce->out.payload_max && (region = send_region(roce, (uintptr_t)packet->data)) != NULL) {
+    } else if (packet->size <= roce->out.payload_max &&
+               (region = send_region(roce, (uintptr_t)packet->data)) != NULL) {
         piece->lkey = region->registration->lkey;
         send->send_flags = 0;
         roce->out.kinds[slot] = LLI_ROCE_OUT_READ;
@@ -125,12 +130,14 @@ static int roce_post(void *instance, const struct lli_out *packets, int count)
 static inline void send_free(struct lli_roce *roce)
 {
     if (__builtin_expect(roce->out.lost_end > roce->out.done, 0))
-        while (roce->out.done != roce->out.posted && roce->out.kinds[roce->out.done & roce->out.mask] == LLI_ROCE_OUT_LOST)
+        while (roce->out.done != roce->out.posted &&
+               roce->out.kinds[roce->out.done & roce->out.mask] == LLI_ROCE_OUT_LOST)
             roce->out.done++;
     roce->out.freed = lli_max(roce->out.freed, roce->out.done);
     if (roce->out.read_end <= roce->out.freed)
         roce->out.freed = roce->out.posted;
-    while (roce->out.freed != roce->out.posted && roce->out.kinds[roce->out.freed & roce->out.mask] != LLI_ROCE_OUT_READ)
+    while (roce->out.freed != roce->out.posted &&
+           roce->out.kinds[roce->out.freed & roce->out.mask] != LLI_ROCE_OUT_READ)
         roce->out.freed++;
 }
 
@@ -174,7 +181,9 @@ uint64_t lli_roce_reap(void *instance)
     return roce->out.freed;
 }
 
-/* Handles a stopped send queue: the control thread repairs it after the device has completed all its packets. */
+/*
+ * Handles a stopped send queue: the control thread repairs it after the device has completed all its packets.
+ */
 static LLI_OUT_OF_LINE int flush_broken(struct lli_roce *roce, int fault)
 {
     (void)lli_roce_reap(roce);
@@ -192,7 +201,9 @@ static LLI_OUT_OF_LINE uint64_t send_run_next(struct lli_roce *roce)
 {
     uint64_t end;
 
-    for (; roce->out.posted != roce->out.taken && roce->out.kinds[roce->out.posted & roce->out.mask] == LLI_ROCE_OUT_LOST; roce->out.posted++)
+    for (; roce->out.posted != roce->out.taken &&
+           roce->out.kinds[roce->out.posted & roce->out.mask] == LLI_ROCE_OUT_LOST;
+         roce->out.posted++)
         roce->counters.send_errors++;
     for (end = roce->out.posted; end != roce->out.taken; end++)
         if (roce->out.kinds[end & roce->out.mask] == LLI_ROCE_OUT_LOST)
@@ -219,8 +230,9 @@ static LLI_OUT_OF_LINE bool send_refused(struct lli_roce *roce, uint64_t number,
 }
 
 /*
- * Posts a run of packets, none of them lost, with one doorbell. Signals one in LLI_ROCE_SIGNAL packets, and the
- * last, so that the completion of all is reported. False: the device accepts no more until some are completed.
+ * Posts a run of packets, none of them lost, with one doorbell. Signals one in LLI_ROCE_SIGNAL packets, and
+ * the last, so that the completion of all is reported. False: the device accepts no more until some are
+ * completed.
  */
 static inline bool send_run(struct lli_roce *roce, uint64_t end)
 {
@@ -230,7 +242,8 @@ static inline bool send_run(struct lli_roce *roce, uint64_t end)
     int status;
 
     if (end - roce->out.posted > LLI_ROCE_SIGNAL)
-        for (uint64_t number = roce->out.posted + LLI_ROCE_SIGNAL - 1; number < end; number += LLI_ROCE_SIGNAL)
+        for (uint64_t number = roce->out.posted + LLI_ROCE_SIGNAL - 1; number < end;
+             number += LLI_ROCE_SIGNAL)
             roce->out.requests[number & roce->out.mask].send_flags |= IBV_SEND_SIGNALED;
     last->send_flags |= IBV_SEND_SIGNALED;
     last->next = NULL;
@@ -265,7 +278,10 @@ static int roce_flush(void *instance)
     return 0;
 }
 
-/* -------------------------------------------------------------------------------------------------- receiving */
+/*
+ * --------------------------------------------------------------------------------------------------
+ * receiving
+ */
 
 /* Receive completion, fetched or iterated. */
 struct roce_arrival {
@@ -305,7 +321,8 @@ static struct lli_roce_gid grh_destination(const uint8_t *grh, bool v4)
 }
 
 /* Returns the group and port of a packet, or NULL. Usually they are those of the previous packet. */
-static const struct lli_roce_receiver *receiver_find(struct lli_roce *roce, const struct lli_roce_gid *group, uint16_t port)
+static const struct lli_roce_receiver *receiver_find(struct lli_roce *roce, const struct lli_roce_gid *group,
+                                                     uint16_t port)
 {
     const struct lli_roce_receiver *receiver = &roce->in.receivers[roce->in.latest];
     uint32_t at;
@@ -323,7 +340,8 @@ static const struct lli_roce_receiver *receiver_find(struct lli_roce *roce, cons
 }
 
 /* Determines the origin of a packet. False: it is not for this instance. */
-static bool arrival_accept(struct lli_roce *roce, const struct roce_arrival *arrival, const uint8_t *grh, lli_handle *from)
+static bool arrival_accept(struct lli_roce *roce, const struct roce_arrival *arrival, const uint8_t *grh,
+                           lli_handle *from)
 {
     const uint16_t port = (uint16_t)arrival->note;
     const struct lli_roce_receiver *receiver;
@@ -339,7 +357,8 @@ static bool arrival_accept(struct lli_roce *roce, const struct roce_arrival *arr
     if ((arrival->note & LLI_ROCE_NO_LOOP) != 0 && lli_roce_gid_same(&source, &roce->in.own))
         return false;
     receiver = receiver_find(roce, &group, port);
-    if (receiver == NULL || ((receiver->source.high | receiver->source.low) != 0 && !lli_roce_gid_same(&receiver->source, &source)))
+    if (receiver == NULL || ((receiver->source.high | receiver->source.low) != 0 &&
+                             !lli_roce_gid_same(&receiver->source, &source)))
         return false;
     *from = (lli_handle)(receiver - roce->in.receivers);
     return true;
@@ -484,7 +503,10 @@ static void roce_release(void *instance, const struct lli_in *packets, int count
         lli_roce_repost(roce);
 }
 
-/* ------------------------------------------------------------------------------------------------------ table */
+/*
+ * ------------------------------------------------------------------------------------------------------
+ * table
+ */
 
 /* A device without buffers drops any number of packets without counting them. */
 static uint64_t roce_drops(void *instance)
@@ -497,15 +519,23 @@ static uint64_t roce_drops(void *instance)
 }
 
 static const struct lli_counter roce_counters[] = {
-    {"roce_send_errors", offsetof(struct lli_roce, counters.send_errors)},       /* packets lost because sending failed */
-    {"roce_send_waits", offsetof(struct lli_roce, counters.send_waits)},         /* flushes stopped by a full send queue */
-    {"roce_receive_errors", offsetof(struct lli_roce, counters.receive_errors)}, /* packets lost because of a receive error */
-    {"roce_receive_dry", offsetof(struct lli_roce, counters.receive_dry)},       /* times that the device may have had no buffer */
-    {"roce_foreign", offsetof(struct lli_roce, counters.foreign)},               /* packets not ours, of groups left, or of our own host */
-    {"roce_peer_errors", offsetof(struct lli_roce, counters.peer_errors)},       /* address handles that could not be created */
-    {"roce_peers_full", offsetof(struct lli_roce, counters.peers_full)},         /* lookups refused because the address table was full */
+    /* Packets lost because sending failed. */
+    {"roce_send_errors", offsetof(struct lli_roce, counters.send_errors)},
+    /* Flushes stopped by a full send queue. */
+    {"roce_send_waits", offsetof(struct lli_roce, counters.send_waits)},
+    /* Packets lost because of a receive error. */
+    {"roce_receive_errors", offsetof(struct lli_roce, counters.receive_errors)},
+    /* Times that the device may have had no buffer. */
+    {"roce_receive_dry", offsetof(struct lli_roce, counters.receive_dry)},
+    /* Packets not ours, of groups left, or of our own host. */
+    {"roce_foreign", offsetof(struct lli_roce, counters.foreign)},
+    /* Address handles that could not be created. */
+    {"roce_peer_errors", offsetof(struct lli_roce, counters.peer_errors)},
+    /* Lookups refused because the address table was full. */
+    {"roce_peers_full", offsetof(struct lli_roce, counters.peers_full)},
     {"roce_peers_forgotten", offsetof(struct lli_roce, counters.peers_forgotten)}, /* addresses forgotten */
-    {"roce_groups_lost", offsetof(struct lli_roce, counters.groups_lost)},       /* groups lost by the network, and joined again */
+    /* Groups lost by the network, and joined again. */
+    {"roce_groups_lost", offsetof(struct lli_roce, counters.groups_lost)},
     {NULL, 0},
 };
 

@@ -10,14 +10,18 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* ----------------------------------------------------------------------------------------------------- open */
+/*
+ * ----------------------------------------------------------------------------------------------------- open
+ */
 
 /* librdmacm finds the device by the interface's address. */
 static int id_open(struct lli_roce *roce, struct rdma_cm_id **id)
 {
     if (rdma_create_id(roce->events, id, roce, RDMA_PS_UDP) != 0)
         return lli_roce_fail(roce, "an RDMA identifier");
-    return rdma_bind_addr(*id, &roce->device.interface.address.any) == 0 ? 0 : lli_roce_fail(roce, "an RDMA device");
+    return rdma_bind_addr(*id, &roce->device.interface.address.any) == 0
+               ? 0
+               : lli_roce_fail(roce, "an RDMA device");
 }
 
 static int ids_open(struct lli_roce *roce)
@@ -38,7 +42,8 @@ static int peers_open(struct lli_roce *roce, const struct llm_options *options)
     roce->peers.routes = calloc(max, sizeof *roce->peers.routes);
     if (lli_peers_init(&roce->peers.table, max) == 0 && roce->peers.routes != NULL)
         return 0;
-    return lli_fail(roce->log, LLM_ENOMEM, "roce: no memory for the addresses of receivers_max=%u", options->receivers_max);
+    return lli_fail(roce->log, LLM_ENOMEM, "roce: no memory for the addresses of receivers_max=%u",
+                    options->receivers_max);
 }
 
 static int waiting_open(struct lli_roce *roce)
@@ -47,7 +52,8 @@ static int waiting_open(struct lli_roce *roce)
 
     roce->sleep.woken = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     roce->sleep.epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (roce->sleep.woken < 0 || roce->sleep.epoll < 0 || epoll_ctl(roce->sleep.epoll, EPOLL_CTL_ADD, roce->sleep.woken, &event) < 0 ||
+    if (roce->sleep.woken < 0 || roce->sleep.epoll < 0 ||
+        epoll_ctl(roce->sleep.epoll, EPOLL_CTL_ADD, roce->sleep.woken, &event) < 0 ||
         epoll_ctl(roce->sleep.epoll, EPOLL_CTL_ADD, roce->sleep.channel->fd, &event) < 0)
         return lli_roce_fail(roce, "an event descriptor");
     return 0;
@@ -63,14 +69,16 @@ static int instance_set_up(struct lli_roce *roce, const struct lli_transport_con
     if ((status = lli_ip_group_resolve(roce->log, "roce", config->host, AF_UNSPEC, &group)) != 0)
         return status;
     roce->v4 = group.any.sa_family == AF_INET;
-    if ((status = lli_ip_interface_find(roce->log, "roce", options->interface, &group, &roce->device.interface)) != 0)
+    if ((status = lli_ip_interface_find(roce->log, "roce", options->interface, &group,
+                                        &roce->device.interface)) != 0)
         return status;
     roce->in.own = lli_roce_gid_of(&roce->device.interface.address);
     roce->control.wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (roce->control.wake < 0)
         return lli_roce_fail(roce, "an event descriptor");
     if ((status = ids_open(roce)) != 0 || (status = lli_roce_device_check(roce, options, &limits)) != 0 ||
-        (status = peers_open(roce, options)) != 0 || (status = lli_roce_queues_open(roce, options, &limits)) != 0)
+        (status = peers_open(roce, options)) != 0 ||
+        (status = lli_roce_queues_open(roce, options, &limits)) != 0)
         return status;
     status = waiting_open(roce);
     return status != 0 ? status : lli_roce_control_start(roce);
@@ -127,9 +135,9 @@ static void memory_free(struct lli_roce *roce)
 }
 
 /*
- * Leaves the device's objects alone: they are the parent's, and destroying one here would destroy it there. The
- * RDMA libraries' own data of them in this process, some hundred bytes each and the descriptors of devices,
- * remain until it exits.
+ * Leaves the device's objects alone: they are the parent's, and destroying one here would destroy it there.
+ * The RDMA libraries' own data of them in this process, some hundred bytes each and the descriptors of
+ * devices, remain until it exits.
  */
 void lli_roce_abandon(void *instance)
 {
@@ -163,7 +171,9 @@ void lli_roce_close(void *instance)
     memset(roce, 0, sizeof *roce);
 }
 
-/* -------------------------------------------------------------------------------------------------- waiting */
+/*
+ * -------------------------------------------------------------------------------------------------- waiting
+ */
 
 int lli_roce_arm(void *instance)
 {
@@ -174,7 +184,8 @@ int lli_roce_arm(void *instance)
 
     (void)!read(roce->sleep.woken, &count, sizeof count); /* clear all: the caller polls now */
     if (lli_roce_is_gone(roce)) {
-        epoll_ctl(roce->sleep.epoll, EPOLL_CTL_DEL, roce->sleep.channel->fd, NULL); /* it may stay readable forever */
+        /* It may stay readable forever. */
+        epoll_ctl(roce->sleep.epoll, EPOLL_CTL_DEL, roce->sleep.channel->fd, NULL);
         return roce->sleep.epoll;
     }
     while (ibv_get_cq_event(roce->sleep.channel, &fired, &context) == 0) {

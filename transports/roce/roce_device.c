@@ -17,25 +17,30 @@ enum {
     ROCE_HEADERS = 8 + 12 + 8 + 4 + 4,
 };
 
-/* ------------------------------------------------------------------------------------------------ failures */
+/*
+ * ------------------------------------------------------------------------------------------------ failures
+ */
 
 static const struct device_failure {
     int number;
     int error;
     const char *remedy;
 } device_failures[] = {
-    {ENODEV, LLM_EINTERFACE, "the interface has no RDMA device, or rdma_ucm is not loaded; 'rdma link' lists devices, "
-                             "'modprobe rdma_ucm' loads it"},
+    {ENODEV, LLM_EINTERFACE,
+     "the interface has no RDMA device, or rdma_ucm is not loaded; 'rdma link' lists devices, "
+     "'modprobe rdma_ucm' loads it"},
     {ENOENT, LLM_EINTERFACE, "there is no /dev/infiniband; 'modprobe rdma_ucm' makes it"},
-    {EADDRNOTAVAIL, LLM_EINTERFACE, "the address is not on an RDMA device; 'rdma link' and 'ip address' show both"},
+    {EADDRNOTAVAIL, LLM_EINTERFACE,
+     "the address is not on an RDMA device; 'rdma link' and 'ip address' show both"},
     {ENETUNREACH, LLM_EINTERFACE, "there is no route to the group; 'ip route add' gives it one"},
     {EHOSTUNREACH, LLM_EINTERFACE, "there is no route to the group; 'ip route add' gives it one"},
     {EACCES, LLM_EACCESS, "the files in /dev/infiniband are not for this user; see their group and mode"},
     {EPERM, LLM_EACCESS, "a security policy of this host forbids it"},
     {EMFILE, LLM_ELIMIT, "raise the limit of open files, 'ulimit -n'"},
     {ENFILE, LLM_ELIMIT, "raise the limit of open files, fs.file-max"},
-    {524 /* ENOTSUPP, the kernel's own */, LLM_EGROUP, "the device's driver does not do this kind of group; IPv4 groups are those "
-                                                       "that all do"},
+    {524 /* ENOTSUPP, the kernel's own */, LLM_EGROUP,
+     "the device's driver does not do this kind of group; IPv4 groups are those "
+     "that all do"},
     {EOPNOTSUPP, LLM_EINTERFACE, "the device does not do it"},
     {ENOSPC, LLM_ELIMIT, "the device has no more of them"},
 };
@@ -47,12 +52,14 @@ static int device_fail_memory(const struct lli_roce *roce, const char *what)
 
     getrlimit(RLIMIT_MEMLOCK, &limit);
     if (limit.rlim_cur == RLIM_INFINITY)
-        return lli_fail(roce->log, LLM_ENOMEM, "roce: %s on interface %s: out of memory, or of what the device keeps in its own",
+        return lli_fail(roce->log, LLM_ENOMEM,
+                        "roce: %s on interface %s: out of memory, or of what the device keeps in its own",
                         what, roce->device.interface.name);
     return lli_fail(roce->log, LLM_EACCESS,
-                    "roce: %s on interface %s: out of memory; %llu bytes may be locked, 'ulimit -l unlimited' or memlock in "
-                    "/etc/security/limits.conf allows more", what, roce->device.interface.name,
-                    (unsigned long long)limit.rlim_cur);
+                    "roce: %s on interface %s: out of memory; %llu bytes may be locked, 'ulimit -l "
+                    "unlimited' or memlock in "
+                    "/etc/security/limits.conf allows more",
+                    what, roce->device.interface.name, (unsigned long long)limit.rlim_cur);
 }
 
 int lli_roce_fail(const struct lli_roce *roce, const char *what)
@@ -63,12 +70,14 @@ int lli_roce_fail(const struct lli_roce *roce, const char *what)
         if (device_failures[i].number == errno)
             return lli_fail(roce->log, device_failures[i].error, "roce: %s on interface %s: %m; %s", what,
                             roce->device.interface.name, device_failures[i].remedy);
-    return lli_fail(roce->log, LLM_ESYSTEM, "roce: %s on interface %s: %m", what, roce->device.interface.name);
+    return lli_fail(roce->log, LLM_ESYSTEM, "roce: %s on interface %s: %m", what,
+                    roce->device.interface.name);
 }
 
 int lli_roce_fail_gone(const struct lli_roce *roce)
 {
-    return lli_fail(roce->log, LLM_EINTERFACE, "roce: device %s is gone; close the channels on it and open them again",
+    return lli_fail(roce->log, LLM_EINTERFACE,
+                    "roce: device %s is gone; close the channels on it and open them again",
                     roce->device.name);
 }
 
@@ -99,7 +108,8 @@ struct lli_roce_gid lli_roce_gid_of(const union lli_ip_address *address)
 static bool gid_find(struct lli_roce *roce, const struct ibv_gid_entry *entries, ssize_t count, bool *v1)
 {
     for (ssize_t i = 0; i < count; i++) {
-        if (entries[i].port_num != roce->device.port || memcmp(entries[i].gid.raw, roce->device.gid.raw, sizeof roce->device.gid.raw) != 0)
+        if (entries[i].port_num != roce->device.port ||
+            memcmp(entries[i].gid.raw, roce->device.gid.raw, sizeof roce->device.gid.raw) != 0)
             continue;
         *v1 |= entries[i].gid_type == IBV_GID_TYPE_ROCE_V1;
         if (entries[i].gid_type != IBV_GID_TYPE_ROCE_V2)
@@ -118,7 +128,8 @@ static int gid_check(struct lli_roce *roce)
     bool v1 = false, found;
 
     if (entries == NULL)
-        return lli_fail(roce->log, LLM_ENOMEM, "roce: no memory for the GIDs of device %s", roce->device.name);
+        return lli_fail(roce->log, LLM_ENOMEM, "roce: no memory for the GIDs of device %s",
+                        roce->device.name);
     gid_from_ip(&roce->device.interface.address, &roce->device.gid);
     count = ibv_query_gid_table(roce->out.id->verbs, entries, GIDS_MAX, 0);
     found = gid_find(roce, entries, count, &v1);
@@ -131,10 +142,14 @@ static int gid_check(struct lli_roce *roce)
         return 0;
     lli_ip_text(&roce->device.interface.address, text);
     if (v1)
-        return lli_fail(roce->log, LLM_EINTERFACE, "roce: device %s has %s as RoCE v1 only, which no router and few switches "
-                        "handle; take a device that does RoCE v2", roce->device.name, text);
-    return lli_fail(roce->log, LLM_EINTERFACE, "roce: device %s port %u has no GID of %s; 'rdma link' and 'ibv_devinfo -v' show "
-                    "which it has", roce->device.name, roce->device.port, text);
+        return lli_fail(roce->log, LLM_EINTERFACE,
+                        "roce: device %s has %s as RoCE v1 only, which no router and few switches "
+                        "handle; take a device that does RoCE v2",
+                        roce->device.name, text);
+    return lli_fail(roce->log, LLM_EINTERFACE,
+                    "roce: device %s port %u has no GID of %s; 'rdma link' and 'ibv_devinfo -v' show "
+                    "which it has",
+                    roce->device.name, roce->device.port, text);
 }
 
 int lli_roce_route_check(const struct lli_roce *roce, const struct ibv_ah_attr *route)
@@ -144,12 +159,16 @@ int lli_roce_route_check(const struct lli_roce *roce, const struct ibv_ah_attr *
     if (ibv_query_gid_ex(roce->out.id->verbs, roce->device.port, route->grh.sgid_index, &entry, 0) != 0 ||
         entry.gid_type == IBV_GID_TYPE_ROCE_V2)
         return 0;
-    return lli_fail(roce->log, LLM_EINTERFACE, "roce: groups on device %s are of RoCE v1, by the host's setting; "
-                    "'mkdir /sys/kernel/config/rdma_cm/%s', and 'RoCE v2' written to ports/%u/default_roce_mode in it, makes "
-                    "them v2", roce->device.name, roce->device.name, roce->device.port);
+    return lli_fail(roce->log, LLM_EINTERFACE,
+                    "roce: groups on device %s are of RoCE v1, by the host's setting; "
+                    "'mkdir /sys/kernel/config/rdma_cm/%s', and 'RoCE v2' written to "
+                    "ports/%u/default_roce_mode in it, makes "
+                    "them v2",
+                    roce->device.name, roce->device.name, roce->device.port);
 }
 
-static int mtu_check(struct lli_roce *roce, const struct llm_options *options, const struct ibv_port_attr *port)
+static int mtu_check(struct lli_roce *roce, const struct llm_options *options,
+                     const struct ibv_port_attr *port)
 {
     const uint32_t active = (uint32_t)128 << port->active_mtu;
     uint32_t mtu;
@@ -160,13 +179,15 @@ static int mtu_check(struct lli_roce *roce, const struct llm_options *options, c
     mtu -= roce->v4 ? IPV4_HEADER + ROCE_HEADERS : IPV6_HEADER + ROCE_HEADERS;
     roce->out.payload_max = (uint32_t)lli_min(mtu, active);
     if (roce->out.payload_max < 512)
-        return lli_fail(roce->log, LLM_EINTERFACE, "roce: device %s carries packets of %u bytes only; raise the MTU of "
-                        "interface %s, 1500 gives 1024 and 4200 gives 4096", roce->device.name, roce->out.payload_max,
-                        roce->device.interface.name);
+        return lli_fail(roce->log, LLM_EINTERFACE,
+                        "roce: device %s carries packets of %u bytes only; raise the MTU of "
+                        "interface %s, 1500 gives 1024 and 4200 gives 4096",
+                        roce->device.name, roce->out.payload_max, roce->device.interface.name);
     return 0;
 }
 
-int lli_roce_device_check(struct lli_roce *roce, const struct llm_options *options, struct ibv_device_attr *limits)
+int lli_roce_device_check(struct lli_roce *roce, const struct llm_options *options,
+                          struct ibv_device_attr *limits)
 {
     struct ibv_context *verbs = roce->out.id->verbs;
     struct ibv_port_attr port;
@@ -178,14 +199,20 @@ int lli_roce_device_check(struct lli_roce *roce, const struct llm_options *optio
     snprintf(roce->device.name, sizeof roce->device.name, "%s", ibv_get_device_name(verbs->device));
     roce->device.port = roce->out.id->port_num;
     roce->device.numa_node = lli_memory_node("infiniband", roce->device.name);
-    if ((errno = ibv_query_device(verbs, limits)) != 0 || (errno = ibv_query_port(verbs, roce->device.port, &port)) != 0)
+    if ((errno = ibv_query_device(verbs, limits)) != 0 ||
+        (errno = ibv_query_port(verbs, roce->device.port, &port)) != 0)
         return lli_roce_fail(roce, "query of the RDMA device");
     if (port.link_layer != IBV_LINK_LAYER_ETHERNET)
-        return lli_fail(roce->log, LLM_EINTERFACE, "roce: device %s port %u is InfiniBand, not Ethernet; take an interface "
-                        "whose device 'rdma link' shows with an Ethernet netdev", roce->device.name, roce->device.port);
+        return lli_fail(roce->log, LLM_EINTERFACE,
+                        "roce: device %s port %u is InfiniBand, not Ethernet; take an interface "
+                        "whose device 'rdma link' shows with an Ethernet netdev",
+                        roce->device.name, roce->device.port);
     if (port.state != IBV_PORT_ACTIVE && port.state != IBV_PORT_ACTIVE_DEFER)
-        return lli_fail(roce->log, LLM_EINTERFACE, "roce: port %u of device %s is %s; 'ip link set %s up' and a cable bring it "
-                        "up", roce->device.port, roce->device.name, ibv_port_state_str(port.state), roce->device.interface.name);
+        return lli_fail(roce->log, LLM_EINTERFACE,
+                        "roce: port %u of device %s is %s; 'ip link set %s up' and a cable bring it "
+                        "up",
+                        roce->device.port, roce->device.name, ibv_port_state_str(port.state),
+                        roce->device.interface.name);
     const int status = gid_check(roce);
     return status != 0 ? status : mtu_check(roce, options, &port);
 }

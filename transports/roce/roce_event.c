@@ -13,7 +13,8 @@
 
 #include "system/clock.h"
 
-enum { LOOK_MS = 100 }; /* interval for checking that the caller's thread has parked, or that a broken queue is empty */
+/* Interval for checking that the caller's thread has parked, or that a broken queue is empty. */
+enum { LOOK_MS = 100 };
 
 /* All instances of the process: those on the same device share the descriptor of its asynchronous events. */
 static struct {
@@ -45,7 +46,10 @@ static void all_watch(void)
     (void)pthread_atfork(all_lock, all_unlock, all_forget);
 }
 
-/* Stops delivery of events to the instance. Required before closing a queue, which waits for events being handled. */
+/*
+ * Stops delivery of events to the instance. Required before closing a queue, which waits for events being
+ * handled.
+ */
 static void all_remove(const struct lli_roce *roce)
 {
     pthread_mutex_lock(&all.mutex);
@@ -76,8 +80,9 @@ static void control_lose(struct lli_roce *roce, const char *why)
 {
     if (atomic_exchange(&roce->gone, true))
         return;
-    lli_log(roce->log, LLM_LEVEL_ERROR, "roce: device %s: %s; close the channels on interface %s and open them again",
-            roce->device.name, why, roce->device.interface.name);
+    lli_log(roce->log, LLM_LEVEL_ERROR,
+            "roce: device %s: %s; close the channels on interface %s and open them again", roce->device.name,
+            why, roce->device.interface.name);
     pthread_mutex_lock(&roce->control.mutex);
     pthread_cond_broadcast(&roce->control.changed);
     pthread_mutex_unlock(&roce->control.mutex);
@@ -85,18 +90,21 @@ static void control_lose(struct lli_roce *roce, const char *why)
     lli_roce_control_wake(roce);
 }
 
-/* --------------------------------------------------------------------------------------- librdmacm's events */
+/*
+ * --------------------------------------------------------------------------------------- librdmacm's events
+ */
 
 /* Returns true if the route to a group is unchanged: the address handles of its senders were made for it. */
 static bool route_is_unchanged(const struct lli_roce_member *member, const struct rdma_ud_param *found)
 {
     return memcmp(&member->route.grh.dgid, &found->ah_attr.grh.dgid, sizeof member->route.grh.dgid) == 0 &&
-           member->route.grh.sgid_index == found->ah_attr.grh.sgid_index && member->qp_number == found->qp_num &&
-           member->qkey == found->qkey;
+           member->route.grh.sgid_index == found->ah_attr.grh.sgid_index &&
+           member->qp_number == found->qp_num && member->qkey == found->qkey;
 }
 
 /* Completes a join. False: the group was rejoined with another route. */
-static bool member_joined(struct lli_roce *roce, struct lli_roce_member *member, const struct rdma_ud_param *found)
+static bool member_joined(struct lli_roce *roce, struct lli_roce_member *member,
+                          const struct rdma_ud_param *found)
 {
     if (member->state != LLI_ROCE_JOINING)
         return true;
@@ -110,7 +118,9 @@ static bool member_joined(struct lli_roce *roce, struct lli_roce_member *member,
     return true;
 }
 
-/* Records that a join was refused, or a membership lost. Lost groups are rejoined; no caller waits for that. */
+/*
+ * Records that a join was refused, or a membership lost. Lost groups are rejoined; no caller waits for that.
+ */
 static void member_failed(struct lli_roce *roce, struct lli_roce_member *member, int status)
 {
     char text[LLI_IP_TEXT_MAX];
@@ -122,8 +132,8 @@ static void member_failed(struct lli_roce *roce, struct lli_roce_member *member,
     } else if (member->state == LLI_ROCE_JOINING || member->state == LLI_ROCE_JOINED) {
         if (member->state == LLI_ROCE_JOINED) {
             atomic_fetch_add(&roce->counters.groups_lost, 1);
-            lli_log(roce->log, LLM_LEVEL_WARNING, "roce: device %s lost group %s: %s; it is joined again", roce->device.name,
-                    lli_ip_text(&member->address, text), strerror(member->status));
+            lli_log(roce->log, LLM_LEVEL_WARNING, "roce: device %s lost group %s: %s; it is joined again",
+                    roce->device.name, lli_ip_text(&member->address, text), strerror(member->status));
         }
         member->state = LLI_ROCE_LOST;
         member->retry_at = lli_max(member->retry_at, 1);
@@ -156,7 +166,8 @@ static void cm_event_take(struct lli_roce *roce, const struct rdma_cm_event *eve
         control_lose(roce, "its address moved to another device");
         break;
     default:
-        lli_log(roce->log, LLM_LEVEL_DEBUG, "roce: device %s: event %s", roce->device.name, rdma_event_str(event->event));
+        lli_log(roce->log, LLM_LEVEL_DEBUG, "roce: device %s: event %s", roce->device.name,
+                rdma_event_str(event->event));
         break;
     }
 }
@@ -193,8 +204,11 @@ static void async_event_take(struct lli_roce *roce, const struct ibv_async_event
     case IBV_EVENT_PORT_ERR:
     case IBV_EVENT_PORT_ACTIVE:
         if (event->element.port_num == roce->device.port)
-            lli_log(roce->log, LLM_LEVEL_WARNING, "roce: port %u of device %s %s", roce->device.port, roce->device.name,
-                    event->event_type == IBV_EVENT_PORT_ERR ? "is down: nothing goes or comes until it is up again" : "is up");
+            lli_log(roce->log, LLM_LEVEL_WARNING, "roce: port %u of device %s %s", roce->device.port,
+                    roce->device.name,
+                    event->event_type == IBV_EVENT_PORT_ERR
+                        ? "is down: nothing goes or comes until it is up again"
+                        : "is up");
         break;
     case IBV_EVENT_GID_CHANGE:
         lli_log(roce->log, LLM_LEVEL_INFO, "roce: addresses of device %s changed", roce->device.name);
@@ -220,7 +234,9 @@ static void async_events_take(const struct lli_roce *roce)
     }
 }
 
-/* -------------------------------------------------------------------------------------------------- thread */
+/*
+ * -------------------------------------------------------------------------------------------------- thread
+ */
 
 /* Repairs the send queue, which the caller's thread has emptied. */
 static void send_fault_repair(struct lli_roce *roce)
@@ -266,7 +282,8 @@ static void *control_main(void *arg)
     while (!control_is_stopped(roce)) {
         uint64_t count;
 
-        poll(watched, sizeof watched / sizeof watched[0], closed ? -1 : control_timeout(roce, next, lli_clock_ns()));
+        poll(watched, sizeof watched / sizeof watched[0],
+             closed ? -1 : control_timeout(roce, next, lli_clock_ns()));
         if (read(roce->control.wake, &count, sizeof count) < 0 && errno != EAGAIN)
             break;
         cm_events_take(roce);
@@ -278,7 +295,10 @@ static void *control_main(void *arg)
             send_fault_repair(roce);
             next = lli_roce_rejoin(roce, lli_clock_ns());
         } else if (atomic_load_explicit(&roce->parked, memory_order_acquire)) {
-            /* Release all objects so that the driver can unload; packets still with the caller are plain memory. */
+            /*
+             * Release all objects so that the driver can unload; packets still with the caller are plain
+             * memory.
+             */
             all_remove(roce);
             lli_roce_queues_close(roce);
             watched[2].fd = -1;

@@ -16,7 +16,9 @@
 
 #define JOIN_SECONDS 5
 
-/* ---------------------------------------------------------------------------------------------- memberships */
+/*
+ * ---------------------------------------------------------------------------------------------- memberships
+ */
 
 static int member_ask(struct lli_roce_member *member, bool to_send)
 {
@@ -46,7 +48,8 @@ static bool member_wait(struct lli_roce *roce, struct lli_roce_member *member)
     return state == LLI_ROCE_JOINED;
 }
 
-static void member_state_set(struct lli_roce *roce, struct lli_roce_member *member, enum lli_roce_membership state)
+static void member_state_set(struct lli_roce *roce, struct lli_roce_member *member,
+                             enum lli_roce_membership state)
 {
     pthread_mutex_lock(&roce->control.mutex);
     member->state = state;
@@ -76,20 +79,27 @@ static int member_refused(struct lli_roce *roce, const struct lli_roce_member *m
     pthread_mutex_unlock(&roce->control.mutex);
     lli_ip_text(&member->address, text);
     if (number == 0)
-        return lli_fail(roce->log, LLM_EGROUP, "roce: device %s did not join group %s in %d s; see whether interface %s is up and "
-                        "'rdma link' shows it ACTIVE", roce->device.name, text, JOIN_SECONDS, roce->device.interface.name);
-    return lli_fail(roce->log, LLM_EGROUP, "roce: device %s cannot join group %s: %s; each device has a limit of groups, "
-                    "'ibv_devinfo -v' shows max_mcast_grp", roce->device.name, text, strerror(number));
+        return lli_fail(roce->log, LLM_EGROUP,
+                        "roce: device %s did not join group %s in %d s; see whether interface %s is up and "
+                        "'rdma link' shows it ACTIVE",
+                        roce->device.name, text, JOIN_SECONDS, roce->device.interface.name);
+    return lli_fail(roce->log, LLM_EGROUP,
+                    "roce: device %s cannot join group %s: %s; each device has a limit of groups, "
+                    "'ibv_devinfo -v' shows max_mcast_grp",
+                    roce->device.name, text, strerror(number));
 }
 
 /* Joins with a free membership. On failure it is free again. */
-static int member_new(struct lli_roce *roce, struct lli_roce_member *member, const union lli_ip_address *address, bool to_send)
+static int member_new(struct lli_roce *roce, struct lli_roce_member *member,
+                      const union lli_ip_address *address, bool to_send)
 {
     int status;
 
     pthread_mutex_lock(&roce->control.mutex);
-    *member = (struct lli_roce_member){.state = LLI_ROCE_JOINING, .id = to_send ? roce->out.id : roce->in.id,
-                                       .address = *address, .users = 1};
+    *member = (struct lli_roce_member){.state = LLI_ROCE_JOINING,
+                                       .id = to_send ? roce->out.id : roce->in.id,
+                                       .address = *address,
+                                       .users = 1};
     lli_ip_port_set(&member->address, 0);
     pthread_mutex_unlock(&roce->control.mutex);
     pthread_mutex_lock(&roce->control.calls);
@@ -110,7 +120,8 @@ static int member_new(struct lli_roce *roce, struct lli_roce_member *member, con
 }
 
 /* Returns the membership of a group, shared or new. */
-static int member_find(struct lli_roce *roce, const union lli_ip_address *group, bool to_send, struct lli_roce_member **found)
+static int member_find(struct lli_roce *roce, const union lli_ip_address *group, bool to_send,
+                       struct lli_roce_member **found)
 {
     struct lli_roce_member *members = roce->members[to_send ? 0 : 1];
     union lli_ip_address address = *group;
@@ -127,7 +138,8 @@ static int member_find(struct lli_roce *roce, const union lli_ip_address *group,
         }
     }
     if (unused == NULL)
-        return lli_fail(roce->log, LLM_ELIMIT, "roce: more than %d groups on interface %s; use a second context",
+        return lli_fail(roce->log, LLM_ELIMIT,
+                        "roce: more than %d groups on interface %s; use a second context",
                         LLI_ROCE_GROUPS_MAX, roce->device.interface.name);
     *found = unused;
     const int status = member_new(roce, unused, &address, to_send);
@@ -161,7 +173,10 @@ void lli_roce_leave_all(struct lli_roce *roce)
     pthread_mutex_unlock(&roce->control.calls);
 }
 
-/* Returns when to rejoin a lost membership, also after a rejoin without a result; LLI_NEVER if it is not lost. */
+/*
+ * Returns when to rejoin a lost membership, also after a rejoin without a result; LLI_NEVER if it is not
+ * lost.
+ */
 static lli_ns member_retry_at(struct lli_roce *roce, const struct lli_roce_member *member)
 {
     lli_ns at = LLI_NEVER;
@@ -200,7 +215,10 @@ lli_ns lli_roce_rejoin(struct lli_roce *roce, lli_ns now)
         if (retry_at == LLI_NEVER)
             continue;
         if (now >= retry_at && pthread_mutex_trylock(&roce->control.calls) == 0) {
-            /* Check again under the lock: only this thread marks memberships lost, and ending one requires the lock. */
+            /*
+             * Check again under the lock: only this thread marks memberships lost, and ending one requires
+             * the lock.
+             */
             if (member_retry_at(roce, member) <= now)
                 member_ask_again(roce, member, to_send, now);
             retry_at = now + LLI_ROCE_SECOND;
@@ -211,9 +229,13 @@ lli_ns lli_roce_rejoin(struct lli_roce *roce, lli_ns now)
     return next;
 }
 
-/* -------------------------------------------------------------------------------------------- joins to send */
+/*
+ * -------------------------------------------------------------------------------------------- joins to send
+ */
 
-/* Sets the route of a join to send. Creating the address handle is a system call, which may take time here. */
+/*
+ * Sets the route of a join to send. Creating the address handle is a system call, which may take time here.
+ */
 static int sender_route(struct lli_roce *roce, struct lli_roce_sender *sender, const struct lli_group *group)
 {
     struct ibv_ah_attr route;
@@ -233,8 +255,8 @@ static int sender_route(struct lli_roce *roce, struct lli_roce_sender *sender, c
     return 0;
 }
 
-static int join_send(struct lli_roce *roce, const union lli_ip_address *address, const struct lli_group *group,
-                     lli_handle *handle)
+static int join_send(struct lli_roce *roce, const union lli_ip_address *address,
+                     const struct lli_group *group, lli_handle *handle)
 {
     for (uint32_t i = 0; i < LLI_ROCE_GROUPS_MAX; i++) {
         struct lli_roce_sender *sender = &roce->out.senders[i];
@@ -254,7 +276,8 @@ static int join_send(struct lli_roce *roce, const union lli_ip_address *address,
         }
         return status;
     }
-    return lli_fail(roce->log, LLM_ELIMIT, "roce: more than %d joins to send on interface %s; use a second context",
+    return lli_fail(roce->log, LLM_ELIMIT,
+                    "roce: more than %d joins to send on interface %s; use a second context",
                     LLI_ROCE_GROUPS_MAX, roce->device.interface.name);
 }
 
@@ -275,7 +298,9 @@ static void leave_send(struct lli_roce *roce, lli_handle handle)
     sender->member = NULL;
 }
 
-/* ----------------------------------------------------------------------------------------- joins to receive */
+/*
+ * ----------------------------------------------------------------------------------------- joins to receive
+ */
 
 static void buckets_fill(struct lli_roce *roce)
 {
@@ -292,7 +317,8 @@ static void buckets_fill(struct lli_roce *roce)
     }
 }
 
-static int source_find(const struct lli_roce *roce, const struct llm_options *options, struct lli_roce_gid *source)
+static int source_find(const struct lli_roce *roce, const struct llm_options *options,
+                       struct lli_roce_gid *source)
 {
     union lli_ip_address address;
     int status = 0;
@@ -300,14 +326,15 @@ static int source_find(const struct lli_roce *roce, const struct llm_options *op
     *source = (struct lli_roce_gid){0};
     if (options->source[0] == '\0')
         return 0;
-    status = lli_ip_resolve(roce->log, "roce", LLM_EOPTION, "source", options->source, roce->v4 ? AF_INET : AF_INET6, &address);
+    status = lli_ip_resolve(roce->log, "roce", LLM_EOPTION, "source", options->source,
+                            roce->v4 ? AF_INET : AF_INET6, &address);
     if (status == 0)
         *source = lli_roce_gid_of(&address);
     return status;
 }
 
-static int join_receive(struct lli_roce *roce, const union lli_ip_address *address, const struct lli_group *group,
-                        lli_handle *handle)
+static int join_receive(struct lli_roce *roce, const union lli_ip_address *address,
+                        const struct lli_group *group, lli_handle *handle)
 {
     struct lli_roce_receiver *unused = NULL;
     struct lli_roce_receiver wanted = {.users = 1, .port = group->port, .group = lli_roce_gid_of(address)};
@@ -320,16 +347,19 @@ static int join_receive(struct lli_roce *roce, const union lli_ip_address *addre
             unused = unused == NULL ? receiver : unused;
         } else if (receiver->port == wanted.port && lli_roce_gid_same(&receiver->group, &wanted.group)) {
             if (!lli_roce_gid_same(&receiver->source, &wanted.source))
-                return lli_fail(roce->log, LLM_EOPTION, "roce: source=%s: group '%s' port %u is joined with another source "
-                                "already; use a second context", group->options->source, group->host, group->port);
+                return lli_fail(roce->log, LLM_EOPTION,
+                                "roce: source=%s: group '%s' port %u is joined with another source "
+                                "already; use a second context",
+                                group->options->source, group->host, group->port);
             receiver->users++;
             *handle = i;
             return 0;
         }
     }
     if (status == 0 && unused == NULL)
-        status = lli_fail(roce->log, LLM_ELIMIT, "roce: more than %d groups on interface %s; use a second context",
-                          LLI_ROCE_GROUPS_MAX, roce->device.interface.name);
+        status =
+            lli_fail(roce->log, LLM_ELIMIT, "roce: more than %d groups on interface %s; use a second context",
+                     LLI_ROCE_GROUPS_MAX, roce->device.interface.name);
     if (status != 0 || (status = member_find(roce, address, false, &wanted.member)) != 0)
         return status;
     *unused = wanted;
@@ -350,7 +380,9 @@ static void leave_receive(struct lli_roce *roce, lli_handle handle)
     member_leave(roce, member);
 }
 
-/* ---------------------------------------------------------------------------------------------- join, leave */
+/*
+ * ---------------------------------------------------------------------------------------------- join, leave
+ */
 
 int lli_roce_join(void *instance, const struct lli_group *group, enum lli_join_mode mode, lli_handle *handle)
 {
@@ -364,10 +396,12 @@ int lli_roce_join(void *instance, const struct lli_group *group, enum lli_join_m
     if (status != 0)
         return status;
     if (group->port == 0)
-        return lli_fail(roce->log, LLM_EGROUP, "roce: group '%s' has port 0: take one of 1 to 65535", group->host);
+        return lli_fail(roce->log, LLM_EGROUP, "roce: group '%s' has port 0: take one of 1 to 65535",
+                        group->host);
     if (!roce->v4)
         address.v6.sin6_scope_id = (uint32_t)roce->device.interface.index;
-    return mode == LLI_JOIN_SEND ? join_send(roce, &address, group, handle) : join_receive(roce, &address, group, handle);
+    return mode == LLI_JOIN_SEND ? join_send(roce, &address, group, handle)
+                                 : join_receive(roce, &address, group, handle);
 }
 
 void lli_roce_leave(void *instance, lli_handle handle, enum lli_join_mode mode)

@@ -77,7 +77,8 @@ static bool peer_gid_acceptable(const struct lli_roce *roce, const uint8_t *gid)
     return lli_ip_is_host(&roce->device.interface, &address);
 }
 
-static bool peer_unpack(const struct lli_roce *roce, const struct lli_address *packed, struct lli_roce_peer *peer)
+static bool peer_unpack(const struct lli_roce *roce, const struct lli_address *packed,
+                        struct lli_roce_peer *peer)
 {
     if (packed->size != PACKED_BYTES || packed->bytes[0] != PACKED_TAG)
         return false;
@@ -114,7 +115,8 @@ static void peers_sweep(struct lli_roce *roce)
         const struct lli_roce_peer *peer = &roce->peers.routes[place];
         const int state = atomic_load_explicit(&peer->state, memory_order_acquire);
 
-        if (state != LLI_ROCE_PEER_LEFT && (state != LLI_ROCE_PEER_LEAVING || roce->out.done < peer->leave_at))
+        if (state != LLI_ROCE_PEER_LEFT &&
+            (state != LLI_ROCE_PEER_LEAVING || roce->out.done < peer->leave_at))
             continue;
         roce->peers.leaving--;
         peer_end(roce, place);
@@ -123,7 +125,8 @@ static void peers_sweep(struct lli_roce *roce)
 
 static bool peer_moves(struct lli_roce_peer *peer, int *from, enum lli_roce_peer_state to)
 {
-    return atomic_compare_exchange_strong_explicit(&peer->state, from, (int)to, memory_order_acq_rel, memory_order_acquire);
+    return atomic_compare_exchange_strong_explicit(&peer->state, from, (int)to, memory_order_acq_rel,
+                                                   memory_order_acquire);
 }
 
 /* Frees a place, or marks it to be freed once nothing uses it. */
@@ -216,7 +219,9 @@ int lli_roce_peer(void *instance, const struct lli_address *packed, lli_handle *
     return LLM_EAGAIN;
 }
 
-/* ------------------------------------------------------------------------------------------ control thread */
+/*
+ * ------------------------------------------------------------------------------------------ control thread
+ */
 
 static struct ibv_ah *peer_handle(struct lli_roce *roce, const struct lli_roce_peer *peer)
 {

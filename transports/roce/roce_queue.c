@@ -14,7 +14,9 @@ enum { CACHE_LINE = 64, PACKET_MAX = 4096 /* on any device */ };
 
 #define SOFT_ROCE_VENDOR 0xffffff
 
-/* ----------------------------------------------------------------------------------------------- send queue */
+/*
+ * ----------------------------------------------------------------------------------------------- send queue
+ */
 
 static int send_queue_open(struct lli_roce *roce)
 {
@@ -24,7 +26,8 @@ static int send_queue_open(struct lli_roce *roce)
     roce->out.pieces = calloc(depth, sizeof *roce->out.pieces);
     roce->out.kinds = calloc(depth, sizeof *roce->out.kinds);
     roce->out.to = calloc(depth, sizeof *roce->out.to);
-    if (roce->out.requests == NULL || roce->out.pieces == NULL || roce->out.kinds == NULL || roce->out.to == NULL)
+    if (roce->out.requests == NULL || roce->out.pieces == NULL || roce->out.kinds == NULL ||
+        roce->out.to == NULL)
         return lli_fail(roce->log, LLM_ENOMEM, "roce: no memory for a send queue of %u packets", depth);
     for (uint32_t slot = 0; slot < depth; slot++) {
         roce->out.requests[slot].next = &roce->out.requests[(slot + 1) & roce->out.mask];
@@ -35,7 +38,9 @@ static int send_queue_open(struct lli_roce *roce)
     return 0;
 }
 
-/* -------------------------------------------------------------------------------------------- receive queue */
+/*
+ * -------------------------------------------------------------------------------------------- receive queue
+ */
 
 /*
  * Packets start at cache lines, at an odd number of lines from each other: with a power of two their headers
@@ -43,7 +48,8 @@ static int send_queue_open(struct lli_roce *roce)
  */
 static int receive_buffers_open(struct lli_roce *roce)
 {
-    const struct lli_memory_policy policy = {.huge_pages = true, .populate = true, .numa_node = roce->device.numa_node};
+    const struct lli_memory_policy policy = {
+        .huge_pages = true, .populate = true, .numa_node = roce->device.numa_node};
     const uint32_t depth = roce->in.depth;
     int status;
 
@@ -56,7 +62,8 @@ static int receive_buffers_open(struct lli_roce *roce)
     if (status != 0)
         return status;
     roce->in.buffers = roce->in.memory.base;
-    roce->in.registration = ibv_reg_mr(roce->device.domain, roce->in.buffers, roce->in.memory.size, IBV_ACCESS_LOCAL_WRITE);
+    roce->in.registration =
+        ibv_reg_mr(roce->device.domain, roce->in.buffers, roce->in.memory.size, IBV_ACCESS_LOCAL_WRITE);
     if (roce->in.registration == NULL)
         return lli_roce_fail(roce, "registration of receive buffers");
     for (uint32_t buffer = 0; buffer < depth; buffer++) {
@@ -89,16 +96,22 @@ void lli_roce_repost(struct lli_roce *roce)
         for (; refused != NULL; refused = refused->next)
             remaining++;
     /* Retry refused buffers with the next ones. */
-    memmove(roce->in.returned, roce->in.returned + (count - remaining), remaining * sizeof *roce->in.returned);
+    memmove(roce->in.returned, roce->in.returned + (count - remaining),
+            remaining * sizeof *roce->in.returned);
     roce->in.returned_count = remaining;
     roce->in.posted += count - remaining;
     if (roce->in.run == 0)
         roce->in.had = roce->in.posted;
 }
 
-/* ---------------------------------------------------------------------------------------- completion queues */
+/*
+ * ---------------------------------------------------------------------------------------- completion queues
+ */
 
-/* Opens a completion queue that is iterated in place, with time stamps if requested and supported; else a plain one. */
+/*
+ * Opens a completion queue that is iterated in place, with time stamps if requested and supported; else a
+ * plain one.
+ */
 static int receive_cq_open(struct lli_roce *roce, uint32_t vendor, bool stamps)
 {
     struct ibv_context *verbs = roce->out.id->verbs;
@@ -116,8 +129,10 @@ static int receive_cq_open(struct lli_roce *roce, uint32_t vendor, bool stamps)
         roce->in.stamped = roce->in.cq_ex != NULL;
         wanted.wc_flags &= ~(uint64_t)IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
         if (!roce->in.stamped)
-            lli_log(roce->log, LLM_LEVEL_WARNING, "roce: timestamps=1: device %s does not stamp packets with the time of day; "
-                    "they have none", roce->device.name);
+            lli_log(roce->log, LLM_LEVEL_WARNING,
+                    "roce: timestamps=1: device %s does not stamp packets with the time of day; "
+                    "they have none",
+                    roce->device.name);
     }
     if (roce->in.cq_ex == NULL)
         roce->in.cq_ex = ibv_create_cq_ex(verbs, &wanted);
@@ -127,8 +142,9 @@ static int receive_cq_open(struct lli_roce *roce, uint32_t vendor, bool stamps)
     }
     /* Soft-RoCE's library before rdma-core 55 loses count when an iteration reaches the end of the queue. */
     roce->in.stepwise = vendor == SOFT_ROCE_VENDOR;
-    roce->in.cq = roce->in.cq_ex != NULL ? ibv_cq_ex_to_cq(roce->in.cq_ex)
-                                                   : ibv_create_cq(verbs, (int)roce->in.depth, NULL, roce->sleep.channel, 0);
+    roce->in.cq = roce->in.cq_ex != NULL
+                      ? ibv_cq_ex_to_cq(roce->in.cq_ex)
+                      : ibv_create_cq(verbs, (int)roce->in.depth, NULL, roce->sleep.channel, 0);
     return roce->in.cq != NULL ? 0 : lli_roce_fail(roce, "a completion queue");
 }
 
@@ -137,7 +153,8 @@ static int cqs_open(struct lli_roce *roce, uint32_t vendor, const struct llm_opt
     int status;
 
     roce->sleep.channel = ibv_create_comp_channel(roce->out.id->verbs);
-    if (roce->sleep.channel == NULL || fcntl(roce->sleep.channel->fd, F_SETFL, fcntl(roce->sleep.channel->fd, F_GETFL) | O_NONBLOCK) < 0)
+    if (roce->sleep.channel == NULL ||
+        fcntl(roce->sleep.channel->fd, F_SETFL, fcntl(roce->sleep.channel->fd, F_GETFL) | O_NONBLOCK) < 0)
         return lli_roce_fail(roce, "a completion channel");
     if ((status = receive_cq_open(roce, vendor, options->timestamps != 0)) != 0)
         return status;
@@ -145,12 +162,15 @@ static int cqs_open(struct lli_roce *roce, uint32_t vendor, const struct llm_opt
     return roce->out.cq != NULL ? 0 : lli_roce_fail(roce, "a completion queue");
 }
 
-/* ---------------------------------------------------------------------------------------------- queue pairs */
+/*
+ * ---------------------------------------------------------------------------------------------- queue pairs
+ */
 
-static int qp_open(struct lli_roce *roce, struct rdma_cm_id *id, struct ibv_cq *cq, const struct ibv_qp_cap *caps,
-                   struct ibv_qp **qp)
+static int qp_open(struct lli_roce *roce, struct rdma_cm_id *id, struct ibv_cq *cq,
+                   const struct ibv_qp_cap *caps, struct ibv_qp **qp)
 {
-    struct ibv_qp_init_attr wanted = {.send_cq = cq, .recv_cq = cq, .cap = *caps, .qp_type = IBV_QPT_UD, .sq_sig_all = 0};
+    struct ibv_qp_init_attr wanted = {
+        .send_cq = cq, .recv_cq = cq, .cap = *caps, .qp_type = IBV_QPT_UD, .sq_sig_all = 0};
     uint32_t inline_bytes = caps->max_inline_data;
 
     /* A device with less inline space refuses: retry with half. */
@@ -168,8 +188,12 @@ static int qp_open(struct lli_roce *roce, struct rdma_cm_id *id, struct ibv_cq *
 
 static int qps_open(struct lli_roce *roce)
 {
-    const struct ibv_qp_cap receive = {.max_send_wr = 1, .max_send_sge = 1, .max_recv_wr = roce->in.depth, .max_recv_sge = 1};
-    const struct ibv_qp_cap send = {.max_send_wr = roce->out.mask + 1, .max_send_sge = 1, .max_recv_wr = 1, .max_recv_sge = 1,
+    const struct ibv_qp_cap receive = {
+        .max_send_wr = 1, .max_send_sge = 1, .max_recv_wr = roce->in.depth, .max_recv_sge = 1};
+    const struct ibv_qp_cap send = {.max_send_wr = roce->out.mask + 1,
+                                    .max_send_sge = 1,
+                                    .max_recv_wr = 1,
+                                    .max_recv_sge = 1,
                                     .max_inline_data = LLI_ROCE_INLINE};
     int status = qp_open(roce, roce->in.id, roce->in.cq, &receive, &roce->in.qp);
 
@@ -187,7 +211,8 @@ static uint32_t depth_within(uint64_t wanted, uint64_t least, uint64_t most)
     return depth;
 }
 
-int lli_roce_queues_open(struct lli_roce *roce, const struct llm_options *options, const struct ibv_device_attr *limits)
+int lli_roce_queues_open(struct lli_roce *roce, const struct llm_options *options,
+                         const struct ibv_device_attr *limits)
 {
     const uint64_t device_max = lli_max(lli_min((uint64_t)limits->max_qp_wr, (uint64_t)limits->max_cqe), 2);
     uint64_t lines;
@@ -198,19 +223,20 @@ int lli_roce_queues_open(struct lli_roce *roce, const struct llm_options *option
     lines = (CACHE_LINE + lli_max(roce->out.payload_max, PACKET_MAX) + CACHE_LINE - 1) / CACHE_LINE | 1;
     roce->in.stride = (uint32_t)lines * CACHE_LINE;
     /* Round up to flow_window_packets: a transmitter that observes its window must not overrun the queue. */
-    roce->in.depth = depth_within(lli_max(options->rcvbuf_bytes / roce->in.stride, 2 * (uint64_t)options->flow_window_packets - 1),
-                                       LLI_ROCE_RECEIVE_DEPTH_MIN, lli_min(device_max, (uint64_t)LLI_ROCE_RECEIVE_DEPTH_MAX));
+    roce->in.depth = depth_within(
+        lli_max(options->rcvbuf_bytes / roce->in.stride, 2 * (uint64_t)options->flow_window_packets - 1),
+        LLI_ROCE_RECEIVE_DEPTH_MIN, lli_min(device_max, (uint64_t)LLI_ROCE_RECEIVE_DEPTH_MAX));
     roce->out.mask = depth_within(LLI_ROCE_SEND_DEPTH, 2, device_max) - 1;
     roce->device.domain = ibv_alloc_pd(roce->out.id->verbs);
     if (roce->device.domain == NULL)
         return lli_roce_fail(roce, "a protection domain");
-    if ((status = cqs_open(roce, limits->vendor_id, options)) != 0 || (status = qps_open(roce)) != 0 || (status = send_queue_open(roce)) != 0 ||
-        (status = receive_buffers_open(roce)) != 0)
+    if ((status = cqs_open(roce, limits->vendor_id, options)) != 0 || (status = qps_open(roce)) != 0 ||
+        (status = send_queue_open(roce)) != 0 || (status = receive_buffers_open(roce)) != 0)
         return status;
     lli_roce_repost(roce);
     if (roce->in.returned_count > 0)
-        return lli_fail(roce->log, LLM_ESYSTEM, "roce: device %s took %u of %u receive buffers", roce->device.name,
-                        roce->in.posted, roce->in.depth);
+        return lli_fail(roce->log, LLM_ESYSTEM, "roce: device %s took %u of %u receive buffers",
+                        roce->device.name, roce->in.posted, roce->in.depth);
     return 0;
 }
 
@@ -256,7 +282,9 @@ void lli_roce_queues_close(struct lli_roce *roce)
     roce->device.domain = NULL;
 }
 
-/* --------------------------------------------------------------------------------------------------- regions */
+/*
+ * --------------------------------------------------------------------------------------------------- regions
+ */
 
 int lli_roce_region_begin(void *instance, void *base, size_t size)
 {
@@ -276,7 +304,8 @@ int lli_roce_region_begin(void *instance, void *base, size_t size)
         region->size = size;
         return 0;
     }
-    return lli_fail(roce->log, LLM_ELIMIT, "roce: more than %d transmitters on interface %s; use a second context",
+    return lli_fail(roce->log, LLM_ELIMIT,
+                    "roce: more than %d transmitters on interface %s; use a second context",
                     LLI_ROCE_REGIONS_MAX, roce->device.interface.name);
 }
 
@@ -307,7 +336,9 @@ void lli_roce_region_end(void *instance, void *base, size_t size)
     }
 }
 
-/* ---------------------------------------------------------------------------------------------------- repair */
+/*
+ * ---------------------------------------------------------------------------------------------------- repair
+ */
 
 static bool qp_move(struct ibv_qp *qp, struct ibv_qp_attr attr, int mask)
 {
@@ -328,7 +359,9 @@ bool lli_roce_send_repair(const struct lli_roce *roce)
         return qp_move(qp, (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .cur_qp_state = IBV_QPS_SQE},
                        IBV_QP_STATE | IBV_QP_CUR_STATE);
     return qp_move(qp, (struct ibv_qp_attr){.qp_state = IBV_QPS_RESET}, IBV_QP_STATE) &&
-           qp_move(qp, (struct ibv_qp_attr){.qp_state = IBV_QPS_INIT, .port_num = roce->device.port, .qkey = RDMA_UDP_QKEY},
+           qp_move(qp,
+                   (struct ibv_qp_attr){
+                       .qp_state = IBV_QPS_INIT, .port_num = roce->device.port, .qkey = RDMA_UDP_QKEY},
                    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY) &&
            qp_move(qp, (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR}, IBV_QP_STATE) &&
            qp_move(qp, (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS}, IBV_QP_STATE | IBV_QP_SQ_PSN);

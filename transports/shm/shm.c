@@ -9,12 +9,13 @@
 #include "system/clock.h"
 
 enum {
-    SHM_TURNS_CLOCK = 64,     /* calls of receive() per clock reading; a power of two */
-    SHM_ARMED_LOOK = 64,      /* calls of arm() between scans for dead writers */
-    SHM_RINGS = 16,           /* minimum budget of rings without a datagram, renewed by each timed check of the socket */
-    SHM_RINGS_MAX = 1024,     /* maximum of that budget; each datagram adds one */
-    SHM_BURST = 32,           /* packets read from a segment at a time */
-    SHM_BURST_BYTES = 65536,  /* bytes read at a time, so that packets stay in the cache until delivered */
+    SHM_TURNS_CLOCK = 64, /* calls of receive() per clock reading; a power of two */
+    SHM_ARMED_LOOK = 64,  /* calls of arm() between scans for dead writers */
+    /* Minimum budget of rings without a datagram, renewed by each timed check of the socket. */
+    SHM_RINGS = 16,
+    SHM_RINGS_MAX = 1024,    /* maximum of that budget; each datagram adds one */
+    SHM_BURST = 32,          /* packets read from a segment at a time */
+    SHM_BURST_BYTES = 65536, /* bytes read at a time, so that packets stay in the cache until delivered */
 };
 
 /* Interval of socket checks without a ring. Each takes a system call, and only new peers depend on them. */
@@ -22,7 +23,10 @@ enum {
 /* Interval of scans for segments of dead writers. */
 #define SHM_LOOK_NS ((lli_ns)100000000)
 
-/* ----------------------------------------------------------------------------------------------------- sending */
+/*
+ * -----------------------------------------------------------------------------------------------------
+ * sending
+ */
 
 /* Copies a packet into the ring of copies. */
 static void put_copy(struct lli_shm_sender *sender, struct lli_shm_entry *entry, const struct lli_out *packet)
@@ -100,7 +104,10 @@ static void put_end(struct lli_shm *shm, struct lli_shm_sender *sender)
     const struct lli_shm_segment *segment = &sender->segment;
 
     atomic_store_explicit(&segment->header->head, sender->next, memory_order_release);
-    /* Pairs with the fence in shm_arm(): either a reader about to sleep sees the packets, or we see that it sleeps. */
+    /*
+     * Pairs with the fence in shm_arm(): either a reader about to sleep sees the packets, or we see that it
+     * sleeps.
+     */
     atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load_explicit(&segment->bell->sleepers, memory_order_relaxed) != 0)
         lli_shm_socket_wake(shm, segment->bell);
@@ -117,7 +124,8 @@ static struct lli_shm_sender *peer_sender(struct lli_shm *shm, struct lli_shm_pe
     for (uint32_t i = 0; i < shm->senders_count; i++) {
         sender = &shm->senders[i];
         for (uint32_t j = 0; sender->segment.bell != NULL && j < LLI_SHM_READERS_MAX; j++)
-            if (atomic_load_explicit(&sender->segment.bell->readers[j].id, memory_order_relaxed) == peer->id) {
+            if (atomic_load_explicit(&sender->segment.bell->readers[j].id, memory_order_relaxed) ==
+                peer->id) {
                 peer->sender = i;
                 peer->reader = j;
                 return sender;
@@ -221,17 +229,21 @@ static uint64_t shm_reap(void *instance)
     return shm->done;
 }
 
-/* --------------------------------------------------------------------------------------------------- receiving */
+/*
+ * ---------------------------------------------------------------------------------------------------
+ * receiving
+ */
 
 /*
- * Skips to a readable entry, half a ring behind the writer. The writer has written at least the given number of
- * entries, and more if the head says so: the head lags during a run of packets, and remains behind if the
+ * Skips to a readable entry, half a ring behind the writer. The writer has written at least the given number
+ * of entries, and more if the head says so: the head lags during a run of packets, and remains behind if the
  * writer dies in one.
  */
 static void source_skip(struct lli_shm *shm, struct lli_shm_source *source, uint64_t written)
 {
     const uint64_t half = (source->segment.entries_mask + 1) / 2;
-    const uint64_t head = lli_max(atomic_load_explicit(&source->segment.header->head, memory_order_acquire), written);
+    const uint64_t head =
+        lli_max(atomic_load_explicit(&source->segment.header->head, memory_order_acquire), written);
     const uint64_t next = head > half ? head - half : 0;
 
     if (next > source->next) {
@@ -240,8 +252,12 @@ static void source_skip(struct lli_shm *shm, struct lli_shm_source *source, uint
     }
 }
 
-/* Returns the packet bytes of an entry, or NULL if its fields are invalid. Reads each field once, before checking it. */
-static const uint8_t *source_bytes(struct lli_shm_source *source, const struct lli_shm_entry *entry, uint32_t size)
+/*
+ * Returns the packet bytes of an entry, or NULL if its fields are invalid. Reads each field once, before
+ * checking it.
+ */
+static const uint8_t *source_bytes(struct lli_shm_source *source, const struct lli_shm_entry *entry,
+                                   uint32_t size)
 {
     const volatile struct lli_shm_entry *said = entry;
     struct lli_shm_segment *segment = &source->segment;
@@ -267,7 +283,8 @@ struct copied {
 };
 
 /* Copies the packets of complete entries; skips entries for other instances, and invalid ones. */
-static int source_copy(struct lli_shm *shm, struct lli_shm_source *source, struct lli_in *packets, struct copied *copied, int max)
+static int source_copy(struct lli_shm *shm, struct lli_shm_source *source, struct lli_in *packets,
+                       struct copied *copied, int max)
 {
     const struct lli_shm_segment *segment = &source->segment;
     uint32_t bytes = 0;
@@ -325,7 +342,8 @@ static int source_check(struct lli_shm *shm, const struct lli_shm_source *source
         const bool history = copied[i].place == LLI_SHM_HISTORY;
         const uint64_t lag = (history ? history_edge : copies_edge) - copied[i].position;
 
-        if (copied[i].place != LLI_SHM_HERE && lag > (history ? segment->history_bytes : segment->copies_bytes)) {
+        if (copied[i].place != LLI_SHM_HERE &&
+            lag > (history ? segment->history_bytes : segment->copies_bytes)) {
             shm->free[shm->free_count++] = (uint16_t)packets[i].buffer;
             shm->overwritten++;
         } else {
@@ -349,8 +367,8 @@ static inline bool source_has(const struct lli_shm_source *source)
 
 /*
  * Copies the next packet if it is in its entry and for all instances, as a single small packet is. Copies the
- * full inline size, which is cheaper than a variable length. Returns false, with nothing changed, if the packet
- * is another kind or being written.
+ * full inline size, which is cheaper than a variable length. Returns false, with nothing changed, if the
+ * packet is another kind or being written.
  */
 static inline bool source_copy_here(struct lli_shm *shm, struct lli_shm_source *source, struct lli_in *packet)
 {
@@ -359,8 +377,8 @@ static inline bool source_copy_here(struct lli_shm *shm, struct lli_shm_source *
     const uint32_t size = *(const volatile uint32_t *)&entry->size;
     uint16_t slot;
 
-    if (number != source->next + 1 || entry->to != 0 || entry->place != LLI_SHM_HERE || size > LLI_SHM_INLINE ||
-        shm->free_count == 0)
+    if (number != source->next + 1 || entry->to != 0 || entry->place != LLI_SHM_HERE ||
+        size > LLI_SHM_INLINE || shm->free_count == 0)
         return false;
     slot = shm->free[shm->free_count - 1];
     packet->data = memcpy(shm->slots + (size_t)slot * LLI_SHM_SLOT_STRIDE, entry->bytes, LLI_SHM_INLINE);
@@ -378,7 +396,8 @@ static inline bool source_copy_here(struct lli_shm *shm, struct lli_shm_source *
 }
 
 /* Takes as many packets of a source as are there and fit. */
-static LLI_OUT_OF_LINE int source_take_all(struct lli_shm *shm, struct lli_shm_source *source, struct lli_in *packets, int max)
+static LLI_OUT_OF_LINE int source_take_all(struct lli_shm *shm, struct lli_shm_source *source,
+                                           struct lli_in *packets, int max)
 {
     struct copied copied[SHM_BURST];
     const int count = source_copy(shm, source, packets, copied, max < SHM_BURST ? max : SHM_BURST);
@@ -391,11 +410,14 @@ static LLI_OUT_OF_LINE int source_take_all(struct lli_shm *shm, struct lli_shm_s
 }
 
 /* Fast path for a single packet, the usual case after an empty poll. */
-static LLI_OUT_OF_LINE int source_take(struct lli_shm *shm, struct lli_shm_source *source, struct lli_in *packets, int max)
+static LLI_OUT_OF_LINE int source_take(struct lli_shm *shm, struct lli_shm_source *source,
+                                       struct lli_in *packets, int max)
 {
     const int first = source_copy_here(shm, source, packets);
 
-    return first == 1 && !source_has(source) ? 1 : first + source_take_all(shm, source, packets + first, max - first);
+    return first == 1 && !source_has(source)
+               ? 1
+               : first + source_take_all(shm, source, packets + first, max - first);
 }
 
 /* Returns true if a bell has rung: the socket may have datagrams. Inline: called in every poll. */
@@ -418,7 +440,8 @@ static uint32_t shm_take_out(struct lli_shm *shm)
 
     for (uint32_t i = 0; i < shm->senders_count; i++)
         if (shm->senders[i].segment.bell != NULL)
-            shm->senders[i].rung = atomic_load_explicit(&shm->senders[i].segment.bell->rung, memory_order_acquire);
+            shm->senders[i].rung =
+                atomic_load_explicit(&shm->senders[i].segment.bell->rung, memory_order_acquire);
     lli_shm_socket_drain(shm);
     return shm->waiting_tail - before;
 }
@@ -471,7 +494,10 @@ static void shm_settle(struct lli_shm *shm)
 
     shm->bell = shm->deaf ? &shm->silence : shm->senders_count == 1 && bell != NULL ? &bell->rung : NULL;
     shm->rung = shm->deaf ? 0 : shm->senders[0].rung;
-    shm->only = shm->sources_count == 1 && !shm->changed && !shm->wake_due && shm->waiting_head == shm->waiting_tail ? shm->sources : NULL;
+    shm->only =
+        shm->sources_count == 1 && !shm->changed && !shm->wake_due && shm->waiting_head == shm->waiting_tail
+            ? shm->sources
+            : NULL;
 }
 
 /* Periodic work that nothing signals. */
@@ -519,7 +545,8 @@ static int shm_receive(void *instance, struct lli_in *packets, int max)
     if (++shm->turn % SHM_TURNS_CLOCK == 0)
         shm_look_around(shm);
     if (shm->only == NULL ||
-        (shm->bell != NULL ? atomic_load_explicit(shm->bell, memory_order_acquire) != shm->rung : shm_is_rung(shm)))
+        (shm->bell != NULL ? atomic_load_explicit(shm->bell, memory_order_acquire) != shm->rung
+                           : shm_is_rung(shm)))
         return shm_receive_all(shm, packets, max);
     return source_has(shm->only) ? source_take(shm, shm->only, packets, max) : 0;
 }
@@ -562,7 +589,10 @@ static int shm_arm(void *instance)
     return shm->socket;
 }
 
-/* ------------------------------------------------------------------------------------------------------- table */
+/*
+ * -------------------------------------------------------------------------------------------------------
+ * table
+ */
 
 /* Packets overwritten by the writer before they were read. */
 static uint64_t shm_drops(void *instance)

@@ -17,10 +17,10 @@
  *   llm/NAME/ID.data    a segment, locked while its writer lives
  *   llm/NAME/ID.bell    the segment's bell: a page that readers may write, to announce that they sleep
  *
- * A segment consists of a header, a ring of entries, a ring of bytes for copied packets, and the history of the
- * session that sends there. An entry contains a small packet, or the position of a larger one in one of the two
- * byte rings. Readers copy packets; afterwards the entry's number and the ring's edge show if the copy is
- * intact.
+ * A segment consists of a header, a ring of entries, a ring of bytes for copied packets, and the history of
+ * the session that sends there. An entry contains a small packet, or the position of a larger one in one of
+ * the two byte rings. Readers copy packets; afterwards the entry's number and the ring's edge show if the
+ * copy is intact.
  */
 #ifndef LLI_SHM_H
 #define LLI_SHM_H
@@ -37,16 +37,19 @@
 #include "transport.h"
 #include "core/base/types.h"
 
-/* ---------------------------------------------------------------------------------------------- segment layout */
+/*
+ * ---------------------------------------------------------------------------------------------- segment
+ * layout
+ */
 
 #define LLI_SHM_MAGIC "llm-shm"
 #define LLI_SHM_BELL_MAGIC "llm-bell" /* without the terminating zero */
 
 enum {
     LLI_SHM_VERSION = 2,
-    LLI_SHM_INLINE = 104,      /* largest packet stored in its entry, in bytes */
+    LLI_SHM_INLINE = 104,       /* largest packet stored in its entry, in bytes */
     LLI_SHM_READERS_MAX = 1023, /* per segment */
-    LLI_SHM_COPIES = 64,       /* capacity of the ring of copies, in packets of the largest size */
+    LLI_SHM_COPIES = 64,        /* capacity of the ring of copies, in packets of the largest size */
 };
 
 enum lli_shm_place { LLI_SHM_HERE, LLI_SHM_COPIED, LLI_SHM_HISTORY };
@@ -65,7 +68,7 @@ struct __attribute__((aligned(128))) lli_shm_entry {
             uint64_t position; /* offset counted across all laps */
         } ring;
     };
-    uint64_t to;             /* destination instance; 0: all */
+    uint64_t to; /* destination instance; 0: all */
     uint32_t size;
     uint32_t place;          /* enum lli_shm_place */
     _Atomic uint64_t number; /* index of the entry plus 1, once complete; 0 while it is written */
@@ -76,16 +79,16 @@ _Static_assert(sizeof(struct lli_shm_entry) == 128, "an entry has two lines");
 struct lli_shm_header {
     char magic[8];
     uint32_t version;
-    uint32_t entries;      /* a power of two */
+    uint32_t entries; /* a power of two */
     uint32_t payload_max;
     uint32_t copies_bytes;
     uint64_t entries_offset;
     uint64_t copies_offset;
     uint64_t history_offset;
     _Atomic uint64_t history_bytes; /* 0: no history yet */
-    uint64_t writer;       /* id of the writing instance */
+    uint64_t writer;                /* id of the writing instance */
     uint32_t pid;
-    uint32_t loops;        /* the writer's own receivers also read the segment */
+    uint32_t loops; /* the writer's own receivers also read the segment */
     _Atomic uint32_t closed;
 
     /* Written with every packet stored in a byte ring. */
@@ -97,7 +100,7 @@ struct lli_shm_header {
 
 /* Reader's entry in the bell of a segment. */
 struct lli_shm_reader {
-    _Atomic uint64_t id;     /* instance id; 0: unused */
+    _Atomic uint64_t id; /* instance id; 0: unused */
     _Atomic uint32_t asleep;
     uint32_t spare;
 };
@@ -105,11 +108,15 @@ struct lli_shm_reader {
 struct lli_shm_bell {
     _Atomic uint32_t rung;     /* counts unicasts sent to the writer's socket */
     _Atomic uint32_t sleepers; /* nonzero if any reader sleeps */
-    char magic[8];             /* LLI_SHM_BELL_MAGIC: identifies a bell that may be removed when its writer is dead */
+    /* LLI_SHM_BELL_MAGIC: identifies a bell that may be removed when its writer is dead */
+    char magic[8];
     struct lli_shm_reader readers[LLI_SHM_READERS_MAX];
 };
 
-/* ------------------------------------------------------------------------------------------------------- instance */
+/*
+ * -------------------------------------------------------------------------------------------------------
+ * instance
+ */
 
 enum {
     LLI_SHM_POST_MAX = 256,
@@ -119,7 +126,7 @@ enum {
     LLI_SHM_SLOTS = 256,
     LLI_SHM_SLOT_BYTES = 65536,
     LLI_SHM_SLOT_STRIDE = LLI_SHM_SLOT_BYTES + 192, /* extra lines, so that slots use different cache sets */
-    LLI_SHM_WAITING = 64,   /* packets read from the socket and not yet delivered; a power of two */
+    LLI_SHM_WAITING = 64, /* packets read from the socket and not yet delivered; a power of two */
     LLI_SHM_PEERS_MIN = 4096,
     LLI_SHM_LOGGED_MAX = 64,
     LLI_SHM_NAME_MAX = 80,
@@ -128,10 +135,12 @@ enum {
 /* Handles of joins are indices into senders or groups; handles of peers also have this bit set. */
 #define LLI_SHM_PEER ((lli_handle)1 << 31)
 
+/* clang-format off */
 #define LLI_SHM_OPTIONS(X)                                                                                                       \
     X(str, INSTANCE, shm_directory, "/dev/shm", 0, 64, "directory, of a file system in memory, under which channels have theirs") \
     X(str, INSTANCE, shm_mode, "0600", 0, 8, "who may read a channel and answer on it, as a file's mode, in octal")              \
     X(u32, TRANSMITTER, shm_exclusive, 1, 0, 1, "a second transmitter on the same name is refused")
+/* clang-format on */
 
 struct lli_shm_options {
     LLI_SHM_OPTIONS(LLI_OPTION_FIELD)
@@ -141,11 +150,13 @@ extern const struct lli_option_table lli_shm_option_table;
 
 /* Directory of names, and access permissions. */
 struct lli_shm_root {
-    char path[80];  /* DIRECTORY/llm */
-    mode_t mode;    /* of segments: users that may read */
+    char path[80]; /* DIRECTORY/llm */
+    mode_t mode;   /* of segments: users that may read */
 };
 
-/* Mapped segment of a writer or a reader. Validated copies of header fields: the shared header is untrusted. */
+/*
+ * Mapped segment of a writer or a reader. Validated copies of header fields: the shared header is untrusted.
+ */
 struct lli_shm_segment {
     int fd;                        /* -1: unused */
     uint16_t guard;                /* for the segment's mappings, if another user owns it */
@@ -155,22 +166,22 @@ struct lli_shm_segment {
     uint64_t entries_mask;
     uint8_t *copies;
     uint64_t copies_bytes;
-    uint8_t *history;              /* NULL: not mapped */
+    uint8_t *history; /* NULL: not mapped */
     uint64_t history_bytes;
-    uint64_t mapped;               /* bytes, excluding the history */
-    uint64_t id;                   /* segment id: the name of its file */
+    uint64_t mapped; /* bytes, excluding the history */
+    uint64_t id;     /* segment id: the name of its file */
     struct lli_shm_bell *bell;
 };
 
 /* Join to send. */
 struct lli_shm_sender {
     struct lli_shm_segment segment;
-    uint64_t next;             /* entries written */
-    const uint8_t *slot;       /* packet bytes of entry next */
-    uint64_t copies_head;      /* offset of the next copy */
-    uint64_t copies_lap;       /* bytes of all earlier laps of the ring of copies */
-    uint64_t history_lap;      /* bytes of all earlier laps of the history */
-    uint32_t rung;             /* value of its bell last seen */
+    uint64_t next;        /* entries written */
+    const uint8_t *slot;  /* packet bytes of entry next */
+    uint64_t copies_head; /* offset of the next copy */
+    uint64_t copies_lap;  /* bytes of all earlier laps of the ring of copies */
+    uint64_t history_lap; /* bytes of all earlier laps of the history */
+    uint32_t rung;        /* value of its bell last seen */
     int bell_fd;
     int lock_fd;
     char name[LLI_SHM_NAME_MAX];
@@ -180,7 +191,7 @@ struct lli_shm_sender {
 struct lli_shm_group {
     uint32_t users;
     bool loops;
-    bool logged;                 /* logged: the name is not accessible, or has too many segments */
+    bool logged; /* logged: the name is not accessible, or has too many segments */
     char name[LLI_SHM_NAME_MAX];
 };
 
@@ -193,7 +204,7 @@ struct lli_shm_logged {
 /* Segment being read. */
 struct lli_shm_source {
     struct lli_shm_segment segment;
-    uint64_t next;             /* next entry to read */
+    uint64_t next; /* next entry to read */
     struct lli_shm_reader *reader;
     lli_handle group;
 };
@@ -209,52 +220,55 @@ struct lli_shm_peer {
 struct lli_shm {
     /* Receiving. */
     uint32_t turn;
-    uint32_t rung;                                 /* value of the bell last seen */
-    const _Atomic uint32_t *bell;                  /* of the only sender; NULL: none or several */
-    struct lli_shm_source *only;                   /* the only source, if no other work is pending; else NULL */
+    uint32_t rung;                /* value of the bell last seen */
+    const _Atomic uint32_t *bell; /* of the only sender; NULL: none or several */
+    /* The only source, if no other work is pending; else NULL. */
+    struct lli_shm_source *only;
     uint32_t sources_count;
     uint32_t sources_next;
     uint32_t free_count;
     uint64_t id;
     struct lli_shm_source *sources;
     uint8_t *slots;
-    uint16_t free[LLI_SHM_SLOTS];                  /* a stack */
+    uint16_t free[LLI_SHM_SLOTS]; /* a stack */
     struct lli_in waiting[LLI_SHM_WAITING];
     uint32_t waiting_head;
     uint32_t waiting_tail;
-    bool changed;                                  /* scan for new segments */
-    uint32_t unread;                               /* datagrams since the socket was last empty */
-    uint32_t rings;                                /* rings without a datagram still answered before the next timed check */
-    bool deaf;                                     /* ignore rings until the next timed check */
-    _Atomic uint32_t silence;                      /* stands in for the bell while deaf: never rung */
-    lli_ns drained_at;                             /* time of the latest check of the socket */
-    lli_ns looked_at;                              /* time of the latest scan for dead writers */
+    bool changed;    /* scan for new segments */
+    uint32_t unread; /* datagrams since the socket was last empty */
+    /* Rings without a datagram still answered before the next timed check. */
+    uint32_t rings;
+    bool deaf;                /* ignore rings until the next timed check */
+    _Atomic uint32_t silence; /* stands in for the bell while deaf: never rung */
+    lli_ns drained_at;        /* time of the latest check of the socket */
+    lli_ns looked_at;         /* time of the latest scan for dead writers */
 
     /* Sending. */
-    uint32_t senders_count;                        /* places used so far */
+    uint32_t senders_count; /* places used so far */
     uint64_t done;
     struct lli_shm_sender *senders;
-    struct lli_shm_sender *open;                   /* written to since the latest flush, its sleeping readers not yet woken; NULL: none */
-    int64_t wake_left;                             /* budget for waking in nanoseconds, as of wake_at */
+    /* Written to since the latest flush, its sleeping readers not yet woken; NULL: none. */
+    struct lli_shm_sender *open;
+    int64_t wake_left; /* budget for waking in nanoseconds, as of wake_at */
     lli_ns wake_at;
-    uint32_t wake_next;                            /* bell place to start from */
-    bool wake_due;                                 /* waking was deferred */
+    uint32_t wake_next; /* bell place to start from */
+    bool wake_due;      /* waking was deferred */
 
     /* Control. */
     const struct lli_log *log;
     struct lli_shm_root root;
     struct lli_shm_group *groups;
     struct lli_peers peers;
-    struct lli_shm_peer *peer;                     /* by place */
-    struct lli_memory memory;                      /* memory of the slots */
+    struct lli_shm_peer *peer; /* by place */
+    struct lli_memory memory;  /* memory of the slots */
     int socket;
     bool bound;
-    struct stat named;                             /* status of the socket file when bound */
+    struct stat named; /* status of the socket file when bound */
     uint32_t payload_max;
     uint32_t entries;
-    uint32_t armed;                                /* calls of arm() */
-    bool refused;                                  /* the latest scan found segments that may not be read */
-    bool logging;                                  /* a name or a segment was logged: check it again */
+    uint32_t armed; /* calls of arm() */
+    bool refused;   /* the latest scan found segments that may not be read */
+    bool logging;   /* a name or a segment was logged: check it again */
     uint32_t logged_count;
     struct lli_shm_logged logged[LLI_SHM_LOGGED_MAX];
 
@@ -266,7 +280,7 @@ struct lli_shm {
     uint64_t attach_errors;
     uint64_t truncated;
     uint64_t truncated_logged;
-    uint64_t truncated_id;  /* id of the segment truncated most recently */
+    uint64_t truncated_id; /* id of the segment truncated most recently */
     uid_t truncated_owner;
     uint64_t wakes;
     uint64_t wakes_deferred;
@@ -287,7 +301,10 @@ static inline void lli_shm_rescan(struct lli_shm *shm)
     shm->only = NULL;
 }
 
-/* ------------------------------------------------------------------------------------------------- shm_name.c */
+/*
+ * -------------------------------------------------------------------------------------------------
+ * shm_name.c
+ */
 
 /*
  * Determines the directory of an instance's files and creates it; it is removed together with its last file.
@@ -310,18 +327,25 @@ int lli_shm_name(char name[LLI_SHM_NAME_MAX], const struct lli_group *group, con
 mode_t lli_shm_mode_write(mode_t mode);
 mode_t lli_shm_mode_look(mode_t mode);
 
-/* Acquires the right to write under a name. Returns a descriptor for lli_shm_unlock(), or a negative LLM_E code. */
-int lli_shm_lock(const struct lli_shm_root *root, const char *name, bool exclusive, const struct lli_log *log);
+/*
+ * Acquires the right to write under a name. Returns a descriptor for lli_shm_unlock(), or a negative LLM_E
+ * code.
+ */
+int lli_shm_lock(const struct lli_shm_root *root, const char *name, bool exclusive,
+                 const struct lli_log *log);
 void lli_shm_unlock(const struct lli_shm_root *root, const char *name, int fd);
 
 /*
- * lli_shm_is_locked() returns true if any process has locked the file. lli_shm_take() locks it; the descriptor
- * must be writable.
+ * lli_shm_is_locked() returns true if any process has locked the file. lli_shm_take() locks it; the
+ * descriptor must be writable.
  */
 bool lli_shm_is_locked(int fd);
 bool lli_shm_take(int fd, short type);
 
-/* ---------------------------------------------------------------------------------------------- shm_segment.c */
+/*
+ * ----------------------------------------------------------------------------------------------
+ * shm_segment.c
+ */
 
 struct lli_shm_shape {
     uint32_t entries;
@@ -332,10 +356,11 @@ struct lli_shm_shape {
 };
 
 /* Creates the segment of a sender that has locked its name; first removes segments of dead writers. */
-int lli_shm_create(struct lli_shm_sender *sender, const struct lli_shm_root *root, const struct lli_shm_shape *shape,
-                   const struct lli_log *log);
+int lli_shm_create(struct lli_shm_sender *sender, const struct lli_shm_root *root,
+                   const struct lli_shm_shape *shape, const struct lli_log *log);
 /* Adds the history to a segment. */
-int lli_shm_extend(struct lli_shm_sender *sender, const struct lli_shm_root *root, size_t size, const struct lli_log *log);
+int lli_shm_extend(struct lli_shm_sender *sender, const struct lli_shm_root *root, size_t size,
+                   const struct lli_log *log);
 /* Removes a segment; its readers read to its end. */
 void lli_shm_remove(struct lli_shm_sender *sender, const struct lli_shm_root *root);
 
@@ -343,9 +368,12 @@ void lli_shm_remove(struct lli_shm_sender *sender, const struct lli_shm_root *ro
 void lli_shm_sender_release(struct lli_shm_sender *sender);
 void lli_shm_source_release(struct lli_shm_source *source);
 
-/* Attaches the segment with this id as reader `self`. LLM_EAGAIN: it is being removed. log may be NULL: log nothing. */
-int lli_shm_attach(struct lli_shm_source *source, const struct lli_shm_root *root, const char *name, uint64_t id, uint64_t self,
-                   const struct lli_log *log);
+/*
+ * Attaches the segment with this id as reader `self`. LLM_EAGAIN: it is being removed. log may be NULL: log
+ * nothing.
+ */
+int lli_shm_attach(struct lli_shm_source *source, const struct lli_shm_root *root, const char *name,
+                   uint64_t id, uint64_t self, const struct lli_log *log);
 void lli_shm_detach(struct lli_shm_source *source);
 /* Maps the history if it exists. */
 bool lli_shm_attach_history(struct lli_shm_segment *segment);
@@ -364,13 +392,16 @@ bool lli_shm_is_dead(const struct lli_shm_segment *segment);
  * Calls a function for each segment of a name. Stops when the function returns other than 0, and returns its
  * result. Returns an LLM_E code if the directory exists but may not be read. log may be NULL: log nothing.
  */
-int lli_shm_each(const struct lli_shm_root *root, const char *name, int (*function)(void *arg, uint64_t id), void *arg,
-                 const struct lli_log *log);
+int lli_shm_each(const struct lli_shm_root *root, const char *name, int (*function)(void *arg, uint64_t id),
+                 void *arg, const struct lli_log *log);
 
 /* Removes files of a name whose writers are dead. */
 void lli_shm_sweep(const struct lli_shm_root *root, const char *name);
 
-/* ----------------------------------------------------------------------------------------------- shm_socket.c */
+/*
+ * -----------------------------------------------------------------------------------------------
+ * shm_socket.c
+ */
 
 /* Creates the socket and its directories; removes them on failure. */
 int lli_shm_socket_open(struct lli_shm *shm, const struct lli_shm_options *options);
@@ -385,16 +416,26 @@ bool lli_shm_socket_send(struct lli_shm *shm, struct lli_shm_peer *peer, const s
 /* Returns true if an instance is open. Its socket file may exist even if it is not. */
 bool lli_shm_socket_answers(const struct lli_shm_root *root, uint64_t id);
 /* Calls a function for each socket file. */
-void lli_shm_socket_each(const struct lli_shm_root *root, void (*function)(void *arg, int directory, uint64_t id), void *arg);
-/* Removes the socket file of an instance that is not open. False: there is no such file, or the instance is open. */
+void lli_shm_socket_each(const struct lli_shm_root *root,
+                         void (*function)(void *arg, int directory, uint64_t id), void *arg);
+/*
+ * Removes the socket file of an instance that is not open. False: there is no such file, or the instance is
+ * open.
+ */
 bool lli_shm_socket_remove(int directory, const struct lli_shm_root *root, uint64_t id);
-/* Wakes the sleeping readers of a segment; defers some or all of them if waking has used up its share of the time. */
+/*
+ * Wakes the sleeping readers of a segment; defers some or all of them if waking has used up its share of the
+ * time.
+ */
 void lli_shm_socket_wake(struct lli_shm *shm, struct lli_shm_bell *bell);
 int lli_shm_address(void *instance, struct lli_address *address);
 int lli_shm_peer(void *instance, const struct lli_address *address, lli_handle *handle);
 void lli_shm_forget(void *instance, const struct lli_address *address);
 
-/* ---------------------------------------------------------------------------------------------- shm_control.c */
+/*
+ * ----------------------------------------------------------------------------------------------
+ * shm_control.c
+ */
 
 int lli_shm_open(void *instance, const struct lli_transport_config *config, struct lli_caps *caps);
 void lli_shm_close(void *instance);

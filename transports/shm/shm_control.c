@@ -12,18 +12,23 @@
 
 enum {
     SHM_MTU_MIN = 576,
-    SHM_MTU_LEAST = 9000,        /* smallest default packet size */
-    SHM_MTU_MOST = 32768,        /* largest default packet size */
-    SHM_HISTORY_PACKETS = 128,   /* the default size grows beyond the smallest while the history has room for this many packets */
+    SHM_MTU_LEAST = 9000, /* smallest default packet size */
+    SHM_MTU_MOST = 32768, /* largest default packet size */
+    /* The default size grows beyond the smallest while the history has room for this many packets. */
+    SHM_HISTORY_PACKETS = 128,
     SHM_SLOTS_WARM = 32,
 };
 
-/* --------------------------------------------------------------------------------------------- open and close */
+/*
+ * --------------------------------------------------------------------------------------------- open and
+ * close
+ */
 
 static int control_memory(struct lli_shm *shm, const struct llm_options *options)
 {
     const struct lli_memory_policy policy = {.numa_node = -1};
-    const uint32_t peers = (uint32_t)lli_max(LLI_SHM_PEERS_MIN, options->receivers_max + options->sessions_max);
+    const uint32_t peers =
+        (uint32_t)lli_max(LLI_SHM_PEERS_MIN, options->receivers_max + options->sessions_max);
     int error;
 
     shm->senders = calloc(LLI_SHM_SENDERS_MAX, sizeof *shm->senders);
@@ -60,8 +65,7 @@ static uint32_t control_payload(const struct llm_options *options)
 
 static const struct lli_option shm_options[] = {
 #define SHM_OPTION(...) LLI_OPTION_ROW(struct lli_shm_options, __VA_ARGS__)
-    LLI_SHM_OPTIONS(SHM_OPTION)
-};
+    LLI_SHM_OPTIONS(SHM_OPTION)};
 
 const struct lli_option_table lli_shm_option_table = {shm_options, sizeof shm_options / sizeof shm_options[0],
                                                       sizeof(struct lli_shm_options)};
@@ -148,7 +152,10 @@ void lli_shm_abandon(void *instance)
     control_free(shm);
 }
 
-/* ------------------------------------------------------------------------------------------------------ scans */
+/*
+ * ------------------------------------------------------------------------------------------------------
+ * scans
+ */
 
 struct look {
     struct lli_shm *shm;
@@ -166,8 +173,9 @@ static bool look_has(const struct look *look, uint64_t id)
 
 static int look_is_full(const struct lli_log *log)
 {
-    return log == NULL ? LLM_ELIMIT : lli_fail(log, LLM_ELIMIT, "shm: more than %d segments to read; use a second context",
-                                               LLI_SHM_SOURCES_MAX);
+    return log == NULL ? LLM_ELIMIT
+                       : lli_fail(log, LLM_ELIMIT, "shm: more than %d segments to read; use a second context",
+                                  LLI_SHM_SOURCES_MAX);
 }
 
 static int look_at(void *arg, uint64_t id)
@@ -282,14 +290,18 @@ void lli_shm_look(struct lli_shm *shm)
     for (lli_handle i = 0; i < LLI_SHM_GROUPS_MAX; i++) {
         struct look look = {.shm = shm, .group = i};
 
-        if (shm->groups[i].users > 0 && lli_shm_each(&shm->root, shm->groups[i].name, look_at, &look, NULL) != 0) {
+        if (shm->groups[i].users > 0 &&
+            lli_shm_each(&shm->root, shm->groups[i].name, look_at, &look, NULL) != 0) {
             shm->attach_errors++;
             shm->refused = true;
         }
     }
 }
 
-/* ------------------------------------------------------------------------------------------------ diagnostics */
+/*
+ * ------------------------------------------------------------------------------------------------
+ * diagnostics
+ */
 
 static struct lli_shm_logged *logged_find(struct lli_shm *shm, uint64_t id)
 {
@@ -299,7 +311,9 @@ static struct lli_shm_logged *logged_find(struct lli_shm *shm, uint64_t id)
     return NULL;
 }
 
-/* Retries a refused segment in order to log the reason. Logs nothing for segments beyond LLI_SHM_LOGGED_MAX. */
+/*
+ * Retries a refused segment in order to log the reason. Logs nothing for segments beyond LLI_SHM_LOGGED_MAX.
+ */
 static int log_at(void *arg, uint64_t id)
 {
     const struct look *look = arg;
@@ -339,9 +353,12 @@ static void logged_sweep(struct lli_shm *shm)
 static void log_truncated(struct lli_shm *shm)
 {
     if (shm->truncated > 0 && shm->truncated_logged == 0)
-        lli_log(shm->log, LLM_LEVEL_WARNING, "shm: segment %016llx of user %u, or its bell, was truncated while it was mapped: the segment is "
-                "not read any more, the bell is mapped again; shm_truncated counts it, and shm_mode says which users may",
-                (unsigned long long)shm->truncated_id, (unsigned)shm->truncated_owner);
+        lli_log(
+            shm->log, LLM_LEVEL_WARNING,
+            "shm: segment %016llx of user %u, or its bell, was truncated while it was mapped: the segment is "
+            "not read any more, the bell is mapped again; shm_truncated counts it, and shm_mode says which "
+            "users may",
+            (unsigned long long)shm->truncated_id, (unsigned)shm->truncated_owner);
     shm->truncated_logged = shm->truncated;
 }
 
@@ -357,14 +374,18 @@ void lli_shm_report(void *instance)
         struct look look = {.shm = shm, .group = i};
         struct lli_shm_group *group = &shm->groups[i];
 
-        group->logged = group->users > 0 && lli_shm_each(&shm->root, group->name, log_at, &look, group->logged ? NULL : shm->log) != 0;
+        group->logged = group->users > 0 && lli_shm_each(&shm->root, group->name, log_at, &look,
+                                                         group->logged ? NULL : shm->log) != 0;
         shm->logging |= group->logged;
     }
     logged_sweep(shm);
     shm->logging |= shm->logged_count > 0;
 }
 
-/* ---------------------------------------------------------------------------------------------- join and leave */
+/*
+ * ---------------------------------------------------------------------------------------------- join and
+ * leave
+ */
 
 static int join_send(struct lli_shm *shm, const struct lli_group *group, const char *name, lli_handle *handle)
 {
@@ -383,7 +404,8 @@ static int join_send(struct lli_shm *shm, const struct lli_group *group, const c
     while (place < LLI_SHM_SENDERS_MAX && shm->senders[place].segment.header != NULL)
         place++;
     if (place == LLI_SHM_SENDERS_MAX)
-        return lli_fail(shm->log, LLM_ELIMIT, "shm: more than %d joins to send; use a second context", LLI_SHM_SENDERS_MAX);
+        return lli_fail(shm->log, LLM_ELIMIT, "shm: more than %d joins to send; use a second context",
+                        LLI_SHM_SENDERS_MAX);
     sender = &shm->senders[place];
     *sender = (struct lli_shm_sender){.segment = {.fd = -1}, .bell_fd = -1};
     strcpy(sender->name, name);
@@ -419,7 +441,8 @@ static int join_receive(struct lli_shm *shm, const char *name, lli_handle *handl
     if (place == LLI_SHM_GROUPS_MAX)
         place = unused;
     if (place == LLI_SHM_GROUPS_MAX)
-        return lli_fail(shm->log, LLM_ELIMIT, "shm: more than %d groups; use a second context", LLI_SHM_GROUPS_MAX);
+        return lli_fail(shm->log, LLM_ELIMIT, "shm: more than %d groups; use a second context",
+                        LLI_SHM_GROUPS_MAX);
     *handle = place;
     if (shm->groups[place].users++ > 0)
         return LLM_OK;
@@ -469,7 +492,10 @@ void lli_shm_leave(void *instance, lli_handle handle, enum lli_join_mode mode)
         leave_receive(shm, handle);
 }
 
-/* ------------------------------------------------------------------------------------------------------ memory */
+/*
+ * ------------------------------------------------------------------------------------------------------
+ * memory
+ */
 
 int lli_shm_region_map(void *instance, lli_handle to, size_t size, struct lli_region *region)
 {

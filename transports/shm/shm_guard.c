@@ -29,11 +29,14 @@ static bool installed;
 static struct sigaction previous; /* handler installed before ours */
 static atomic_flag changing = ATOMIC_FLAG_INIT;
 
-/* ------------------------------------------------------------------------------------------------------ handler */
+/*
+ * ------------------------------------------------------------------------------------------------------
+ * handler
+ */
 
 /*
- * True if an address lies in a range. The guard of the mapping that faulted belongs to this thread and does not
- * change here. Guards of other threads may change: reads the base twice to be sure that it belongs to the
+ * True if an address lies in a range. The guard of the mapping that faulted belongs to this thread and does
+ * not change here. Guards of other threads may change: reads the base twice to be sure that it belongs to the
  * length.
  */
 static bool range_has(const struct range *range, uintptr_t at)
@@ -70,7 +73,10 @@ static bool guard_catch(uintptr_t at)
     return false;
 }
 
-/* Calls the previous handler. For the default action, restores it: the instruction faults again and ends the process. */
+/*
+ * Calls the previous handler. For the default action, restores it: the instruction faults again and ends the
+ * process.
+ */
 static void pass_on(int signal, siginfo_t *info, void *context)
 {
     if ((previous.sa_flags & SA_SIGINFO) != 0) {
@@ -112,11 +118,15 @@ static void handler_remove(void)
 {
     struct sigaction now;
 
-    if (sigaction(SIGBUS, NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == on_sigbus)
+    if (sigaction(SIGBUS, NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) != 0 &&
+        now.sa_sigaction == on_sigbus)
         installed = sigaction(SIGBUS, &previous, NULL) != 0;
 }
 
-/* ------------------------------------------------------------------------------------------------------- guards */
+/*
+ * -------------------------------------------------------------------------------------------------------
+ * guards
+ */
 
 /* Serializes threads that add and remove guards. */
 static void change_begin(void)

@@ -4,8 +4,9 @@
  * SIGBUS, which ends the process. A guarded mapping is replaced as a whole by zeros instead, and its guard is
  * marked broken.
  *
- * While guards exist, the process has a SIGBUS handler, which passes faults at other addresses to the previous
- * handler (docs/adr/0039-truncated-segments.md). Threads that access guarded mappings must not block SIGBUS.
+ * While guards exist, the process has a SIGBUS handler, which passes faults at other addresses to the
+ * previous handler (docs/adr/0039-truncated-segments.md). Threads that access guarded mappings must not block
+ * SIGBUS.
  */
 #ifndef LLI_SHM_GUARD_H
 #define LLI_SHM_GUARD_H
@@ -16,7 +17,9 @@
 
 enum { LLI_SHM_GUARD_NONE = 0, LLI_SHM_GUARDS_MAX = 8192 /* per process */ };
 
-/* Guards a mapping until lli_shm_unguard(), which must precede munmap(). LLI_SHM_GUARD_NONE: too many guards. */
+/*
+ * Guards a mapping until lli_shm_unguard(), which must precede munmap(). LLI_SHM_GUARD_NONE: too many guards.
+ */
 uint16_t lli_shm_guard(void *base, size_t bytes);
 /* Adds a second mapping of the same file; both are replaced together. */
 void lli_shm_guard_more(uint16_t guard, void *base, size_t bytes);

@@ -17,7 +17,10 @@
 
 enum { PATH_BYTES = 256, LOCK_TRIES = 100, LOCK_TRIES_MAX = 10000, LOCK_PAUSE_NS = 100000 };
 
-/* --------------------------------------------------------------------------------------------- modes and names */
+/*
+ * --------------------------------------------------------------------------------------------- modes and
+ * names
+ */
 
 mode_t lli_shm_mode_write(mode_t mode)
 {
@@ -36,7 +39,8 @@ static bool mode_parse(const char *text, mode_t *mode)
     unsigned long value = strtoul(text, &end, 8);
 
     *mode = (mode_t)value;
-    return isdigit((unsigned char)text[0]) && *end == '\0' && (value & ~0644UL) == 0 && (value & 0600) == 0600;
+    return isdigit((unsigned char)text[0]) && *end == '\0' && (value & ~0644UL) == 0 &&
+           (value & 0600) == 0600;
 }
 
 int lli_shm_name(char name[LLI_SHM_NAME_MAX], const struct lli_group *group, const struct lli_log *log)
@@ -47,8 +51,10 @@ int lli_shm_name(char name[LLI_SHM_NAME_MAX], const struct lli_group *group, con
     for (const char *at = host; *at != '\0'; at++)
         fine &= isalnum((unsigned char)*at) || strchr("._:-", *at) != NULL;
     if (!fine || strlen(host) > 64)
-        return lli_fail(log, LLM_EGROUP, "shm: name '%s': must be 1 to 64 letters, digits, or ._:-, and begin with one of the "
-                        "first two", host);
+        return lli_fail(log, LLM_EGROUP,
+                        "shm: name '%s': must be 1 to 64 letters, digits, or ._:-, and begin with one of the "
+                        "first two",
+                        host);
     if (group->options->source[0] != '\0')
         return lli_fail(log, LLM_EOPTION, "shm: source=%s: there are no source addresses, leave it out",
                         group->options->source);
@@ -59,7 +65,10 @@ int lli_shm_name(char name[LLI_SHM_NAME_MAX], const struct lli_group *group, con
     return LLM_OK;
 }
 
-/* --------------------------------------------------------------------------------------------------- directories */
+/*
+ * ---------------------------------------------------------------------------------------------------
+ * directories
+ */
 
 const char *lli_shm_limit(int error)
 {
@@ -77,14 +86,17 @@ int lli_shm_root_failed(const char *path, const struct lli_log *log)
     if (limit != NULL)
         return lli_fail(log, LLM_ELIMIT, "shm: %s: %m; %s", path, limit);
     if (error == ENOTDIR && lstat(path, &file) == 0 && S_ISLNK(file.st_mode))
-        return lli_fail(log, LLM_EACCESS, "shm: %s: is a symbolic link of user %u, which is not followed; remove it", path,
+        return lli_fail(log, LLM_EACCESS,
+                        "shm: %s: is a symbolic link of user %u, which is not followed; remove it", path,
                         (unsigned)file.st_uid);
     errno = error;
     if (errno == ENOSPC || errno == EDQUOT)
-        return lli_fail(log, LLM_ENOMEM, "shm: %s: %m; see 'df -h' and 'df -i', remove stale channels with llm-shm --clean",
+        return lli_fail(log, LLM_ENOMEM,
+                        "shm: %s: %m; see 'df -h' and 'df -i', remove stale channels with llm-shm --clean",
                         path);
     return lli_fail(log, errno == EACCES || errno == EPERM || errno == EROFS ? LLM_EACCESS : LLM_ESYSTEM,
-                    "shm: %s: %m; shm_directory must be a directory that may be written, as /dev/shm is", path);
+                    "shm: %s: %m; shm_directory must be a directory that may be written, as /dev/shm is",
+                    path);
 }
 
 /* Creates a directory in which all users may create files. LLM_ESYSTEM with errno set. */
@@ -115,8 +127,10 @@ int lli_shm_root(struct lli_shm_root *root, const struct lli_shm_options *option
 
     (void)snprintf(root->path, sizeof root->path, "%s/llm", options->shm_directory);
     if (!mode_parse(options->shm_mode, &root->mode))
-        return lli_fail(log, LLM_EOPTION, "shm: shm_mode=%s: must be the octal mode of a file that its owner reads and writes "
-                        "and others may read: 0600, 0640 or 0644", options->shm_mode);
+        return lli_fail(log, LLM_EOPTION,
+                        "shm: shm_mode=%s: must be the octal mode of a file that its owner reads and writes "
+                        "and others may read: 0600, 0640 or 0644",
+                        options->shm_mode);
     (void)snprintf(sockets, sizeof sockets, "%s/@", root->path);
     if (root_directory(root->path) != LLM_OK)
         return lli_shm_root_failed(root->path, log);
@@ -138,7 +152,10 @@ void lli_shm_root_end(const struct lli_shm_root *root)
     (void)rmdir(root->path);
 }
 
-/* -------------------------------------------------------------------------------------------------------- locks */
+/*
+ * --------------------------------------------------------------------------------------------------------
+ * locks
+ */
 
 bool lli_shm_take(int fd, short type)
 {
@@ -166,7 +183,8 @@ static bool lock_is_current(const struct lock *lock)
 {
     struct stat open, named;
 
-    return fstat(lock->fd, &open) == 0 && stat(lock->path, &named) == 0 && open.st_ino == named.st_ino && open.st_dev == named.st_dev;
+    return fstat(lock->fd, &open) == 0 && stat(lock->path, &named) == 0 && open.st_ino == named.st_ino &&
+           open.st_dev == named.st_dev;
 }
 
 static int lock_writer(void *arg, uint64_t id)
@@ -192,25 +210,33 @@ static int lock_holder(const struct lli_shm_root *root, const char *name)
     return lli_shm_each(root, name, lock_writer, arg, NULL);
 }
 
-static int lock_refused(const struct lli_shm_root *root, const char *name, bool exclusive, const struct lli_log *log)
+static int lock_refused(const struct lli_shm_root *root, const char *name, bool exclusive,
+                        const struct lli_log *log)
 {
     const int pid = lock_holder(root, name);
     char who[32] = "another process";
 
     if (pid > 0)
         (void)snprintf(who, sizeof who, "process %d", pid);
-    return lli_fail(log, LLM_EADDRINUSE, "shm: %s: %s transmits there%s; close it, or take another name, or open both with "
-                    "shm_exclusive=0", name, who, exclusive ? " already" : " with shm_exclusive=1");
+    return lli_fail(log, LLM_EADDRINUSE,
+                    "shm: %s: %s transmits there%s; close it, or take another name, or open both with "
+                    "shm_exclusive=0",
+                    name, who, exclusive ? " already" : " with shm_exclusive=1");
 }
 
 /* Fails because another user owns the name. */
-static int lock_claimed(const struct lli_shm_root *root, const char *name, uid_t owner, const struct lli_log *log)
+static int lock_claimed(const struct lli_shm_root *root, const char *name, uid_t owner,
+                        const struct lli_log *log)
 {
-    return lli_fail(log, LLM_EACCESS, "shm: %s/%s: the name is another user's (%u); take another, have user %u or root remove it with "
-                    "llm-shm --clean, or have root reserve it (docs/shm.md)", root->path, name, (unsigned)owner, (unsigned)owner);
+    return lli_fail(
+        log, LLM_EACCESS,
+        "shm: %s/%s: the name is another user's (%u); take another, have user %u or root remove it with "
+        "llm-shm --clean, or have root reserve it (docs/shm.md)",
+        root->path, name, (unsigned)owner, (unsigned)owner);
 }
 
-static int lock_failed(const struct lli_shm_root *root, const char *name, const char *path, const struct lli_log *log)
+static int lock_failed(const struct lli_shm_root *root, const char *name, const char *path,
+                       const struct lli_log *log)
 {
     const int error = errno;
     char directory[PATH_BYTES];

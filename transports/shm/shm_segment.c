@@ -31,8 +31,8 @@ static uint64_t pages(uint64_t bytes)
     return (bytes + PAGE - 1) & ~(uint64_t)(PAGE - 1);
 }
 
-static void segment_path(char path[PATH_BYTES], const struct lli_shm_root *root, const char *name, uint64_t id,
-                         const char *suffix)
+static void segment_path(char path[PATH_BYTES], const struct lli_shm_root *root, const char *name,
+                         uint64_t id, const char *suffix)
 {
     (void)snprintf(path, PATH_BYTES, "%s/%s/%016llx%s", root->path, name, (unsigned long long)id, suffix);
 }
@@ -64,10 +64,15 @@ static void segment_place(struct lli_shm_segment *segment, const struct lli_shm_
 
 bool lli_shm_is_dead(const struct lli_shm_segment *segment)
 {
-    return lli_shm_guard_is_broken(segment->guard) || atomic_load_explicit(&segment->header->closed, memory_order_acquire) || !lli_shm_is_locked(segment->fd);
+    return lli_shm_guard_is_broken(segment->guard) ||
+           atomic_load_explicit(&segment->header->closed, memory_order_acquire) ||
+           !lli_shm_is_locked(segment->fd);
 }
 
-/* ------------------------------------------------------------------------------------------------- dead writers */
+/*
+ * ------------------------------------------------------------------------------------------------- dead
+ * writers
+ */
 
 static int attach_failed(const char *path, int error, const struct lli_log *log)
 {
@@ -78,8 +83,10 @@ static int attach_failed(const char *path, int error, const struct lli_log *log)
     if (log == NULL)
         return LLM_ESYSTEM;
     if (error == EACCES && stat(path, &file) == 0)
-        return lli_fail(log, LLM_EACCESS, "shm: %s: is of user %u, with mode %04o; have its transmitter open it with "
-                        "shm_mode=0640 or 0644", path, (unsigned)file.st_uid, (unsigned)file.st_mode & 0777);
+        return lli_fail(log, LLM_EACCESS,
+                        "shm: %s: is of user %u, with mode %04o; have its transmitter open it with "
+                        "shm_mode=0640 or 0644",
+                        path, (unsigned)file.st_uid, (unsigned)file.st_mode & 0777);
     if (lli_shm_limit(error) != NULL)
         return lli_fail(log, LLM_ELIMIT, "shm: %s: %s; %s", path, strerror(error), lli_shm_limit(error));
     return lli_fail(log, error == EACCES ? LLM_EACCESS : LLM_ESYSTEM, "shm: %s: %s", path, strerror(error));
@@ -94,8 +101,8 @@ static bool name_parse(const char *text, uint64_t *id, const char *suffix)
     return end == text + 16 && strcmp(end, suffix) == 0;
 }
 
-int lli_shm_each(const struct lli_shm_root *root, const char *name, int (*function)(void *arg, uint64_t id), void *arg,
-                 const struct lli_log *log)
+int lli_shm_each(const struct lli_shm_root *root, const char *name, int (*function)(void *arg, uint64_t id),
+                 void *arg, const struct lli_log *log)
 {
     char path[PATH_BYTES];
     struct dirent *entry;
@@ -116,9 +123,9 @@ int lli_shm_each(const struct lli_shm_root *root, const char *name, int (*functi
 
 /*
  * True if a file is the segment or the bell of a dead writer, by its name and its magic, and is owned by this
- * user or, for root, by the owner of the name. Files are locked before they get a name: an unlocked file has no
- * writer and never will. The file is not locked for removal: a reader would take that lock for a writer's, and
- * read the segment once more.
+ * user or, for root, by the owner of the name. Files are locked before they get a name: an unlocked file has
+ * no writer and never will. The file is not locked for removal: a reader would take that lock for a writer's,
+ * and read the segment once more.
  */
 static bool sweep_is_dead(int directory, const char *name, uid_t owner, struct stat *file)
 {
@@ -134,8 +141,10 @@ static bool sweep_is_dead(int directory, const char *name, uid_t owner, struct s
     if (fd < 0)
         return false;
     dead = (file->st_uid == geteuid() || (geteuid() == 0 && file->st_uid == owner)) &&
-           pread(fd, magic, sizeof magic, bell ? (off_t)offsetof(struct lli_shm_bell, magic) : 0) == (ssize_t)sizeof magic &&
-           memcmp(magic, bell ? LLI_SHM_BELL_MAGIC : LLI_SHM_MAGIC, sizeof magic) == 0 && !lli_shm_is_locked(fd);
+           pread(fd, magic, sizeof magic, bell ? (off_t)offsetof(struct lli_shm_bell, magic) : 0) ==
+               (ssize_t)sizeof magic &&
+           memcmp(magic, bell ? LLI_SHM_BELL_MAGIC : LLI_SHM_MAGIC, sizeof magic) == 0 &&
+           !lli_shm_is_locked(fd);
     close(fd);
     return dead;
 }
@@ -162,44 +171,57 @@ void lli_shm_sweep(const struct lli_shm_root *root, const char *name)
     closedir(files);
 }
 
-/* ----------------------------------------------------------------------------------------------------- creation */
+/*
+ * -----------------------------------------------------------------------------------------------------
+ * creation
+ */
 
 /* Object being created, for error messages. */
 struct make {
     const char *name;
     char what[64];
-    char smaller[96];   /* options that reduce its size */
-    uint64_t bytes;     /* total file size, including what will be added later */
-    uint32_t files;     /* number of files to create */
+    char smaller[96]; /* options that reduce its size */
+    uint64_t bytes;   /* total file size, including what will be added later */
+    uint32_t files;   /* number of files to create */
 };
 
 /* Fails for lack of space: bytes or inodes. */
-static int make_full(const struct lli_shm_root *root, const struct make *make, int error, const struct lli_log *log)
+static int make_full(const struct lli_shm_root *root, const struct make *make, int error,
+                     const struct lli_log *log)
 {
     struct statvfs space = {.f_frsize = 0};
 
     (void)statvfs(root->path, &space);
     if (error == ENOSPC && space.f_files > 0 && space.f_favail < make->files)
-        return lli_fail(log, LLM_ENOMEM, "shm: %s: %s: %s: %s has room for no more files; remove stale channels with llm-shm --clean, "
-                        "or let it have more with mount -o remount,nr_inodes=", make->name, make->what, strerror(error), root->path);
-    return lli_fail(log, LLM_ENOMEM, "shm: %s: %s: %s: %s has room for %llu bytes, and the channel takes %llu; lower %s, remove stale "
-                    "channels with llm-shm --clean, or enlarge it with mount -o remount,size=", make->name, make->what,
-                    strerror(error), root->path, (unsigned long long)space.f_bavail * space.f_frsize,
-                    (unsigned long long)make->bytes, make->smaller);
+        return lli_fail(
+            log, LLM_ENOMEM,
+            "shm: %s: %s: %s: %s has room for no more files; remove stale channels with llm-shm --clean, "
+            "or let it have more with mount -o remount,nr_inodes=",
+            make->name, make->what, strerror(error), root->path);
+    return lli_fail(
+        log, LLM_ENOMEM,
+        "shm: %s: %s: %s: %s has room for %llu bytes, and the channel takes %llu; lower %s, remove stale "
+        "channels with llm-shm --clean, or enlarge it with mount -o remount,size=",
+        make->name, make->what, strerror(error), root->path,
+        (unsigned long long)space.f_bavail * space.f_frsize, (unsigned long long)make->bytes, make->smaller);
 }
 
-static int make_failed(const struct lli_shm_root *root, const struct make *make, int error, const struct lli_log *log)
+static int make_failed(const struct lli_shm_root *root, const struct make *make, int error,
+                       const struct lli_log *log)
 {
     if (error == ENOSPC || error == ENOMEM || error == EDQUOT)
         return make_full(root, make, error, log);
     if (error == EFBIG)
-        return lli_fail(log, LLM_ELIMIT, "shm: %s: %s: %s: the channel takes a file of %llu bytes; raise the limit of the size of "
-                        "files, 'ulimit -f', or lower %s", make->name, make->what, strerror(error), (unsigned long long)make->bytes,
-                        make->smaller);
+        return lli_fail(
+            log, LLM_ELIMIT,
+            "shm: %s: %s: %s: the channel takes a file of %llu bytes; raise the limit of the size of "
+            "files, 'ulimit -f', or lower %s",
+            make->name, make->what, strerror(error), (unsigned long long)make->bytes, make->smaller);
     if (lli_shm_limit(error) != NULL)
-        return lli_fail(log, LLM_ELIMIT, "shm: %s: %s: %s; %s", make->name, make->what, strerror(error), lli_shm_limit(error));
-    return lli_fail(log, error == EACCES || error == EPERM ? LLM_EACCESS : LLM_ESYSTEM, "shm: %s: %s: %s", make->name, make->what,
-                    strerror(error));
+        return lli_fail(log, LLM_ELIMIT, "shm: %s: %s: %s; %s", make->name, make->what, strerror(error),
+                        lli_shm_limit(error));
+    return lli_fail(log, error == EACCES || error == EPERM ? LLM_EACCESS : LLM_ESYSTEM, "shm: %s: %s: %s",
+                    make->name, make->what, strerror(error));
 }
 
 /* Extends a file in pieces, so that an interrupting signal restarts only one piece. Returns 0 or an errno. */
@@ -231,7 +253,8 @@ static int make_file(const struct lli_shm_root *root, const char *name, uint64_t
     return make_room(*fd, 0, bytes);
 }
 
-static int make_name(const struct lli_shm_root *root, const char *name, uint64_t id, const char *suffix, int fd)
+static int make_name(const struct lli_shm_root *root, const char *name, uint64_t id, const char *suffix,
+                     int fd)
 {
     char from[64], to[PATH_BYTES];
 
@@ -247,7 +270,8 @@ static void *make_map(int fd, uint64_t offset, uint64_t bytes)
     return base == MAP_FAILED ? NULL : base;
 }
 
-static void make_header(struct lli_shm_segment *segment, const struct lli_shm_shape *shape, const struct lli_shm_header *plan)
+static void make_header(struct lli_shm_segment *segment, const struct lli_shm_shape *shape,
+                        const struct lli_shm_header *plan)
 {
     struct lli_shm_header *header = segment->header;
 
@@ -292,17 +316,19 @@ static struct lli_shm_header make_plan(const struct lli_shm_shape *shape)
     return plan;
 }
 
-int lli_shm_create(struct lli_shm_sender *sender, const struct lli_shm_root *root, const struct lli_shm_shape *shape,
-                   const struct lli_log *log)
+int lli_shm_create(struct lli_shm_sender *sender, const struct lli_shm_root *root,
+                   const struct lli_shm_shape *shape, const struct lli_log *log)
 {
     const struct lli_shm_header plan = make_plan(shape);
     struct lli_shm_segment *segment = &sender->segment;
-    struct make make = {.name = sender->name, .bytes = plan.history_offset + pages(shape->history_bytes), .files = 2};
+    struct make make = {
+        .name = sender->name, .bytes = plan.history_offset + pages(shape->history_bytes), .files = 2};
     int error;
 
     lli_shm_sweep(root, sender->name);
     *segment = (struct lli_shm_segment){.fd = -1, .mapped = plan.history_offset, .id = lli_entropy()};
-    error = make_file(root, sender->name, sizeof *segment->bell, lli_shm_mode_write(root->mode), &sender->bell_fd);
+    error = make_file(root, sender->name, sizeof *segment->bell, lli_shm_mode_write(root->mode),
+                      &sender->bell_fd);
     if (error == 0)
         error = make_file(root, sender->name, segment->mapped, root->mode, &segment->fd);
     if (error == 0) {
@@ -323,16 +349,20 @@ int lli_shm_create(struct lli_shm_sender *sender, const struct lli_shm_root *roo
     if (error == 0)
         return LLM_OK;
     lli_shm_remove(sender, root);
-    (void)snprintf(make.what, sizeof make.what, "a segment of %llu bytes", (unsigned long long)plan.history_offset);
-    (void)snprintf(make.smaller, sizeof make.smaller, "history_packets=%u (%u bytes each), or mtu=%u (%d times)", shape->entries,
+    (void)snprintf(make.what, sizeof make.what, "a segment of %llu bytes",
+                   (unsigned long long)plan.history_offset);
+    (void)snprintf(make.smaller, sizeof make.smaller,
+                   "history_packets=%u (%u bytes each), or mtu=%u (%d times)", shape->entries,
                    (unsigned)sizeof(struct lli_shm_entry), shape->payload_max, LLI_SHM_COPIES);
     return make_failed(root, &make, error, log);
 }
 
-int lli_shm_extend(struct lli_shm_sender *sender, const struct lli_shm_root *root, size_t size, const struct lli_log *log)
+int lli_shm_extend(struct lli_shm_sender *sender, const struct lli_shm_root *root, size_t size,
+                   const struct lli_log *log)
 {
     struct lli_shm_segment *segment = &sender->segment;
-    struct make make = {.name = sender->name, .smaller = "history_bytes", .bytes = segment->mapped + pages(size)};
+    struct make make = {
+        .name = sender->name, .smaller = "history_bytes", .bytes = segment->mapped + pages(size)};
     int error;
 
     assert(segment->history == NULL);
@@ -388,7 +418,10 @@ void lli_shm_remove(struct lli_shm_sender *sender, const struct lli_shm_root *ro
     lli_shm_sender_release(sender);
 }
 
-/* ---------------------------------------------------------------------------------------------------- attaching */
+/*
+ * ----------------------------------------------------------------------------------------------------
+ * attaching
+ */
 
 /* Checks that a header's offsets lie within the file; reading beyond it would end the process. */
 static bool header_fits(const struct lli_shm_header *header, uint64_t file_bytes)
@@ -396,19 +429,24 @@ static bool header_fits(const struct lli_shm_header *header, uint64_t file_bytes
     return header->entries > 0 && (header->entries & (header->entries - 1)) == 0 && header->payload_max > 0 &&
            header->payload_max <= LLI_SHM_SLOT_BYTES && header->entries_offset >= sizeof *header &&
            header->entries_offset % PAGE == 0 && header->entries_offset <= header->copies_offset &&
-           (header->copies_offset - header->entries_offset) / sizeof(struct lli_shm_entry) >= header->entries &&
+           (header->copies_offset - header->entries_offset) / sizeof(struct lli_shm_entry) >=
+               header->entries &&
            header->copies_offset % PAGE == 0 && header->copies_offset <= header->history_offset &&
-           header->history_offset - header->copies_offset >= header->copies_bytes && header->history_offset % PAGE == 0 &&
-           header->history_offset <= file_bytes;
+           header->history_offset - header->copies_offset >= header->copies_bytes &&
+           header->history_offset % PAGE == 0 && header->history_offset <= file_bytes;
 }
 
 /* Fails for a file that is not what its name says. */
 static int attach_refused(const char *path, const char *what, const struct lli_log *log)
 {
-    return log == NULL ? LLM_EVERSION : lli_fail(log, LLM_EVERSION, "shm: %s: is %s; remove the file", path, what);
+    return log == NULL ? LLM_EVERSION
+                       : lli_fail(log, LLM_EVERSION, "shm: %s: is %s; remove the file", path, what);
 }
 
-/* Maps a segment. Reads the header once and checks that copy, because the shared header may change at any time. */
+/*
+ * Maps a segment. Reads the header once and checks that copy, because the shared header may change at any
+ * time.
+ */
 static int attach_map(struct lli_shm_segment *segment, const char *path, const struct lli_log *log)
 {
     struct lli_shm_header header;
@@ -420,8 +458,11 @@ static int attach_map(struct lli_shm_segment *segment, const char *path, const s
     if ((size_t)got < sizeof header || memcmp(header.magic, LLI_SHM_MAGIC, sizeof header.magic) != 0)
         return attach_refused(path, "no segment", log);
     if (header.version != LLI_SHM_VERSION)
-        return log == NULL ? LLM_EVERSION : lli_fail(log, LLM_EVERSION, "shm: %s: version %u of a segment, this library reads %d; "
-                                                     "use the same libllm on both sides", path, header.version, LLI_SHM_VERSION);
+        return log == NULL ? LLM_EVERSION
+                           : lli_fail(log, LLM_EVERSION,
+                                      "shm: %s: version %u of a segment, this library reads %d; "
+                                      "use the same libllm on both sides",
+                                      path, header.version, LLI_SHM_VERSION);
     if (!header_fits(&header, (uint64_t)file.st_size))
         return attach_refused(path, "damaged", log);
     segment->header = mmap(NULL, header.history_offset, PROT_READ, MAP_SHARED, segment->fd, 0);
@@ -457,7 +498,8 @@ static int attach_bell(struct lli_shm_segment *segment, const struct lli_shm_roo
         error = attach_failed(path, errno, log);
     else if ((uint64_t)file.st_size < sizeof *segment->bell)
         error = attach_refused(path, "no bell", log);
-    else if ((segment->bell = make_map(fd, 0, sizeof *segment->bell)) == NULL || (errno = bell_guard(segment, fd)) != 0)
+    else if ((segment->bell = make_map(fd, 0, sizeof *segment->bell)) == NULL ||
+             (errno = bell_guard(segment, fd)) != 0)
         error = attach_failed(path, errno, log);
     close(fd);
     return error;
@@ -469,7 +511,8 @@ static bool bell_remap(struct lli_shm_segment *segment, int fd)
     struct stat file;
 
     if (fstat(fd, &file) != 0 || (uint64_t)file.st_size < sizeof *segment->bell ||
-        mmap(segment->bell, sizeof *segment->bell, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
+        mmap(segment->bell, sizeof *segment->bell, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) ==
+            MAP_FAILED)
         return false;
     lli_shm_guard_mended(segment->bell_guard);
     return true;
@@ -492,14 +535,19 @@ bool lli_shm_bell_mend(struct lli_shm_segment *segment, const struct lli_shm_roo
 
 bool lli_shm_bell_restore(struct lli_shm_sender *sender)
 {
-    if (make_room(sender->bell_fd, 0, sizeof *sender->segment.bell) != 0 || !bell_remap(&sender->segment, sender->bell_fd))
+    if (make_room(sender->bell_fd, 0, sizeof *sender->segment.bell) != 0 ||
+        !bell_remap(&sender->segment, sender->bell_fd))
         return false;
     bell_begin(sender->segment.bell);
     return true;
 }
 
-/* Claims a reader place; with root NULL only an unused one, else also that of an instance that no longer exists. */
-static struct lli_shm_reader *place_take(struct lli_shm_bell *bell, const struct lli_shm_root *root, uint64_t self)
+/*
+ * Claims a reader place; with root NULL only an unused one, else also that of an instance that no longer
+ * exists.
+ */
+static struct lli_shm_reader *place_take(struct lli_shm_bell *bell, const struct lli_shm_root *root,
+                                         uint64_t self)
 {
     for (uint32_t i = 0; i < LLI_SHM_READERS_MAX; i++) {
         struct lli_shm_reader *reader = &bell->readers[i];
@@ -516,7 +564,8 @@ static struct lli_shm_reader *place_take(struct lli_shm_bell *bell, const struct
 }
 
 /* Finds a reader place; reuses places of killed readers if there is no other. */
-static struct lli_shm_reader *attach_place(struct lli_shm_bell *bell, const struct lli_shm_root *root, uint64_t self)
+static struct lli_shm_reader *attach_place(struct lli_shm_bell *bell, const struct lli_shm_root *root,
+                                           uint64_t self)
 {
     struct lli_shm_reader *reader = place_take(bell, NULL, self);
 
@@ -547,8 +596,8 @@ static bool is_in_group(gid_t group)
 
 /*
  * Checks the owner of a segment: readers accept segments of their own user and of root; with a mode that lets
- * other users read, also segments of these. Without this check the first user to claim a name could impersonate
- * its transmitter.
+ * other users read, also segments of these. Without this check the first user to claim a name could
+ * impersonate its transmitter.
  */
 static int attach_owner(const char *path, int fd, mode_t mode, const struct lli_log *log)
 {
@@ -556,15 +605,19 @@ static int attach_owner(const char *path, int fd, mode_t mode, const struct lli_
 
     if (fstat(fd, &file) != 0)
         return attach_failed(path, errno, log);
-    if (file.st_uid == geteuid() || file.st_uid == 0 || (mode & 0004) != 0 || ((mode & 0040) != 0 && is_in_group(file.st_gid)))
+    if (file.st_uid == geteuid() || file.st_uid == 0 || (mode & 0004) != 0 ||
+        ((mode & 0040) != 0 && is_in_group(file.st_gid)))
         return LLM_OK;
-    return log == NULL ? LLM_EACCESS : lli_fail(log, LLM_EACCESS, "shm: %s: is of user %u, group %u, and this receiver has shm_mode=%04o: "
-                                                "open it with 0640 to take what users of its groups send, or 0644 for any user", path,
-                                                (unsigned)file.st_uid, (unsigned)file.st_gid, (unsigned)mode);
+    return log == NULL
+               ? LLM_EACCESS
+               : lli_fail(log, LLM_EACCESS,
+                          "shm: %s: is of user %u, group %u, and this receiver has shm_mode=%04o: "
+                          "open it with 0640 to take what users of its groups send, or 0644 for any user",
+                          path, (unsigned)file.st_uid, (unsigned)file.st_gid, (unsigned)mode);
 }
 
-int lli_shm_attach(struct lli_shm_source *source, const struct lli_shm_root *root, const char *name, uint64_t id, uint64_t self,
-                   const struct lli_log *log)
+int lli_shm_attach(struct lli_shm_source *source, const struct lli_shm_root *root, const char *name,
+                   uint64_t id, uint64_t self, const struct lli_log *log)
 {
     struct lli_shm_segment *segment = &source->segment;
     char path[PATH_BYTES];
@@ -587,8 +640,9 @@ int lli_shm_attach(struct lli_shm_source *source, const struct lli_shm_root *roo
     if (error == LLM_OK && self != 0) {
         source->reader = attach_place(segment->bell, root, self);
         if (source->reader == NULL)
-            error = log == NULL ? LLM_ELIMIT : lli_fail(log, LLM_ELIMIT, "shm: %s: has %d readers already", name,
-                                                        LLI_SHM_READERS_MAX);
+            error = log == NULL ? LLM_ELIMIT
+                                : lli_fail(log, LLM_ELIMIT, "shm: %s: has %d readers already", name,
+                                           LLI_SHM_READERS_MAX);
     }
     if (error != LLM_OK) {
         segment_unmap(segment);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The socket of an instance. Receives unicasts from peers whose segments it does not read, and wake-ups, which
- * are empty datagrams. Datagrams that no bell announces are found by the timed check.
+ * The socket of an instance. Receives unicasts from peers whose segments it does not read, and wake-ups,
+ * which are empty datagrams. Datagrams that no bell announces are found by the timed check.
  */
 #define _GNU_SOURCE
 #include "shm.h"
@@ -27,19 +27,24 @@ enum {
     SOCKET_FULL = 10, /* datagrams that a receive queue is sure to take (net.unix.max_dgram_qlen) */
 };
 
-/* Waking may use half of the time, and at most WAKE_NS_MAX at once; a failed wake-up costs WAKE_FAILED_NS more. */
+/*
+ * Waking may use half of the time, and at most WAKE_NS_MAX at once; a failed wake-up costs WAKE_FAILED_NS
+ * more.
+ */
 enum { WAKE_SHARE = 2, WAKE_NS_MAX = 20000000, WAKE_NS_MIN = -2000000, WAKE_FAILED_NS = 10000 };
 
 static void socket_name(struct sockaddr_un *address, const struct lli_shm_root *root, uint64_t id)
 {
     *address = (struct sockaddr_un){.sun_family = AF_UNIX};
-    (void)snprintf(address->sun_path, sizeof address->sun_path, "%s/@/%016llx", root->path, (unsigned long long)id);
+    (void)snprintf(address->sun_path, sizeof address->sun_path, "%s/@/%016llx", root->path,
+                   (unsigned long long)id);
 }
 
 /* Sends an empty datagram. False: the instance no longer exists. */
 static bool socket_poke(const struct lli_shm *shm, const struct sockaddr_un *address)
 {
-    return sendto(shm->socket, NULL, 0, MSG_DONTWAIT, (const struct sockaddr *)address, sizeof *address) == 0 ||
+    return sendto(shm->socket, NULL, 0, MSG_DONTWAIT, (const struct sockaddr *)address, sizeof *address) ==
+               0 ||
            (errno != ECONNREFUSED && errno != ENOENT);
 }
 
@@ -52,7 +57,8 @@ static bool socket_parse(const char *text, uint64_t *id)
     return end == text + 16 && *end == '\0' && *id != 0;
 }
 
-void lli_shm_socket_each(const struct lli_shm_root *root, void (*function)(void *arg, int directory, uint64_t id), void *arg)
+void lli_shm_socket_each(const struct lli_shm_root *root,
+                         void (*function)(void *arg, int directory, uint64_t id), void *arg)
 {
     char path[PATH_MAX];
     struct dirent *entry;
@@ -111,8 +117,8 @@ static bool socket_is_stale(const struct lli_shm *shm)
 }
 
 /*
- * Sets the mode of the socket file, which controls the users that may send to it, and records its inode. Works
- * by descriptor, because the name may be replaced.
+ * Sets the mode of the socket file, which controls the users that may send to it, and records its inode.
+ * Works by descriptor, because the name may be replaced.
  */
 static bool socket_mode(struct lli_shm *shm, const char *path)
 {
@@ -156,8 +162,10 @@ int lli_shm_socket_open(struct lli_shm *shm, const struct lli_shm_options *optio
     if (status == 0 && socket_mode(shm, address.sun_path))
         return LLM_OK;
     if (status != 0 && errno == EADDRINUSE)
-        return lli_fail(shm->log, LLM_EADDRINUSE, "shm: %s: %m: an instance of another network namespace has the same address; "
-                        "give one of them another shm_directory", address.sun_path);
+        return lli_fail(shm->log, LLM_EADDRINUSE,
+                        "shm: %s: %m: an instance of another network namespace has the same address; "
+                        "give one of them another shm_directory",
+                        address.sun_path);
     return lli_shm_root_failed(address.sun_path, shm->log);
 }
 
@@ -175,7 +183,10 @@ void lli_shm_socket_close(struct lli_shm *shm)
     lli_shm_root_end(&shm->root);
 }
 
-/* ------------------------------------------------------------------------------------------------------ waking */
+/*
+ * ------------------------------------------------------------------------------------------------------
+ * waking
+ */
 
 static void call_one(void *arg, int directory, uint64_t id)
 {
@@ -215,7 +226,9 @@ static int64_t wake_left(struct lli_shm *shm, lli_ns now)
     const uint64_t more = (now - shm->wake_at) / WAKE_SHARE;
 
     shm->wake_at = now;
-    shm->wake_left = more >= WAKE_NS_MAX || shm->wake_left + (int64_t)more > WAKE_NS_MAX ? WAKE_NS_MAX : shm->wake_left + (int64_t)more;
+    shm->wake_left = more >= WAKE_NS_MAX || shm->wake_left + (int64_t)more > WAKE_NS_MAX
+                         ? WAKE_NS_MAX
+                         : shm->wake_left + (int64_t)more;
     return shm->wake_left;
 }
 
@@ -234,11 +247,13 @@ static bool wake_one(struct lli_shm *shm, struct lli_shm_reader *reader)
     struct sockaddr_un address;
     bool taken;
 
-    if (id == 0 || atomic_load_explicit(&reader->asleep, memory_order_relaxed) == 0 || atomic_exchange(&reader->asleep, 0) == 0)
+    if (id == 0 || atomic_load_explicit(&reader->asleep, memory_order_relaxed) == 0 ||
+        atomic_exchange(&reader->asleep, 0) == 0)
         return false;
     socket_name(&address, &shm->root, id);
     shm->wakes++;
-    taken = sendto(shm->socket, NULL, 0, MSG_DONTWAIT, (const struct sockaddr *)&address, sizeof address) == 0;
+    taken =
+        sendto(shm->socket, NULL, 0, MSG_DONTWAIT, (const struct sockaddr *)&address, sizeof address) == 0;
     if (!taken && (errno == ECONNREFUSED || errno == ENOENT))
         atomic_compare_exchange_strong(&reader->id, &id, 0);
     /* A reader that really sleeps takes the datagram: it exists, and its socket is not full. */
@@ -276,7 +291,10 @@ void lli_shm_socket_wake(struct lli_shm *shm, struct lli_shm_bell *bell)
         wake_put_off(shm, bell);
 }
 
-/* --------------------------------------------------------------------------------------------------- receiving */
+/*
+ * ---------------------------------------------------------------------------------------------------
+ * receiving
+ */
 
 void lli_shm_socket_drain(struct lli_shm *shm)
 {
@@ -305,7 +323,10 @@ void lli_shm_socket_drain(struct lli_shm *shm)
     }
 }
 
-/* ----------------------------------------------------------------------------------------------------- sending */
+/*
+ * -----------------------------------------------------------------------------------------------------
+ * sending
+ */
 
 /* Makes a polling peer check its socket: rings the bell of a segment of the peer that this instance reads. */
 static void socket_ring(struct lli_shm *shm, uint64_t id)
@@ -326,7 +347,10 @@ bool lli_shm_socket_send(struct lli_shm *shm, struct lli_shm_peer *peer, const s
     return true;
 }
 
-/* --------------------------------------------------------------------------------------------- address, peers */
+/*
+ * --------------------------------------------------------------------------------------------- address,
+ * peers
+ */
 
 int lli_shm_address(void *instance, struct lli_address *address)
 {

@@ -13,13 +13,16 @@
 #include "core/base/types.h"
 
 enum {
-    CONTROL_TURNS = 8,    /* one in so many calls polls the control socket, the others a group */
-    ROTATED_MAX = 4,      /* with more groups, epoll finds the readable ones */
-    CHECK_PACKETS = 16,   /* a burst of this size may have overflowed the socket buffer */
+    CONTROL_TURNS = 8,  /* one in so many calls polls the control socket, the others a group */
+    ROTATED_MAX = 4,    /* with more groups, epoll finds the readable ones */
+    CHECK_PACKETS = 16, /* a burst of this size may have overflowed the socket buffer */
     CHECK_PACKETS_BUSY = 1024,
 };
 
-/* ---------------------------------------------------------------------------------------------------- sending */
+/*
+ * ----------------------------------------------------------------------------------------------------
+ * sending
+ */
 
 static void udp_queue(struct lli_udp *udp, const struct lli_out *packet)
 {
@@ -72,7 +75,8 @@ static unsigned udp_train(const struct lli_udp *udp, uint64_t first)
     while (count < udp->out.train_max && first + count != udp->out.taken) {
         const struct lli_udp_out *next = udp_out(udp, first + count);
 
-        if (next->fd != head->fd || next->to != head->to || next->size > head->size || bytes + next->size > udp->out.train_bytes)
+        if (next->fd != head->fd || next->to != head->to || next->size > head->size ||
+            bytes + next->size > udp->out.train_bytes)
             break;
         bytes += next->size;
         count++;
@@ -106,7 +110,8 @@ void lli_udp_segment_note(struct msghdr *header, void *note, uint16_t bytes)
 
     header->msg_control = note;
     header->msg_controllen = CMSG_SPACE(sizeof bytes);
-    *first = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof bytes), .cmsg_level = SOL_UDP, .cmsg_type = UDP_SEGMENT};
+    *first =
+        (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof bytes), .cmsg_level = SOL_UDP, .cmsg_type = UDP_SEGMENT};
     memcpy(CMSG_DATA(first), &bytes, sizeof bytes);
 }
 
@@ -146,7 +151,9 @@ static int udp_send(struct lli_udp *udp)
 
     if (udp->out.taken - udp->out.done > 1) {
         count = udp_batch(udp);
-        return count > 1 ? sendmmsg(out->fd, udp->out.batch, count, 0) : sendmsg(out->fd, &udp->out.batch[0].msg_hdr, 0) < 0 ? -1 : 1;
+        return count > 1 ? sendmmsg(out->fd, udp->out.batch, count, 0)
+               : sendmsg(out->fd, &udp->out.batch[0].msg_hdr, 0) < 0 ? -1
+                                                                     : 1;
     }
     /* Single packet: use the cheapest system call. */
     udp->out.trains[0] = 1;
@@ -158,7 +165,8 @@ static int udp_send(struct lli_udp *udp)
 /* Errors that mean segmentation offload is unsupported by the device, or by a user-space stack. */
 static bool udp_is_offload_error(int number)
 {
-    return number == EIO || number == EINVAL || number == ENOPROTOOPT || number == EOPNOTSUPP || number == EMSGSIZE;
+    return number == EIO || number == EINVAL || number == ENOPROTOOPT || number == EOPNOTSUPP ||
+           number == EMSGSIZE;
 }
 
 /* Handles refusal of the oldest message. Returns false if the kernel may accept it later. */
@@ -213,7 +221,10 @@ uint64_t lli_udp_reap(void *instance)
     return udp->out.done;
 }
 
-/* -------------------------------------------------------------------------------------------------- receiving */
+/*
+ * --------------------------------------------------------------------------------------------------
+ * receiving
+ */
 
 /* Handles a receive call that returned no packet. */
 static void udp_fetch_none(struct lli_udp *udp, struct lli_udp_receiver *receiver)
@@ -246,19 +257,24 @@ static int udp_fetched_one(const struct lli_udp *udp, struct mmsghdr *in, ssize_
 }
 
 /* Uses the cheapest receive call: recv() takes 159 ns, recvmsg() 216, recvmmsg() 243 (measured). */
-static int udp_fetch_one(const struct lli_udp *udp, const struct lli_udp_receiver *receiver, struct mmsghdr *in)
+static int udp_fetch_one(const struct lli_udp *udp, const struct lli_udp_receiver *receiver,
+                         struct mmsghdr *in)
 {
-    return udp_fetched_one(udp, in, recv(receiver->fd, in->msg_hdr.msg_iov->iov_base, udp->in.buffer_bytes, MSG_DONTWAIT | MSG_TRUNC));
+    return udp_fetched_one(
+        udp, in,
+        recv(receiver->fd, in->msg_hdr.msg_iov->iov_base, udp->in.buffer_bytes, MSG_DONTWAIT | MSG_TRUNC));
 }
 
-static int udp_fetch_one_apart(const struct lli_udp *udp, const struct lli_udp_receiver *receiver, struct mmsghdr *in)
+static int udp_fetch_one_apart(const struct lli_udp *udp, const struct lli_udp_receiver *receiver,
+                               struct mmsghdr *in)
 {
     struct msghdr *header = &in->msg_hdr;
     ssize_t size;
 
     if (!receiver->noted)
-        return udp_fetched_one(udp, in, recvfrom(receiver->fd, header->msg_iov->iov_base, udp->in.buffer_bytes, MSG_DONTWAIT | MSG_TRUNC,
-                                                 header->msg_name, &header->msg_namelen));
+        return udp_fetched_one(udp, in,
+                               recvfrom(receiver->fd, header->msg_iov->iov_base, udp->in.buffer_bytes,
+                                        MSG_DONTWAIT | MSG_TRUNC, header->msg_name, &header->msg_namelen));
     size = recvmsg(receiver->fd, header, MSG_DONTWAIT);
     if (size < 0)
         return -1;
@@ -267,11 +283,11 @@ static int udp_fetch_one_apart(const struct lli_udp *udp, const struct lli_udp_r
 }
 
 /*
- * Receives with source address or control messages. The source address costs 90 ns per packet: it is requested
- * only on the control socket, where packets carry addresses, and not for groups, which carry data.
+ * Receives with source address or control messages. The source address costs 90 ns per packet: it is
+ * requested only on the control socket, where packets carry addresses, and not for groups, which carry data.
  */
-static LLI_OUT_OF_LINE int udp_fetch_apart(struct lli_udp *udp, const struct lli_udp_receiver *receiver, size_t first,
-                                                     unsigned run)
+static LLI_OUT_OF_LINE int udp_fetch_apart(struct lli_udp *udp, const struct lli_udp_receiver *receiver,
+                                           size_t first, unsigned run)
 {
     int count;
 
@@ -293,7 +309,8 @@ void lli_udp_fetch(struct lli_udp *udp, struct lli_udp_receiver *receiver)
 {
     const size_t first = (size_t)__builtin_ctzll(udp->in.free);
     /* One merged buffer holds enough packets; fewer buffers stay in the cache. */
-    const unsigned run = udp_free_run(udp->in.free, first, receiver->bursting && !receiver->merged ? LLI_UDP_BURST : 1);
+    const unsigned run =
+        udp_free_run(udp->in.free, first, receiver->bursting && !receiver->merged ? LLI_UDP_BURST : 1);
     int count;
 
     if (receiver->apart)
@@ -310,7 +327,8 @@ void lli_udp_fetch(struct lli_udp *udp, struct lli_udp_receiver *receiver)
     receiver->unchecked += (uint32_t)count;
     if (receiver->unchecked >= CHECK_PACKETS_BUSY)
         lli_udp_drops_read(udp, receiver);
-    udp->in.fetched = (struct lli_udp_fetched){.receiver = receiver, .next = (uint32_t)first, .end = (uint32_t)first + (uint32_t)count};
+    udp->in.fetched = (struct lli_udp_fetched){
+        .receiver = receiver, .next = (uint32_t)first, .end = (uint32_t)first + (uint32_t)count};
     for (size_t buffer = first; buffer < first + (size_t)count; buffer++) {
         udp->in.free &= ~(UINT64_C(1) << buffer);
         udp->in.references[buffer] = 1;
@@ -330,7 +348,8 @@ static void udp_read_notes(struct lli_udp_fetched *fetched, struct mmsghdr *in)
     struct timespec stamp;
     int segment;
 
-    for (struct cmsghdr *note = CMSG_FIRSTHDR(&in->msg_hdr); note != NULL; note = CMSG_NXTHDR(&in->msg_hdr, note)) {
+    for (struct cmsghdr *note = CMSG_FIRSTHDR(&in->msg_hdr); note != NULL;
+         note = CMSG_NXTHDR(&in->msg_hdr, note)) {
         if (note->cmsg_level == SOL_UDP && note->cmsg_type == UDP_GRO) {
             memcpy(&segment, CMSG_DATA(note), sizeof segment);
             fetched->segment = segment > 0 ? (uint32_t)segment : in->msg_len;
@@ -408,7 +427,10 @@ int lli_udp_lend(struct lli_udp *udp, struct lli_in *packets, int max)
     return lent;
 }
 
-/* Returns the next socket that epoll reported readable, or NULL. One receive call each, so no socket starves another. */
+/*
+ * Returns the next socket that epoll reported readable, or NULL. One receive call each, so no socket starves
+ * another.
+ */
 static struct lli_udp_receiver *udp_next_ready(struct lli_udp *udp)
 {
     if (udp->in.ready_next == udp->in.ready_count) {
@@ -477,7 +499,8 @@ bool lli_udp_came_from(void *instance, const struct lli_in *packet, const struct
 {
     const struct lli_udp *udp = instance;
 
-    return packet->from != LLI_HANDLE_UNICAST || lli_ip_is_from(address, lli_ip_bytes(&udp->in.names[packet->buffer]));
+    return packet->from != LLI_HANDLE_UNICAST ||
+           lli_ip_is_from(address, lli_ip_bytes(&udp->in.names[packet->buffer]));
 }
 
 void lli_udp_fetched_drop(struct lli_udp *udp, const struct lli_udp_receiver *receiver)
@@ -502,18 +525,28 @@ bool lli_udp_waiting(const void *instance)
     return udp->in.fetched.next != udp->in.fetched.end || poll(fds, 1 + udp->in.polled_count, 0) > 0;
 }
 
-/* ------------------------------------------------------------------------------------------------------ table */
+/*
+ * ------------------------------------------------------------------------------------------------------
+ * table
+ */
 
 static const struct lli_counter udp_counters[] = {
-    {"udp_send_errors", offsetof(struct lli_udp, counters.send_errors)},       /* packets lost because sending failed */
-    {"udp_send_waits", offsetof(struct lli_udp, counters.send_waits)},         /* flushes stopped by a full send buffer */
-    {"udp_receive_errors", offsetof(struct lli_udp, counters.receive_errors)}, /* failed receive calls, mostly ICMP errors */
-    {"udp_truncated", offsetof(struct lli_udp, counters.truncated)},           /* packets dropped because they exceed the interface's MTU */
-    {"udp_trains", offsetof(struct lli_udp, counters.trains)},                 /* trains sent */
-    {"udp_trains_refused", offsetof(struct lli_udp, counters.trains_refused)}, /* refused trains: one by one until the interface changes */
-    {"udp_interface_changes", offsetof(struct lli_udp, counters.interface_changes)}, /* changes of the interface's address or MTU */
-    {"udp_superframes", offsetof(struct lli_udp, counters.superframes)},       /* merged packets received */
-    {"udp_kernel_drops", offsetof(struct lli_udp, counters.kernel_drops)},     /* packets dropped because a receive buffer was full */
+    /* Packets lost because sending failed. */
+    {"udp_send_errors", offsetof(struct lli_udp, counters.send_errors)},
+    /* Flushes stopped by a full send buffer. */
+    {"udp_send_waits", offsetof(struct lli_udp, counters.send_waits)},
+    /* Failed receive calls, mostly ICMP errors. */
+    {"udp_receive_errors", offsetof(struct lli_udp, counters.receive_errors)},
+    /* Packets dropped because they exceed the interface's MTU. */
+    {"udp_truncated", offsetof(struct lli_udp, counters.truncated)},
+    {"udp_trains", offsetof(struct lli_udp, counters.trains)}, /* trains sent */
+    /* Refused trains: one by one until the interface changes. */
+    {"udp_trains_refused", offsetof(struct lli_udp, counters.trains_refused)},
+    /* Changes of the interface's address or MTU. */
+    {"udp_interface_changes", offsetof(struct lli_udp, counters.interface_changes)},
+    {"udp_superframes", offsetof(struct lli_udp, counters.superframes)}, /* merged packets received */
+    /* Packets dropped because a receive buffer was full. */
+    {"udp_kernel_drops", offsetof(struct lli_udp, counters.kernel_drops)},
     {NULL, 0},
 };
 

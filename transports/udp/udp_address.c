@@ -21,7 +21,8 @@ void lli_udp_pack(const union lli_ip_address *address, struct lli_address *packe
     memcpy(packed->bytes + 1 + bytes, &port, sizeof port);
 }
 
-static bool peer_unpack(const struct lli_udp *udp, const struct lli_address *packed, union lli_ip_address *address)
+static bool peer_unpack(const struct lli_udp *udp, const struct lli_address *packed,
+                        union lli_ip_address *address)
 {
     memset(address, 0, sizeof *address);
     address->any.sa_family = udp->family;

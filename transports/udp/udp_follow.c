@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Changes during the life of an instance: the interface gets another address or MTU, or is removed; sends fail.
- * The kernel does not notify sockets: those bound to a removed address fail as if there were no route, and
- * packets larger than the MTU are refused.
+ * Changes during the life of an instance: the interface gets another address or MTU, or is removed; sends
+ * fail. The kernel does not notify sockets: those bound to a removed address fail as if there were no route,
+ * and packets larger than the MTU are refused.
  */
 #define _GNU_SOURCE
 #include "udp.h"
@@ -12,7 +12,10 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
-/* ------------------------------------------------------------------------------------------------------- sockets */
+/*
+ * -------------------------------------------------------------------------------------------------------
+ * sockets
+ */
 
 /* Calls act for every sending socket. */
 static void senders_each(struct lli_udp *udp, void (*act)(struct lli_udp *udp, int fd))
@@ -24,8 +27,8 @@ static void senders_each(struct lli_udp *udp, void (*act)(struct lli_udp *udp, i
 }
 
 /*
- * Rebinds a socket to the instance's new address, with a port chosen by the kernel, and reconnects it if it was
- * connected. Disconnecting releases the old port; the socket retains its namespace and options.
+ * Rebinds a socket to the instance's new address, with a port chosen by the kernel, and reconnects it if it
+ * was connected. Disconnecting releases the old port; the socket retains its namespace and options.
  */
 static void sender_rebind(struct lli_udp *udp, int fd)
 {
@@ -46,7 +49,10 @@ static void sender_whole(struct lli_udp *udp, int fd)
     (void)lli_udp_whole_packets(udp, fd);
 }
 
-/* Rejoins a group: the membership may be lost with the old address, and membership reports should use the new one. */
+/*
+ * Rejoins a group: the membership may be lost with the old address, and membership reports should use the new
+ * one.
+ */
 static void group_rejoin(struct lli_udp *udp, struct lli_udp_receiver *receiver)
 {
     if (!lli_ip_multicast(&receiver->group))
@@ -62,7 +68,10 @@ static void groups_rejoin(struct lli_udp *udp)
         group_rejoin(udp, &udp->in.groups[udp->in.polled[i]]);
 }
 
-/* ----------------------------------------------------------------------------------------------------------- MTU */
+/*
+ * -----------------------------------------------------------------------------------------------------------
+ * MTU
+ */
 
 /* Reads the MTU of the interface, and its name, which may also change. 0: failed. */
 static uint32_t mtu_read(struct lli_udp *udp)
@@ -95,11 +104,14 @@ static void mtu_follow(struct lli_udp *udp)
     udp->link.fragments = fragments;
     senders_each(udp, sender_whole);
     if (fragments)
-        lli_log(udp->log, LLM_LEVEL_WARNING, "udp: the MTU of interface %s is %u now, and packets are of up to %u bytes: they leave in "
-                "fragments until 'ip link set %s mtu %u', or until the channels are opened again", udp->interface.name, mtu, needed,
-                udp->interface.name, needed);
+        lli_log(udp->log, LLM_LEVEL_WARNING,
+                "udp: the MTU of interface %s is %u now, and packets are of up to %u bytes: they leave in "
+                "fragments until 'ip link set %s mtu %u', or until the channels are opened again",
+                udp->interface.name, mtu, needed, udp->interface.name, needed);
     else
-        lli_log(udp->log, LLM_LEVEL_WARNING, "udp: the MTU of interface %s is %u now: packets leave whole again", udp->interface.name, mtu);
+        lli_log(udp->log, LLM_LEVEL_WARNING,
+                "udp: the MTU of interface %s is %u now: packets leave whole again", udp->interface.name,
+                mtu);
 }
 
 /* Probes trains again, if they worked at open, because they may have failed for the old address or MTU. */
@@ -111,7 +123,10 @@ static void trains_follow(struct lli_udp *udp)
         lli_udp_trains_probe(udp);
 }
 
-/* ------------------------------------------------------------------------------------------------------- address */
+/*
+ * -------------------------------------------------------------------------------------------------------
+ * address
+ */
 
 static void address_move(struct lli_udp *udp, const struct lli_follow_address *found)
 {
@@ -126,9 +141,13 @@ static void address_move(struct lli_udp *udp, const struct lli_follow_address *f
     if (getsockname(control->fd, &control->group.any, &length) < 0)
         udp->link.again = true;
     udp->counters.interface_changes++;
-    lli_log(udp->log, LLM_LEVEL_WARNING, "udp: interface %s has another address: unicasts reach this instance at %s from now on, no longer "
-            "at %s; %s", udp->interface.name, lli_ip_text(&control->group, now), before,
-            udp->link.again ? "not all sockets could be bound to it, which is tried again" : "its peers are told");
+    lli_log(
+        udp->log, LLM_LEVEL_WARNING,
+        "udp: interface %s has another address: unicasts reach this instance at %s from now on, no longer "
+        "at %s; %s",
+        udp->interface.name, lli_ip_text(&control->group, now), before,
+        udp->link.again ? "not all sockets could be bound to it, which is tried again"
+                        : "its peers are told");
 }
 
 static void address_missing(struct lli_udp *udp)
@@ -138,8 +157,11 @@ static void address_missing(struct lli_udp *udp)
     if (udp->link.addressless)
         return;
     udp->link.addressless = true;
-    lli_log(udp->log, LLM_LEVEL_ERROR, "udp: interface %s has no %s address any more: nothing is sent by it until 'ip address add' gives it "
-            "one", udp->interface.name, udp->family == AF_INET ? "IPv4" : "IPv6");
+    lli_log(
+        udp->log, LLM_LEVEL_ERROR,
+        "udp: interface %s has no %s address any more: nothing is sent by it until 'ip address add' gives it "
+        "one",
+        udp->interface.name, udp->family == AF_INET ? "IPv4" : "IPv6");
 }
 
 static void address_follow(struct lli_udp *udp, unsigned changes)
@@ -157,7 +179,8 @@ static void address_follow(struct lli_udp *udp, unsigned changes)
         return;
     }
     udp->link.again = false;
-    moved = retries || memcmp(lli_ip_bytes(&found.address), lli_ip_bytes(&udp->interface.address), udp->family == AF_INET ? 4 : 16) != 0;
+    moved = retries || memcmp(lli_ip_bytes(&found.address), lli_ip_bytes(&udp->interface.address),
+                              udp->family == AF_INET ? 4 : 16) != 0;
     if (!moved && !udp->link.addressless && (changes & LLI_FOLLOW_LOST) == 0)
         return;
     udp->link.unreached_count = 0;
@@ -169,7 +192,10 @@ static void address_follow(struct lli_udp *udp, unsigned changes)
     udp->link.addressless = false;
 }
 
-/* -------------------------------------------------------------------------------------------------- failing sends */
+/*
+ * -------------------------------------------------------------------------------------------------- failing
+ * sends
+ */
 
 void lli_udp_unreached_note(struct lli_udp *udp, const struct lli_udp_out *out, int number)
 {
@@ -218,11 +244,17 @@ static void groups_report(struct lli_udp *udp)
         return;
     lli_ip_text(&group, text);
     errno = udp->link.error;
-    lli_log(udp->log, LLM_LEVEL_ERROR, "udp: packets to %s on interface %s cannot be sent and are lost: %m; see 'ip link', 'ip route get' "
-            "and the packet filter of this host", text, udp->interface.name);
+    lli_log(
+        udp->log, LLM_LEVEL_ERROR,
+        "udp: packets to %s on interface %s cannot be sent and are lost: %m; see 'ip link', 'ip route get' "
+        "and the packet filter of this host",
+        text, udp->interface.name);
 }
 
-/* --------------------------------------------------------------------------------------------------- diagnostics */
+/*
+ * ---------------------------------------------------------------------------------------------------
+ * diagnostics
+ */
 
 static void interface_follow(struct lli_udp *udp, unsigned changes)
 {
@@ -252,8 +284,11 @@ void lli_udp_report(void *instance)
         return;
     if (interface_is_gone(udp)) {
         udp->link.gone = true;
-        lli_log(udp->log, LLM_LEVEL_ERROR, "udp: interface %s is gone, and nothing is sent or received by it any more: close the channels "
-                "on it, and open them again once 'ip link' lists it", udp->interface.name);
+        lli_log(
+            udp->log, LLM_LEVEL_ERROR,
+            "udp: interface %s is gone, and nothing is sent or received by it any more: close the channels "
+            "on it, and open them again once 'ip link' lists it",
+            udp->interface.name);
         return;
     }
     changes = lli_follow_changes(&udp->link.follow, &udp->interface.address);

@@ -20,8 +20,8 @@
 enum {
     IPV4_TRAIN_BYTES = 65535 - 20 - 8, /* a train must fit into one IP packet */
     IPV6_TRAIN_BYTES = 65535 - 8,
-    WIRE_TRAIN_MAX = 16,               /* a switch must queue a whole train if others send at the same time */
-    OLD_TRAIN_MAX = 64,                /* UDP_MAX_SEGMENTS before Linux 6.9 */
+    WIRE_TRAIN_MAX = 16, /* a switch must queue a whole train if others send at the same time */
+    OLD_TRAIN_MAX = 64,  /* UDP_MAX_SEGMENTS before Linux 6.9 */
     TEST_PACKET = 24,
     TEST_WAIT_MS = 100,
 };
@@ -55,7 +55,8 @@ static int offload_test_open(const struct lli_udp *udp, struct offload_test *tes
 
     offload_group(udp, &group);
     test->send = test->receive = -1;
-    if (lli_udp_socket(udp, &test->receive) != 0 || bind(test->receive, &group.any, lli_ip_length(&group)) < 0 ||
+    if (lli_udp_socket(udp, &test->receive) != 0 ||
+        bind(test->receive, &group.any, lli_ip_length(&group)) < 0 ||
         getsockname(test->receive, &group.any, &length) < 0 || lli_udp_socket(udp, &test->send) != 0 ||
         lli_udp_sender_set_up(udp, test->send, &own) != 0 ||
         bind(test->send, &udp->interface.address.any, lli_ip_length(&udp->interface.address)) < 0 ||
@@ -147,8 +148,10 @@ void lli_udp_trains_probe(struct lli_udp *udp)
         return;
     udp->out.train_max = offload_test_run(udp);
     if (udp->out.train_max == 1)
-        lli_log(udp->log, LLM_LEVEL_INFO, "udp: packets are sent one by one on interface %s: a segmented train did not arrive "
-                "whole at this host itself", udp->interface.name);
+        lli_log(udp->log, LLM_LEVEL_INFO,
+                "udp: packets are sent one by one on interface %s: a segmented train did not arrive "
+                "whole at this host itself",
+                udp->interface.name);
     else if (wanted < udp->out.train_max)
         udp->out.train_max = wanted;
 }

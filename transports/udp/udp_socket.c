@@ -53,7 +53,10 @@ static const struct socket_names *socket_names(const struct lli_udp *udp)
     return udp->family == AF_INET ? &socket_names_v4 : &socket_names_v6;
 }
 
-/* --------------------------------------------------------------------------------------------------- failures */
+/*
+ * ---------------------------------------------------------------------------------------------------
+ * failures
+ */
 
 /* Error code and remedy for an errno. */
 static const struct socket_failure {
@@ -63,8 +66,10 @@ static const struct socket_failure {
 } socket_failures[] = {
     {EACCES, LLM_EACCESS, "ports below 1024 need CAP_NET_BIND_SERVICE"},
     {EPERM, LLM_EACCESS, "a security policy of this host forbids it"},
-    {EADDRINUSE, LLM_EADDRINUSE, "another program has the port and does not share it; 'ss -ulpn' shows which"},
-    {EADDRNOTAVAIL, LLM_EINTERFACE, "the address is not (or not yet) on the interface; 'ip address' shows it"},
+    {EADDRINUSE, LLM_EADDRINUSE,
+     "another program has the port and does not share it; 'ss -ulpn' shows which"},
+    {EADDRNOTAVAIL, LLM_EINTERFACE,
+     "the address is not (or not yet) on the interface; 'ip address' shows it"},
     {ENODEV, LLM_EINTERFACE, "the interface is gone; 'ip link' lists those there are"},
     {ENETDOWN, LLM_EINTERFACE, "the interface is down; 'ip link set up' brings it up"},
     {ENETUNREACH, LLM_EINTERFACE, "there is no route to the group; 'ip route add' gives it one"},
@@ -81,9 +86,10 @@ static int socket_fail(const struct lli_udp *udp, const char *what, const char *
 {
     for (size_t i = 0; i < sizeof socket_failures / sizeof socket_failures[0]; i++)
         if (socket_failures[i].number == errno)
-            return lli_fail(udp->log, socket_failures[i].error, "udp: %s %s on interface %s: %m; %s", what, value,
-                            udp->interface.name, socket_failures[i].remedy);
-    return lli_fail(udp->log, LLM_ESYSTEM, "udp: %s %s on interface %s: %m", what, value, udp->interface.name);
+            return lli_fail(udp->log, socket_failures[i].error, "udp: %s %s on interface %s: %m; %s", what,
+                            value, udp->interface.name, socket_failures[i].remedy);
+    return lli_fail(udp->log, LLM_ESYSTEM, "udp: %s %s on interface %s: %m", what, value,
+                    udp->interface.name);
 }
 
 static int socket_fail_at(const struct lli_udp *udp, const char *what, const union lli_ip_address *address)
@@ -107,7 +113,9 @@ static int socket_set(const struct lli_udp *udp, int fd, int level, int name, in
     return socket_fail(udp, what, text);
 }
 
-/* --------------------------------------------------------------------------------------------------- set-up */
+/*
+ * --------------------------------------------------------------------------------------------------- set-up
+ */
 
 /* Requests a buffer size, first above the system limit, then within it. Returns the granted size. */
 static uint32_t socket_buffer(int fd, int force, int name, uint32_t bytes)
@@ -130,37 +138,41 @@ static void socket_buffer_check(const struct lli_udp *udp, bool *warned, const c
     if (granted + 1 >= wanted || *warned)
         return;
     *warned = true;
-    lli_log(udp->log, LLM_LEVEL_WARNING,
-            "udp: %s=%u was cut to %u bytes by %s; 'sysctl -w %s=%u' or CAP_NET_ADMIN allows it, or ask for less", option,
-            wanted, granted, limit, limit, wanted);
+    lli_log(
+        udp->log, LLM_LEVEL_WARNING,
+        "udp: %s=%u was cut to %u bytes by %s; 'sysctl -w %s=%u' or CAP_NET_ADMIN allows it, or ask for less",
+        option, wanted, granted, limit, limit, wanted);
 }
 
 static void socket_receive_buffer(struct lli_udp *udp, int fd, const struct llm_options *options)
 {
     socket_buffer_check(udp, &udp->warned.receive_buffer, "rcvbuf_bytes", options->rcvbuf_bytes,
-                        socket_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, options->rcvbuf_bytes), "net.core.rmem_max");
+                        socket_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, options->rcvbuf_bytes),
+                        "net.core.rmem_max");
 }
 
 static void socket_send_buffer(struct lli_udp *udp, int fd, const struct llm_options *options)
 {
     socket_buffer_check(udp, &udp->warned.send_buffer, "sndbuf_bytes", options->sndbuf_bytes,
-                        socket_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, options->sndbuf_bytes), "net.core.wmem_max");
+                        socket_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, options->sndbuf_bytes),
+                        "net.core.wmem_max");
 }
 
 static void socket_busy_poll(struct lli_udp *udp, int fd, const struct llm_options *options)
 {
     const int time_us = (int)options->busy_poll_us;
 
-    if (time_us == 0 || setsockopt(fd, SOL_SOCKET, SO_BUSY_POLL, &time_us, sizeof time_us) == 0 || udp->warned.busy_poll)
+    if (time_us == 0 || setsockopt(fd, SOL_SOCKET, SO_BUSY_POLL, &time_us, sizeof time_us) == 0 ||
+        udp->warned.busy_poll)
         return;
     udp->warned.busy_poll = true;
-    lli_log(udp->log, LLM_LEVEL_WARNING, "udp: busy_poll_us=%d was refused: %m; CAP_NET_ADMIN allows it, or leave it out",
-            time_us);
+    lli_log(udp->log, LLM_LEVEL_WARNING,
+            "udp: busy_poll_us=%d was refused: %m; CAP_NET_ADMIN allows it, or leave it out", time_us);
 }
 
 /*
- * Enables UDP_GRO; a kernel that supports it for one socket does so for all. Packets with a size field need no
- * control message with the segment size, which would require a more expensive receive call.
+ * Enables UDP_GRO; a kernel that supports it for one socket does so for all. Packets with a size field need
+ * no control message with the segment size, which would require a more expensive receive call.
  */
 static int socket_merges(const struct lli_udp *udp, struct lli_udp_receiver *receiver)
 {
@@ -171,7 +183,8 @@ static int socket_merges(const struct lli_udp *udp, struct lli_udp_receiver *rec
     return socket_set(udp, receiver->fd, SOL_UDP, UDP_GRO, 1, "socket option UDP_GRO");
 }
 
-static int socket_stamps(const struct lli_udp *udp, struct lli_udp_receiver *receiver, const struct llm_options *options)
+static int socket_stamps(const struct lli_udp *udp, struct lli_udp_receiver *receiver,
+                         const struct llm_options *options)
 {
     if (options->timestamps == 0 || receiver->stamped)
         return 0;
@@ -190,20 +203,25 @@ static int socket_bind(const struct lli_udp *udp, int fd, const union lli_ip_add
     return bind(fd, &address->any, lli_ip_length(address)) == 0 ? 0 : socket_fail_at(udp, "bind to", address);
 }
 
-/* Forbids fragmentation: losing one fragment loses the packet, and receivers process fragments on a slow path. */
+/*
+ * Forbids fragmentation: losing one fragment loses the packet, and receivers process fragments on a slow
+ * path.
+ */
 int lli_udp_whole_packets(const struct lli_udp *udp, int fd)
 {
     const struct socket_names *names = socket_names(udp);
 
-    return socket_set(udp, fd, names->level, names->mtu_discover, udp->link.fragments ? IP_PMTUDISC_DONT : names->never_fragment,
-                      "path MTU discovery");
+    return socket_set(udp, fd, names->level, names->mtu_discover,
+                      udp->link.fragments ? IP_PMTUDISC_DONT : names->never_fragment, "path MTU discovery");
 }
 
 static int socket_epoll(const struct lli_udp *udp, struct lli_udp_receiver *receiver)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = receiver};
 
-    return epoll_ctl(udp->epoll, EPOLL_CTL_ADD, receiver->fd, &event) == 0 ? 0 : socket_fail(udp, "epoll of", "a socket");
+    return epoll_ctl(udp->epoll, EPOLL_CTL_ADD, receiver->fd, &event) == 0
+               ? 0
+               : socket_fail(udp, "epoll of", "a socket");
 }
 
 static void socket_close(int *fd)
@@ -213,7 +231,10 @@ static void socket_close(int *fd)
     *fd = -1;
 }
 
-/* ------------------------------------------------------------------------------------------------ open, close */
+/*
+ * ------------------------------------------------------------------------------------------------ open,
+ * close
+ */
 
 /* Opens the unicast socket: interface address, and a port chosen by the kernel. */
 static int control_open(struct lli_udp *udp, const struct llm_options *options)
@@ -222,7 +243,8 @@ static int control_open(struct lli_udp *udp, const struct llm_options *options)
     socklen_t length = sizeof control->group;
     int status;
 
-    if ((status = lli_udp_socket(udp, &control->fd)) != 0 || (status = lli_udp_whole_packets(udp, control->fd)) != 0 ||
+    if ((status = lli_udp_socket(udp, &control->fd)) != 0 ||
+        (status = lli_udp_whole_packets(udp, control->fd)) != 0 ||
         (status = socket_bind(udp, control->fd, &udp->interface.address)) != 0 ||
         (status = socket_merges(udp, control)) != 0 || (status = socket_stamps(udp, control, options)) != 0 ||
         (status = socket_epoll(udp, control)) != 0)
@@ -243,8 +265,8 @@ uint32_t lli_udp_headers(const struct lli_udp *udp)
 }
 
 /*
- * Sizes buffers for the largest packet of the interface, because peers may send larger packets than we do, and
- * for the largest merged packet.
+ * Sizes buffers for the largest packet of the interface, because peers may send larger packets than we do,
+ * and for the largest merged packet.
  */
 static int buffers_open(struct lli_udp *udp)
 {
@@ -253,13 +275,15 @@ static int buffers_open(struct lli_udp *udp)
 
     udp->in.packet_bytes = largest - lli_udp_headers(udp);
     udp->in.buffer_bytes = udp->in.merges ? UINT16_MAX : udp->in.packet_bytes;
-    /* Use an odd number of cache lines: with a power of two all packet headers would map to a few cache sets. */
+    /*
+     * Use an odd number of cache lines: with a power of two all packet headers would map to a few cache sets.
+     */
     lines = (udp->in.buffer_bytes + CACHE_LINE) / CACHE_LINE | 1;
     udp->in.stride = lines * CACHE_LINE;
     udp->in.buffers = aligned_alloc(CACHE_LINE, udp->in.stride * LLI_UDP_BUFFERS);
     if (udp->in.buffers == NULL)
-        return lli_fail(udp->log, LLM_ENOMEM, "udp: no memory for %d receive buffers of %zu bytes", LLI_UDP_BUFFERS,
-                        udp->in.stride);
+        return lli_fail(udp->log, LLM_ENOMEM, "udp: no memory for %d receive buffers of %zu bytes",
+                        LLI_UDP_BUFFERS, udp->in.stride);
     memset(udp->in.buffers, 0, udp->in.stride * LLI_UDP_BUFFERS); /* avoid later page faults */
     udp->in.free = UINT64_MAX;
     for (size_t i = 0; i < LLI_UDP_BUFFERS; i++) {
@@ -293,8 +317,10 @@ static int group_check(const struct lli_udp *udp, const char *host, const union 
     if (lli_ip_multicast(address) || lli_ip_is_host(&udp->interface, address))
         return 0;
     return lli_fail(udp->log, LLM_EGROUP,
-                    "udp: group '%s' is neither multicast (239.0.0.0/8, 232.0.0.0/8, ff00::/8) nor a host that interface %s "
-                    "reaches; interface= takes another", host, udp->interface.name);
+                    "udp: group '%s' is neither multicast (239.0.0.0/8, 232.0.0.0/8, ff00::/8) nor a host "
+                    "that interface %s "
+                    "reaches; interface= takes another",
+                    host, udp->interface.name);
 }
 
 static int instance_set_up(struct lli_udp *udp, const struct lli_transport_config *config)
@@ -318,7 +344,8 @@ static int instance_set_up(struct lli_udp *udp, const struct lli_transport_confi
     if ((status = buffers_open(udp)) != 0)
         return status;
     udp->peer_addresses = calloc(options->receivers_max + options->sessions_max, sizeof *udp->peer_addresses);
-    if (lli_peers_init(&udp->peers, options->receivers_max + options->sessions_max) != 0 || udp->peer_addresses == NULL)
+    if (lli_peers_init(&udp->peers, options->receivers_max + options->sessions_max) != 0 ||
+        udp->peer_addresses == NULL)
         return lli_fail(udp->log, LLM_ENOMEM, "udp: no memory for the addresses of receivers_max=%u",
                         options->receivers_max);
     udp->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -339,7 +366,9 @@ int lli_udp_open(void *instance, const struct lli_transport_config *config, stru
     *caps = (struct lli_caps){
         .payload_max = udp->out.payload_max,
         .post_max = LLI_UDP_POST_MAX,
-        .train_max = udp->out.train_max < udp->out.train_bytes / udp->out.payload_max ? udp->out.train_max : udp->out.train_bytes / udp->out.payload_max,
+        .train_max = udp->out.train_max < udp->out.train_bytes / udp->out.payload_max
+                         ? udp->out.train_max
+                         : udp->out.train_bytes / udp->out.payload_max,
         .align = 1,
         .flags = LLI_CAP_TX_COPIES | LLI_CAP_UNICAST,
         .numa_node = -1,
@@ -365,7 +394,10 @@ void lli_udp_close(void *instance)
     udp->in.buffers = NULL;
 }
 
-/* ------------------------------------------------------------------------------------------------ join, leave */
+/*
+ * ------------------------------------------------------------------------------------------------ join,
+ * leave
+ */
 
 int lli_udp_sender_set_up(const struct lli_udp *udp, int fd, const struct llm_options *options)
 {
@@ -373,8 +405,9 @@ int lli_udp_sender_set_up(const struct lli_udp *udp, int fd, const struct llm_op
     const struct ip_mreqn v4 = {.imr_ifindex = udp->interface.index};
     int status;
 
-    if (udp->family == AF_INET ? setsockopt(fd, names->level, names->interface, &v4, sizeof v4) < 0
-                               : setsockopt(fd, names->level, names->interface, &udp->interface.index, sizeof(int)) < 0)
+    if (udp->family == AF_INET
+            ? setsockopt(fd, names->level, names->interface, &v4, sizeof v4) < 0
+            : setsockopt(fd, names->level, names->interface, &udp->interface.index, sizeof(int)) < 0)
         return socket_fail(udp, "sending of", "multicast");
     if ((status = socket_set(udp, fd, names->level, names->hops, (int)options->ttl, "option ttl")) != 0 ||
         (status = socket_set(udp, fd, names->level, names->loop, (int)options->loop, "option loop")) != 0)
@@ -383,7 +416,8 @@ int lli_udp_sender_set_up(const struct lli_udp *udp, int fd, const struct llm_op
 }
 
 /* Each join to send has its own socket, because ttl and loop are channel options. */
-static int sender_open(struct lli_udp *udp, const union lli_ip_address *group, const struct llm_options *options, int *fd)
+static int sender_open(struct lli_udp *udp, const union lli_ip_address *group,
+                       const struct llm_options *options, int *fd)
 {
     int status = lli_udp_socket(udp, fd);
 
@@ -400,8 +434,8 @@ static int sender_open(struct lli_udp *udp, const union lli_ip_address *group, c
     return status;
 }
 
-static int join_send(struct lli_udp *udp, const union lli_ip_address *group, const struct llm_options *options,
-                     lli_handle *handle)
+static int join_send(struct lli_udp *udp, const union lli_ip_address *group,
+                     const struct llm_options *options, lli_handle *handle)
 {
     int status;
 
@@ -413,7 +447,8 @@ static int join_send(struct lli_udp *udp, const union lli_ip_address *group, con
             *handle = i;
         return status;
     }
-    return lli_fail(udp->log, LLM_ELIMIT, "udp: more than %d joins to send on interface %s; use a second context",
+    return lli_fail(udp->log, LLM_ELIMIT,
+                    "udp: more than %d joins to send on interface %s; use a second context",
                     LLI_UDP_GROUPS_MAX, udp->interface.name);
 }
 
@@ -430,7 +465,8 @@ int lli_udp_membership(const struct lli_udp *udp, const struct lli_udp_receiver 
     }
     memcpy(&specific.gsr_group, &receiver->group, sizeof receiver->group);
     memcpy(&specific.gsr_source, &receiver->source, sizeof receiver->source);
-    return setsockopt(receiver->fd, level, join ? MCAST_JOIN_SOURCE_GROUP : MCAST_LEAVE_SOURCE_GROUP, &specific, sizeof specific);
+    return setsockopt(receiver->fd, level, join ? MCAST_JOIN_SOURCE_GROUP : MCAST_LEAVE_SOURCE_GROUP,
+                      &specific, sizeof specific);
 }
 
 /*
@@ -446,7 +482,8 @@ static int receiver_only_own(const struct lli_udp *udp, int fd)
         return socket_set(udp, fd, names->level, names->all, off, "socket option IP_MULTICAST_ALL");
     setsockopt(fd, names->level, names->all, &off, sizeof off); /* since Linux 4.20 */
     if (setsockopt(fd, SOL_SOCKET, SO_BINDTOIFINDEX, &udp->interface.index, sizeof(int)) < 0)
-        lli_log(udp->log, LLM_LEVEL_INFO, "udp: groups that others join on interfaces besides %s are received too: %m",
+        lli_log(udp->log, LLM_LEVEL_INFO,
+                "udp: groups that others join on interfaces besides %s are received too: %m",
                 udp->interface.name);
     return 0;
 }
@@ -462,7 +499,8 @@ static int receiver_share(const struct lli_udp *udp, int fd)
     return status != 0 ? status : receiver_only_own(udp, fd);
 }
 
-static int receiver_set_up(struct lli_udp *udp, struct lli_udp_receiver *receiver, const struct llm_options *options)
+static int receiver_set_up(struct lli_udp *udp, struct lli_udp_receiver *receiver,
+                           const struct llm_options *options)
 {
     const bool multicast = lli_ip_multicast(&receiver->group);
     int status = multicast ? receiver_share(udp, receiver->fd) : 0;
@@ -477,7 +515,8 @@ static int receiver_set_up(struct lli_udp *udp, struct lli_udp_receiver *receive
     return socket_epoll(udp, receiver);
 }
 
-static int receiver_open(struct lli_udp *udp, struct lli_udp_receiver *receiver, const struct llm_options *options)
+static int receiver_open(struct lli_udp *udp, struct lli_udp_receiver *receiver,
+                         const struct llm_options *options)
 {
     int status = lli_udp_socket(udp, &receiver->fd);
 
@@ -490,17 +529,19 @@ static int receiver_open(struct lli_udp *udp, struct lli_udp_receiver *receiver,
     return status;
 }
 
-static int join_receive(struct lli_udp *udp, const union lli_ip_address *group, const struct llm_options *options,
-                        lli_handle *handle)
+static int join_receive(struct lli_udp *udp, const union lli_ip_address *group,
+                        const struct llm_options *options, lli_handle *handle)
 {
     struct lli_udp_receiver *unused = NULL;
     union lli_ip_address source = {0};
     int status = 0;
 
     if (options->source[0] != '\0' && !lli_ip_multicast(group))
-        return lli_fail(udp->log, LLM_EOPTION, "udp: source=%s: only groups are joined by source, leave it out", options->source);
+        return lli_fail(udp->log, LLM_EOPTION,
+                        "udp: source=%s: only groups are joined by source, leave it out", options->source);
     if (options->source[0] != '\0')
-        status = lli_ip_resolve(udp->log, "udp", LLM_EOPTION, "source", options->source, udp->family, &source);
+        status =
+            lli_ip_resolve(udp->log, "udp", LLM_EOPTION, "source", options->source, udp->family, &source);
     for (uint32_t i = 0; i < LLI_UDP_GROUPS_MAX && status == 0; i++) {
         struct lli_udp_receiver *receiver = &udp->in.groups[i];
 
@@ -514,8 +555,9 @@ static int join_receive(struct lli_udp *udp, const union lli_ip_address *group, 
         }
     }
     if (status == 0 && unused == NULL)
-        status = lli_fail(udp->log, LLM_ELIMIT, "udp: more than %d groups on interface %s; use a second context",
-                          LLI_UDP_GROUPS_MAX, udp->interface.name);
+        status =
+            lli_fail(udp->log, LLM_ELIMIT, "udp: more than %d groups on interface %s; use a second context",
+                     LLI_UDP_GROUPS_MAX, udp->interface.name);
     if (status != 0)
         return status;
     unused->group = *group;
@@ -545,7 +587,8 @@ int lli_udp_join(void *instance, const struct lli_group *group, enum lli_join_mo
     if (status != 0)
         return status;
     if (group->port == 0)
-        return lli_fail(udp->log, LLM_EGROUP, "udp: group '%s' has port 0: take one of 1 to 65535", group->host);
+        return lli_fail(udp->log, LLM_EGROUP, "udp: group '%s' has port 0: take one of 1 to 65535",
+                        group->host);
     lli_ip_port_set(&address, group->port);
     if (udp->family == AF_INET6)
         address.v6.sin6_scope_id = (uint32_t)udp->interface.index;
@@ -554,7 +597,10 @@ int lli_udp_join(void *instance, const struct lli_group *group, enum lli_join_mo
     return join_receive(udp, &address, group->options, handle);
 }
 
-/* Skips lost packets at the head of the queue, so that others can be sent and arm() watches the next packet's socket. */
+/*
+ * Skips lost packets at the head of the queue, so that others can be sent and arm() watches the next packet's
+ * socket.
+ */
 static void queue_skip_lost(struct lli_udp *udp)
 {
     while (udp->out.done != udp->out.taken && udp->out.packets[udp->out.done % LLI_UDP_POST_MAX].fd < 0) {
@@ -612,7 +658,10 @@ void lli_udp_leave(void *instance, lli_handle handle, enum lli_join_mode mode)
         leave_receive(instance, handle);
 }
 
-/* --------------------------------------------------------------------------------------------- address, waiting */
+/*
+ * --------------------------------------------------------------------------------------------- address,
+ * waiting
+ */
 
 int lli_udp_address(void *instance, struct lli_address *address)
 {
@@ -664,7 +713,9 @@ static void watch(const struct lli_udp *udp, int fd, bool on)
 int lli_udp_arm(void *instance)
 {
     struct lli_udp *udp = instance;
-    int wanted = udp->out.stuck && udp->out.done != udp->out.taken ? udp->out.packets[udp->out.done % LLI_UDP_POST_MAX].fd : -1;
+    int wanted = udp->out.stuck && udp->out.done != udp->out.taken
+                     ? udp->out.packets[udp->out.done % LLI_UDP_POST_MAX].fd
+                     : -1;
 
     /* Fetched packets are pending: the control socket is writable, so the descriptor fires at once. */
     if (udp->in.fetched.next < udp->in.fetched.end)
@@ -685,7 +736,8 @@ uint64_t lli_udp_drops(void *instance)
     struct lli_udp *udp = instance;
     const uint64_t reported = udp->counters.drops_reported;
     /* Merged packets are dropped as one. */
-    const uint64_t most = udp->counters.superframes != udp->counters.superframes_reported ? LLI_UDP_TRAIN_MAX : 1;
+    const uint64_t most =
+        udp->counters.superframes != udp->counters.superframes_reported ? LLI_UDP_TRAIN_MAX : 1;
 
     drops_read_all(udp);
     udp->counters.drops_reported = udp->counters.kernel_drops;

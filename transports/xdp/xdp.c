@@ -10,15 +10,19 @@
 #include <sys/socket.h>
 
 enum {
-    KERNEL_TURNS = 32,       /* calls of receive() per poll of the UDP sockets, which takes a system call; a power of two */
-    CHECK_TURNS = 1 << 16,   /* calls of receive() per reading of the drop counts */
+    /* Calls of receive() per poll of the UDP sockets, which takes a system call; a power of two. */
+    KERNEL_TURNS = 32,
+    CHECK_TURNS = 1 << 16, /* calls of receive() per reading of the drop counts */
 };
 
 /* Bits of lli_in.buffer; without either, it is UDP's. */
 #define NOTE_CHUNK (UINT64_C(1) << 62) /* a chunk; the socket is in the upper half */
 #define NOTE_WHOLE (UINT64_C(1) << 61) /* a reassembled frame */
 
-/* ---------------------------------------------------------------------------------------------------- queueing */
+/*
+ * ----------------------------------------------------------------------------------------------------
+ * queueing
+ */
 
 static struct lli_xdp_out *xdp_out(struct lli_xdp *xdp, uint64_t number)
 {
@@ -49,7 +53,8 @@ static int xdp_post(void *instance, const struct lli_out *packets, int count)
         const bool too_large = packets[i].size > xdp->payload_max;
 
         xdp->send_errors += too_large;
-        *xdp_out(xdp, xdp->taken++) = (struct lli_xdp_out){packets[i].data, packets[i].size, packets[i].to, too_large, false};
+        *xdp_out(xdp, xdp->taken++) =
+            (struct lli_xdp_out){packets[i].data, packets[i].size, packets[i].to, too_large, false};
     }
     return taken;
 }
@@ -77,7 +82,10 @@ static void xdp_region_end(void *instance, void *base, size_t size)
     xdp->udp->region_end(xdp->udp_instance, base, size);
 }
 
-/* ------------------------------------------------------------------------------------------------------ frames */
+/*
+ * ------------------------------------------------------------------------------------------------------
+ * frames
+ */
 
 /* Frees the chunks that were sent. The chunk sent last is reused first, because it is in the cache. */
 static void wire_reap(struct lli_xdp_socket *socket)
@@ -108,7 +116,8 @@ static uint32_t wire_piece(struct lli_xdp_socket *socket, uint32_t headed, const
 }
 
 /* Builds a frame from a packet. False: too few chunks are free. */
-static bool wire_queue(struct lli_xdp *xdp, const struct lli_xdp_sender *sender, const struct lli_xdp_out *out)
+static bool wire_queue(struct lli_xdp *xdp, const struct lli_xdp_sender *sender,
+                       const struct lli_xdp_out *out)
 {
     struct lli_xdp_socket *socket = &xdp->sockets[0];
     const struct lli_xdp_header *header = &sender->header;
@@ -117,7 +126,8 @@ static bool wire_queue(struct lli_xdp *xdp, const struct lli_xdp_sender *sender,
 
     if (socket->free_count < pieces)
         return false;
-    lli_xdp_header_put(header, lli_xdp_chunk(socket, socket->free[socket->free_count - 1]), out->data, out->size);
+    lli_xdp_header_put(header, lli_xdp_chunk(socket, socket->free[socket->free_count - 1]), out->data,
+                       out->size);
     copied = wire_piece(socket, header->size, out->data, out->size);
     while (copied < out->size)
         copied += wire_piece(socket, 0, out->data + copied, out->size - copied);
@@ -208,7 +218,9 @@ static void wire_flush(struct lli_xdp *xdp)
     xdp->wire_stuck |= xdp->wired != xdp->taken;
 }
 
-/* -------------------------------------------------------------------------------------------- sending by UDP */
+/*
+ * -------------------------------------------------------------------------------------------- sending by UDP
+ */
 
 /* Passes a packet to UDP. False: its queue is full. */
 static bool kernel_post(struct lli_xdp *xdp, const struct lli_xdp_out *out)
@@ -262,7 +274,10 @@ static uint64_t xdp_reap(void *instance)
     return xdp_done(instance);
 }
 
-/* --------------------------------------------------------------------------------------------------- receiving */
+/*
+ * ---------------------------------------------------------------------------------------------------
+ * receiving
+ */
 
 /* Returns the group of a frame; NULL if it is not joined, or not from this source. */
 static const struct lli_xdp_group *group_find(const struct lli_xdp *xdp, const struct lli_xdp_frame *frame)
@@ -278,7 +293,8 @@ static const struct lli_xdp_group *group_find(const struct lli_xdp *xdp, const s
     if (xdp->slots[slot] == 0)
         return NULL;
     if (group->source.any.sa_family != AF_UNSPEC &&
-        memcmp(lli_ip_bytes(&group->source), lli_ip_bytes(&frame->source), xdp->family == AF_INET ? 4 : 16) != 0)
+        memcmp(lli_ip_bytes(&group->source), lli_ip_bytes(&frame->source), xdp->family == AF_INET ? 4 : 16) !=
+            0)
         return NULL;
     return group;
 }
@@ -323,7 +339,8 @@ static uint32_t frame_pieces(const struct lli_xdp_socket *socket, uint32_t ready
 }
 
 /* Reassembles a frame of several chunks and frees them. False: it is for no joined group, or too large. */
-static bool frame_whole(struct lli_xdp *xdp, struct lli_xdp_socket *socket, uint32_t pieces, struct lli_in *packet)
+static bool frame_whole(struct lli_xdp *xdp, struct lli_xdp_socket *socket, uint32_t pieces,
+                        struct lli_in *packet)
 {
     const uint16_t place = xdp->whole_free[xdp->whole_count - 1];
     uint8_t *whole = xdp->wholes + (size_t)place * xdp->whole_bytes;
@@ -374,7 +391,8 @@ static int socket_receive(struct lli_xdp *xdp, struct lli_xdp_socket *socket, st
 
         if (pieces == 0 || (pieces > 1 && xdp->whole_count == 0))
             break;
-        lent += pieces == 1 ? frame_plain(xdp, socket, &packets[lent]) : frame_whole(xdp, socket, pieces, &packets[lent]);
+        lent += pieces == 1 ? frame_plain(xdp, socket, &packets[lent])
+                            : frame_whole(xdp, socket, pieces, &packets[lent]);
         socket->rx.got += pieces;
         ready -= pieces;
     }
@@ -439,7 +457,8 @@ static bool xdp_came_from(void *instance, const struct lli_in *packet, const str
 
     if ((packet->buffer & (NOTE_CHUNK | NOTE_WHOLE)) == 0)
         return xdp->udp->came_from(xdp->udp_instance, packet, address);
-    return lli_ip_is_from(address, packet->data - lli_xdp_header_size(xdp->family) + lli_xdp_source_at(xdp->family));
+    return lli_ip_is_from(address,
+                          packet->data - lli_xdp_header_size(xdp->family) + lli_xdp_source_at(xdp->family));
 }
 
 static void xdp_release(void *instance, const struct lli_in *packets, int count)
@@ -462,12 +481,16 @@ static void xdp_release(void *instance, const struct lli_in *packets, int count)
     }
 }
 
-/* ----------------------------------------------------------------------------------------------------- waiting */
+/*
+ * -----------------------------------------------------------------------------------------------------
+ * waiting
+ */
 
 static int xdp_arm(void *instance)
 {
     struct lli_xdp *xdp = instance;
-    struct epoll_event event = {.events = EPOLLIN | (xdp->wire_stuck ? EPOLLOUT : 0), .data.ptr = &xdp->sockets[0]};
+    struct epoll_event event = {.events = EPOLLIN | (xdp->wire_stuck ? EPOLLOUT : 0),
+                                .data.ptr = &xdp->sockets[0]};
 
     if (xdp->wire_stuck != xdp->watched_for_room)
         epoll_ctl(xdp->epoll, EPOLL_CTL_MOD, xdp->sockets[0].fd, &event);
@@ -478,7 +501,10 @@ static int xdp_arm(void *instance)
     return xdp->epoll;
 }
 
-/* ------------------------------------------------------------------------------------------------ addresses, table */
+/*
+ * ------------------------------------------------------------------------------------------------ addresses,
+ * table
+ */
 
 static int xdp_address(void *instance, struct lli_address *address)
 {
@@ -522,15 +548,23 @@ static uint64_t xdp_drops(void *instance)
 }
 
 static const struct lli_counter xdp_counters[] = {
-    {"xdp_frames_sent", offsetof(struct lli_xdp, frames_sent)},         /* packets to groups and hosts sent as frames */
-    {"xdp_frames_received", offsetof(struct lli_xdp, frames_received)}, /* packets to groups received as frames */
-    {"xdp_host_detours", offsetof(struct lli_xdp, host_detours)},       /* packets to hosts sent by the kernel */
-    {"xdp_hosts_dead", offsetof(struct lli_xdp, hosts_dead)},           /* times that a host became unreachable */
-    {"xdp_send_errors", offsetof(struct lli_xdp, send_errors)},         /* packets lost because sending failed */
-    {"xdp_send_waits", offsetof(struct lli_xdp, send_waits)},           /* flushes after which the kernel had not accepted all frames */
-    {"xdp_malformed", offsetof(struct lli_xdp, malformed)},             /* frames dropped for wrong lengths or checksum */
-    {"xdp_foreign", offsetof(struct lli_xdp, foreign)},                 /* frames from other sources, or for groups just left */
-    {"xdp_kernel_drops", offsetof(struct lli_xdp, kernel_drops)},       /* frames dropped for lack of room */
+    /* Packets to groups and hosts sent as frames. */
+    {"xdp_frames_sent", offsetof(struct lli_xdp, frames_sent)},
+    /* Packets to groups received as frames. */
+    {"xdp_frames_received", offsetof(struct lli_xdp, frames_received)},
+    /* Packets to hosts sent by the kernel. */
+    {"xdp_host_detours", offsetof(struct lli_xdp, host_detours)},
+    /* Times that a host became unreachable. */
+    {"xdp_hosts_dead", offsetof(struct lli_xdp, hosts_dead)},
+    /* Packets lost because sending failed. */
+    {"xdp_send_errors", offsetof(struct lli_xdp, send_errors)},
+    /* Flushes after which the kernel had not accepted all frames. */
+    {"xdp_send_waits", offsetof(struct lli_xdp, send_waits)},
+    /* Frames dropped for wrong lengths or checksum. */
+    {"xdp_malformed", offsetof(struct lli_xdp, malformed)},
+    /* Frames from other sources, or for groups just left. */
+    {"xdp_foreign", offsetof(struct lli_xdp, foreign)},
+    {"xdp_kernel_drops", offsetof(struct lli_xdp, kernel_drops)}, /* frames dropped for lack of room */
     {NULL, 0},
 };
 

@@ -9,15 +9,15 @@
  *   xdp_control.c    control operations
  *   xdp.c            data operations and the transport table
  *
- * An instance has exclusive use of one interface, in one address family: its XDP program, and an AF_XDP socket
- * for every queue assigned to it. The first socket also sends.
+ * An instance has exclusive use of one interface, in one address family: its XDP program, and an AF_XDP
+ * socket for every queue assigned to it. The first socket also sends.
  *
  * Each instance contains a UDP instance on the same interface for everything not done by frames. It has the
- * group memberships, so that hosts and switches forward the groups. It sends unicasts to peers, and packets to
- * a unicast host group while the kernel resolves its neighbour. For groups that the instance itself has joined,
- * it sends a copy to this host, with a TTL of 0, so that the copy does not leave it. It receives packets that
- * the program passes to the kernel. Addresses and peers are those of UDP, so hosts with udp:// and xdp://
- * interoperate.
+ * group memberships, so that hosts and switches forward the groups. It sends unicasts to peers, and packets
+ * to a unicast host group while the kernel resolves its neighbour. For groups that the instance itself has
+ * joined, it sends a copy to this host, with a TTL of 0, so that the copy does not leave it. It receives
+ * packets that the program passes to the kernel. Addresses and peers are those of UDP, so hosts with udp://
+ * and xdp:// interoperate.
  */
 #ifndef LLI_XDP_H
 #define LLI_XDP_H
@@ -33,21 +33,21 @@ enum {
     LLI_XDP_GROUPS_MAX = 256,  /* joins to send; also groups joined to receive */
     LLI_XDP_GROUP_SLOTS = 512, /* a power of two; half of the slots stay empty */
     LLI_XDP_QUEUES_MAX = 64,
-    LLI_XDP_PIECES_MAX = 16,   /* chunks per frame */
-    LLI_XDP_WHOLES = 128,      /* reassembled frames not yet released */
+    LLI_XDP_PIECES_MAX = 16, /* chunks per frame */
+    LLI_XDP_WHOLES = 128,    /* reassembled frames not yet released */
 };
 
 /* Join to send; its handle in UDP is also its index here. */
 struct lli_xdp_sender {
     struct lli_xdp_header header;
     bool open;
-    bool wire;  /* send packets as frames */
-    bool loop;  /* option loop: deliver to receivers on this host */
-    bool loops; /* also give packets to UDP */
-    bool host;  /* a unicast host: packets go to UDP unless its neighbour is known */
-    bool nudge; /* give the next packet to UDP, so that the kernel probes a stale neighbour */
-    bool dead;  /* the neighbour did not answer, and no frame was sent to it since */
-    bool unlogged;  /* not logged yet */
+    bool wire;     /* send packets as frames */
+    bool loop;     /* option loop: deliver to receivers on this host */
+    bool loops;    /* also give packets to UDP */
+    bool host;     /* a unicast host: packets go to UDP unless its neighbour is known */
+    bool nudge;    /* give the next packet to UDP, so that the kernel probes a stale neighbour */
+    bool dead;     /* the neighbour did not answer, and no frame was sent to it since */
+    bool unlogged; /* not logged yet */
     uint8_t ttl;
     lli_ns look_at; /* time of the next neighbour lookup */
     union lli_ip_address group;
@@ -69,10 +69,12 @@ struct lli_xdp_out {
     bool kernel; /* give it to UDP, in addition to or instead of a frame */
 };
 
+/* clang-format off */
 #define LLI_XDP_OPTIONS(X)                                                                                                       \
     X(str, INSTANCE, xdp_mode, "auto", 0, 8, "native (in the driver), generic (for every driver), or auto, native if it can")    \
     X(str, INSTANCE, xdp_zero_copy, "auto", 0, 8, "off, on (only with it), or auto, where the driver has it")                    \
     X(str, INSTANCE, xdp_queue, "all", 0, 16, "queues of the interface that frames are taken from: all, or the number of one")
+/* clang-format on */
 
 struct lli_xdp_options {
     LLI_XDP_OPTIONS(LLI_OPTION_FIELD)
@@ -84,34 +86,34 @@ struct lli_xdp {
     /* Data path, most used first. */
     struct lli_xdp_socket *sockets;
     uint32_t socket_count;
-    uint32_t socket_next;          /* socket to poll first */
-    uint32_t turn;                 /* counts calls of receive() */
-    bool kernel_due;               /* the next receive() polls UDP */
+    uint32_t socket_next; /* socket to poll first */
+    uint32_t turn;        /* counts calls of receive() */
+    bool kernel_due;      /* the next receive() polls UDP */
     sa_family_t family;
     const struct lli_transport *udp;
     void *udp_instance;
     uint16_t slots[LLI_XDP_GROUP_SLOTS]; /* hash table of index + 1 in groups; 0: empty */
     struct lli_xdp_group groups[LLI_XDP_GROUPS_MAX];
 
-    uint64_t taken;                /* packets posted since open */
-    uint64_t wired;                /* of these, processed for sending as frames */
-    uint64_t handed;               /* of these, processed for sending by UDP */
-    uint64_t udp_taken;            /* packets accepted by UDP since open */
+    uint64_t taken;     /* packets posted since open */
+    uint64_t wired;     /* of these, processed for sending as frames */
+    uint64_t handed;    /* of these, processed for sending by UDP */
+    uint64_t udp_taken; /* packets accepted by UDP since open */
     uint32_t payload_max;
-    bool wire_failed;              /* the latest send was refused */
-    bool wire_stuck;               /* the kernel accepted no more at the latest flush */
+    bool wire_failed; /* the latest send was refused */
+    bool wire_stuck;  /* the kernel accepted no more at the latest flush */
     struct lli_xdp_out out[LLI_XDP_POST_MAX];
     uint64_t origin[LLI_XDP_POST_MAX]; /* packet number here of each packet given to UDP */
     struct lli_xdp_sender senders[LLI_XDP_GROUPS_MAX];
 
-    uint8_t *wholes;               /* memory for reassembled frames; NULL: frames fit into one chunk */
+    uint8_t *wholes; /* memory for reassembled frames; NULL: frames fit into one chunk */
     uint32_t whole_bytes;
     uint32_t whole_count;
     uint16_t whole_free[LLI_XDP_WHOLES];
 
-    lli_ns look_at;                /* earliest neighbour lookup of all senders; LLI_NEVER: no unicast hosts */
-    int neighbours;                /* netlink socket for lookups; -1: not open yet */
-    bool unlogged_any;                   /* some sender has unlogged set */
+    lli_ns look_at;    /* earliest neighbour lookup of all senders; LLI_NEVER: no unicast hosts */
+    int neighbours;    /* netlink socket for lookups; -1: not open yet */
+    bool unlogged_any; /* some sender has unlogged set */
 
     int epoll;
     bool watched_for_room;
@@ -138,7 +140,10 @@ struct lli_xdp {
     uint64_t drops_reported; /* kernel_drops at the latest call of xdp_drops() */
 };
 
-/* ----------------------------------------------------------------------------------------------- xdp_control.c */
+/*
+ * -----------------------------------------------------------------------------------------------
+ * xdp_control.c
+ */
 
 int lli_xdp_open(void *instance, const struct lli_transport_config *config, struct lli_caps *caps);
 void lli_xdp_close(void *instance);
@@ -155,7 +160,10 @@ void lli_xdp_report(void *instance);
 /* Returns the slot at which the search for a group starts. */
 uint32_t lli_xdp_group_hash(const union lli_ip_address *group);
 
-/* ------------------------------------------------------------------------------------------------------- xdp.c */
+/*
+ * -------------------------------------------------------------------------------------------------------
+ * xdp.c
+ */
 
 /* Drops queued packets of a join to send. */
 void lli_xdp_queue_lose(struct lli_xdp *xdp, lli_handle to);

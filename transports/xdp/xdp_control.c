@@ -27,7 +27,10 @@ enum {
 #define HOST_LOOK_SOON ((lli_ns)2000000)
 #define HOST_LOOK ((lli_ns)1000000000)
 
-/* ---------------------------------------------------------------------------------------------------- interface */
+/*
+ * ----------------------------------------------------------------------------------------------------
+ * interface
+ */
 
 /* Queries the interface by ioctl. Fails with errno. */
 static int interface_ask(const struct lli_ip_interface *interface, unsigned long what, struct ifreq *request)
@@ -48,9 +51,11 @@ static int interface_mac(struct lli_xdp *xdp)
     struct ifreq request = {.ifr_flags = 0};
 
     if (interface_ask(&xdp->interface, SIOCGIFHWADDR, &request) < 0)
-        return lli_fail(xdp->log, LLM_ESYSTEM, "xdp: the MAC address of interface %s cannot be read: %m", xdp->interface.name);
+        return lli_fail(xdp->log, LLM_ESYSTEM, "xdp: the MAC address of interface %s cannot be read: %m",
+                        xdp->interface.name);
     if (request.ifr_hwaddr.sa_family != ARPHRD_ETHER)
-        return lli_fail(xdp->log, LLM_EINTERFACE, "xdp: interface %s is no Ethernet; take another, or udp://", xdp->interface.name);
+        return lli_fail(xdp->log, LLM_EINTERFACE, "xdp: interface %s is no Ethernet; take another, or udp://",
+                        xdp->interface.name);
     memcpy(xdp->mac, request.ifr_hwaddr.sa_data, LLI_XDP_MAC_BYTES);
     return 0;
 }
@@ -75,12 +80,14 @@ static bool interface_is_veth(const struct lli_xdp *xdp)
     return interface_ask(&xdp->interface, SIOCETHTOOL, &request) == 0 && strcmp(about.driver, "veth") == 0;
 }
 
-/* ------------------------------------------------------------------------------------------------------ options */
+/*
+ * ------------------------------------------------------------------------------------------------------
+ * options
+ */
 
 static const struct lli_option xdp_options[] = {
 #define XDP_OPTION(...) LLI_OPTION_ROW(struct lli_xdp_options, __VA_ARGS__)
-    LLI_XDP_OPTIONS(XDP_OPTION)
-};
+    LLI_XDP_OPTIONS(XDP_OPTION)};
 
 const struct lli_option_table lli_xdp_option_table = {xdp_options, sizeof xdp_options / sizeof xdp_options[0],
                                                       sizeof(struct lli_xdp_options)};
@@ -104,7 +111,8 @@ static int option_bind_flags(const struct lli_xdp *xdp, const char *text, uint16
     if (strcmp(text, "auto") != 0 && strcmp(text, "on") != 0 && strcmp(text, "off") != 0)
         return lli_fail(xdp->log, LLM_EOPTION, "xdp: xdp_zero_copy=%s: must be auto, on or off", text);
     if (strcmp(text, "on") == 0 && xdp->mode == LLI_XDP_GENERIC)
-        return lli_fail(xdp->log, LLM_EOPTION, "xdp: xdp_zero_copy=on: there is none in generic mode; take xdp_zero_copy=auto");
+        return lli_fail(xdp->log, LLM_EOPTION,
+                        "xdp: xdp_zero_copy=on: there is none in generic mode; take xdp_zero_copy=auto");
     if (strcmp(text, "on") == 0)
         *flags |= XDP_ZEROCOPY;
     else if (strcmp(text, "off") == 0 || xdp->mode == LLI_XDP_GENERIC)
@@ -125,16 +133,21 @@ static int option_queues(const struct lli_xdp *xdp, const char *text, uint32_t *
         return 0;
     number = strtoul(text, &end, 10);
     if (text[0] < '0' || text[0] > '9' || *end != '\0')
-        return lli_fail(xdp->log, LLM_EOPTION, "xdp: xdp_queue=%s: must be all, or the number of a queue", text);
+        return lli_fail(xdp->log, LLM_EOPTION, "xdp: xdp_queue=%s: must be all, or the number of a queue",
+                        text);
     if (number >= queues)
-        return lli_fail(xdp->log, LLM_EOPTION, "xdp: xdp_queue=%s: interface %s has queues 0 to %u; 'ethtool -L' makes more", text,
+        return lli_fail(xdp->log, LLM_EOPTION,
+                        "xdp: xdp_queue=%s: interface %s has queues 0 to %u; 'ethtool -L' makes more", text,
                         xdp->interface.name, queues - 1);
     *first = (uint32_t)number;
     *count = 1;
     return 0;
 }
 
-/* --------------------------------------------------------------------------------------------------- open, close */
+/*
+ * --------------------------------------------------------------------------------------------------- open,
+ * close
+ */
 
 static int udp_open(struct lli_xdp *xdp, const struct lli_transport_config *config, struct lli_caps *caps)
 {
@@ -165,7 +178,8 @@ static int own_address(struct lli_xdp *xdp)
     if (status != 0)
         return status;
     memcpy(&port, packed.bytes + packed.size - sizeof port, sizeof port);
-    memcpy(xdp->family == AF_INET ? (void *)&xdp->interface.address.v4.sin_addr : (void *)&xdp->interface.address.v6.sin6_addr,
+    memcpy(xdp->family == AF_INET ? (void *)&xdp->interface.address.v4.sin_addr
+                                  : (void *)&xdp->interface.address.v6.sin6_addr,
            packed.bytes + 1, xdp->family == AF_INET ? 4 : 16);
     xdp->own = xdp->interface.address;
     lli_ip_port_set(&xdp->own, ntohs(port));
@@ -179,7 +193,8 @@ static uint32_t frame_bytes_max(const struct lli_xdp *xdp)
 
 static uint32_t chunk_bytes(const struct lli_xdp *xdp)
 {
-    return frame_bytes_max(xdp) <= LLI_XDP_CHUNK_SMALL - LLI_XDP_HEADROOM ? LLI_XDP_CHUNK_SMALL : LLI_XDP_CHUNK_LARGE;
+    return frame_bytes_max(xdp) <= LLI_XDP_CHUNK_SMALL - LLI_XDP_HEADROOM ? LLI_XDP_CHUNK_SMALL
+                                                                          : LLI_XDP_CHUNK_LARGE;
 }
 
 /* Returns true if frames may exceed one chunk, or one page of the driver. */
@@ -189,13 +204,14 @@ static bool has_wholes(const struct lli_xdp *xdp)
 }
 
 /*
- * Chooses the mode for xdp_mode=auto: generic mode is better on veth, whose native mode copies each frame into
- * a page of its own. Requires a size field in packets, to tell trains, which arrive unsplit in generic mode,
- * from packets.
+ * Chooses the mode for xdp_mode=auto: generic mode is better on veth, whose native mode copies each frame
+ * into a page of its own. Requires a size field in packets, to tell trains, which arrive unsplit in generic
+ * mode, from packets.
  */
 static bool generic_is_better(const struct lli_xdp *xdp, uint32_t size_at, const struct lli_xdp_options *own)
 {
-    return size_at != 0 && !has_wholes(xdp) && strcmp(own->xdp_zero_copy, "on") != 0 && interface_is_veth(xdp);
+    return size_at != 0 && !has_wholes(xdp) && strcmp(own->xdp_zero_copy, "on") != 0 &&
+           interface_is_veth(xdp);
 }
 
 static int wholes_open(struct lli_xdp *xdp)
@@ -206,8 +222,10 @@ static int wholes_open(struct lli_xdp *xdp)
     if (!has_wholes(xdp))
         return 0;
     if (frame_bytes_max(xdp) > LLI_XDP_PIECES_MAX * (LLI_XDP_CHUNK_LARGE - LLI_XDP_HEADROOM))
-        return lli_fail(xdp->log, LLM_EOPTION, "xdp: interface %s has an MTU of %u, and frames are of %d pieces at most: "
-                        "'ip link set %s mtu 9000'", xdp->interface.name, xdp->interface.mtu, LLI_XDP_PIECES_MAX, xdp->interface.name);
+        return lli_fail(xdp->log, LLM_EOPTION,
+                        "xdp: interface %s has an MTU of %u, and frames are of %d pieces at most: "
+                        "'ip link set %s mtu 9000'",
+                        xdp->interface.name, xdp->interface.mtu, LLI_XDP_PIECES_MAX, xdp->interface.name);
     xdp->whole_bytes = (frame_bytes_max(xdp) + 63) / 64 * 64;
     status = lli_memory_map(&xdp->whole_memory, (size_t)xdp->whole_bytes * LLI_XDP_WHOLES, &policy, xdp->log);
     if (status != 0)
@@ -241,8 +259,8 @@ static int epoll_watch(const struct lli_xdp *xdp, int fd, void *what)
     return lli_fail(xdp->log, LLM_ESYSTEM, "xdp: epoll of a socket on interface %s: %m", xdp->interface.name);
 }
 
-static int sockets_open(struct lli_xdp *xdp, const struct llm_options *options, const struct lli_xdp_options *own, uint32_t first,
-                        int numa_node)
+static int sockets_open(struct lli_xdp *xdp, const struct llm_options *options,
+                        const struct lli_xdp_options *own, uint32_t first, int numa_node)
 {
     struct lli_xdp_socket_config config = {
         .log = xdp->log,
@@ -302,17 +320,20 @@ static int fast_path_open(struct lli_xdp *xdp, const struct lli_transport_config
         xdp->sockets[xdp->socket_count].fd = -1;
     program.queues = first + count;
     if (options->timestamps != 0)
-        lli_log(xdp->log, LLM_LEVEL_WARNING, "xdp: timestamps=1: frames have none; leave it out, or take udp://");
+        lli_log(xdp->log, LLM_LEVEL_WARNING,
+                "xdp: timestamps=1: frames have none; leave it out, or take udp://");
     if ((status = wholes_open(xdp)) != 0 || (status = lli_xdp_program_init(&xdp->program, &program)) != 0 ||
         (status = lli_xdp_program_attach(&xdp->program, xdp->log, &xdp->interface, &xdp->mode)) != 0 ||
         (status = sockets_open(xdp, options, &own, first, numa_node)) != 0)
         return status;
-    lli_log(xdp->log, LLM_LEVEL_INFO, "xdp: interface %s, %s mode, %s, %u of its queues from %u on", xdp->interface.name,
-            xdp->mode == LLI_XDP_NATIVE ? "native" : "generic", xdp->sockets[0].zero_copy ? "zero copy" : "copies", count, first);
+    lli_log(xdp->log, LLM_LEVEL_INFO, "xdp: interface %s, %s mode, %s, %u of its queues from %u on",
+            xdp->interface.name, xdp->mode == LLI_XDP_NATIVE ? "native" : "generic",
+            xdp->sockets[0].zero_copy ? "zero copy" : "copies", count, first);
     return 0;
 }
 
-static int instance_set_up(struct lli_xdp *xdp, const struct lli_transport_config *config, struct lli_caps *caps)
+static int instance_set_up(struct lli_xdp *xdp, const struct lli_transport_config *config,
+                           struct lli_caps *caps)
 {
     const struct llm_options *options = config->options;
     union lli_ip_address group;
@@ -322,7 +343,8 @@ static int instance_set_up(struct lli_xdp *xdp, const struct lli_transport_confi
         return status;
     xdp->family = group.any.sa_family;
     if ((status = lli_ip_interface_find(xdp->log, "xdp", options->interface, &group, &xdp->interface)) != 0 ||
-        (status = interface_mac(xdp)) != 0 || (status = udp_open(xdp, config, caps)) != 0 || (status = own_address(xdp)) != 0)
+        (status = interface_mac(xdp)) != 0 || (status = udp_open(xdp, config, caps)) != 0 ||
+        (status = own_address(xdp)) != 0)
         return status;
     xdp->payload_max = caps->payload_max;
     xdp->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -354,8 +376,8 @@ int lli_xdp_open(void *instance, const struct lli_transport_config *config, stru
 }
 
 /*
- * Frees everything but the UDP instance. The program goes first: from then on the kernel gets all frames. In a
- * child process this closes descriptors only; the parent's objects remain.
+ * Frees everything but the UDP instance. The program goes first: from then on the kernel gets all frames. In
+ * a child process this closes descriptors only; the parent's objects remain.
  */
 static void instance_free(struct lli_xdp *xdp)
 {
@@ -394,7 +416,10 @@ void lli_xdp_abandon(void *instance)
     xdp->udp_instance = NULL;
 }
 
-/* ------------------------------------------------------------------------------------------------------- groups */
+/*
+ * -------------------------------------------------------------------------------------------------------
+ * groups
+ */
 
 uint32_t lli_xdp_group_hash(const union lli_ip_address *group)
 {
@@ -437,13 +462,14 @@ static void loops_settle(struct lli_xdp *xdp)
             continue;
         sender->loops = false;
         for (uint32_t j = 0; j < LLI_XDP_GROUPS_MAX && sender->open && sender->loop; j++)
-            sender->loops |= group_hears_own(xdp, &xdp->groups[j]) && lli_ip_same(&xdp->groups[j].group, &sender->group);
+            sender->loops |=
+                group_hears_own(xdp, &xdp->groups[j]) && lli_ip_same(&xdp->groups[j].group, &sender->group);
     }
 }
 
 /*
- * Updates the program: it redirects groups joined once. Groups joined several times (by source) are left to the
- * kernel, which selects by source and makes copies.
+ * Updates the program: it redirects groups joined once. Groups joined several times (by source) are left to
+ * the kernel, which selects by source and makes copies.
  */
 static int group_settle(struct lli_xdp *xdp, const union lli_ip_address *group)
 {
@@ -463,7 +489,8 @@ static int group_settle(struct lli_xdp *xdp, const union lli_ip_address *group)
     return lli_xdp_program_group(&xdp->program, xdp->log, group, group_count(xdp, group) == 1);
 }
 
-static int join_receive(struct lli_xdp *xdp, const struct lli_group *group, const union lli_ip_address *address, lli_handle handle)
+static int join_receive(struct lli_xdp *xdp, const struct lli_group *group,
+                        const union lli_ip_address *address, lli_handle handle)
 {
     struct lli_xdp_group *joined = &xdp->groups[handle];
     const char *source = group->options->source;
@@ -482,7 +509,8 @@ static int join_receive(struct lli_xdp *xdp, const struct lli_group *group, cons
     return status;
 }
 
-static void join_send(struct lli_xdp *xdp, const struct lli_group *group, const union lli_ip_address *address, lli_handle handle)
+static void join_send(struct lli_xdp *xdp, const struct lli_group *group, const union lli_ip_address *address,
+                      lli_handle handle)
 {
     struct lli_xdp_sender *sender = &xdp->senders[handle];
     const bool host = !lli_ip_multicast(address);
@@ -503,7 +531,8 @@ static void join_send(struct lli_xdp *xdp, const struct lli_group *group, const 
 static void host_settle(struct lli_xdp *xdp, struct lli_xdp_sender *sender, lli_ns now)
 {
     uint8_t mac[LLI_XDP_MAC_BYTES];
-    const enum lli_xdp_hop hop = lli_xdp_neighbour_find(xdp->neighbours, &xdp->interface, &sender->group, mac);
+    const enum lli_xdp_hop hop =
+        lli_xdp_neighbour_find(xdp->neighbours, &xdp->interface, &sender->group, mac);
     const bool dead = hop == LLI_XDP_HOP_DEAD;
 
     sender->wire = hop >= LLI_XDP_HOP_STALE;
@@ -569,7 +598,8 @@ void lli_xdp_report(void *instance)
         struct lli_xdp_sender *sender = &xdp->senders[i];
 
         if (sender->open && sender->unlogged)
-            lli_log(xdp->log, LLM_LEVEL_WARNING, "xdp: host %s does not answer on interface %s, or no route leads to it: see "
+            lli_log(xdp->log, LLM_LEVEL_WARNING,
+                    "xdp: host %s does not answer on interface %s, or no route leads to it: see "
                     "'ip route get' and 'ip neigh'; its packets go by the kernel until it does",
                     lli_ip_text(&sender->group, text), xdp->interface.name);
         sender->unlogged = false;
@@ -581,7 +611,10 @@ int lli_xdp_join(void *instance, const struct lli_group *group, enum lli_join_mo
 {
     struct lli_xdp *xdp = instance;
     struct llm_options options = *group->options;
-    const struct lli_group inner = {.host = group->host, .port = group->port, .options = &options, .values = group->values,
+    const struct lli_group inner = {.host = group->host,
+                                    .port = group->port,
+                                    .options = &options,
+                                    .values = group->values,
                                     .shared = group->shared};
     union lli_ip_address address;
     lli_handle joined;
@@ -600,8 +633,11 @@ int lli_xdp_join(void *instance, const struct lli_group *group, enum lli_join_mo
         return status;
     if (joined >= LLI_XDP_GROUPS_MAX) {
         xdp->udp->leave(xdp->udp_instance, joined, mode);
-        return lli_fail(xdp->log, LLM_ELIMIT, "xdp: more than %d groups on interface %s, which a context has for itself; take udp:// for "
-                        "the others", LLI_XDP_GROUPS_MAX, xdp->interface.name);
+        return lli_fail(
+            xdp->log, LLM_ELIMIT,
+            "xdp: more than %d groups on interface %s, which a context has for itself; take udp:// for "
+            "the others",
+            LLI_XDP_GROUPS_MAX, xdp->interface.name);
     }
     if (mode == LLI_JOIN_SEND)
         join_send(xdp, group, &address, joined);

@@ -88,7 +88,8 @@ static void header_mac(uint8_t *bytes, const union lli_ip_address *group)
     const uint8_t *address = lli_ip_bytes(group);
 
     if (group->any.sa_family == AF_INET) {
-        memcpy(bytes, (const uint8_t[]){0x01, 0x00, 0x5e, address[1] & 0x7f, address[2], address[3]}, LLI_XDP_MAC_BYTES);
+        memcpy(bytes, (const uint8_t[]){0x01, 0x00, 0x5e, address[1] & 0x7f, address[2], address[3]},
+               LLI_XDP_MAC_BYTES);
     } else {
         memcpy(bytes, (const uint8_t[]){0x33, 0x33}, 2);
         memcpy(bytes + 2, address + 12, 4);
@@ -136,7 +137,9 @@ void lli_xdp_header_init(struct lli_xdp_header *header, const uint8_t mac[LLI_XD
     memcpy(addresses, lli_ip_bytes(source), address_bytes);
     memcpy(addresses + address_bytes, lli_ip_bytes(group), address_bytes);
     memcpy(udp, ports, sizeof ports);
-    /* For IPv4 the sum of the IP header; for IPv6 that of UDP with the pseudo-header (RFC 8200, section 8.1). */
+    /*
+     * For IPv4 the sum of the IP header; for IPv6 that of UDP with the pseudo-header (RFC 8200, section 8.1).
+     */
     if (v4)
         header->sum = sum_bytes(0, header->bytes + AT_IP, IPV4_BYTES);
     else
@@ -148,7 +151,8 @@ void lli_xdp_header_host(struct lli_xdp_header *header, const uint8_t mac[LLI_XD
     memcpy(header->bytes, mac, LLI_XDP_MAC_BYTES);
 }
 
-void lli_xdp_header_put(const struct lli_xdp_header *header, uint8_t *place, const uint8_t *payload, uint32_t size)
+void lli_xdp_header_put(const struct lli_xdp_header *header, uint8_t *place, const uint8_t *payload,
+                        uint32_t size)
 {
     uint8_t *udp = place + header->size - UDP_BYTES;
     const uint32_t udp_bytes = UDP_BYTES + size;
@@ -158,7 +162,8 @@ void lli_xdp_header_put(const struct lli_xdp_header *header, uint8_t *place, con
     put16(udp + UDP_LENGTH, udp_bytes);
     if (header->size == LLI_XDP_HEADER_V4) {
         put16(place + AT_IPV4_LENGTH, IPV4_BYTES + udp_bytes);
-        put_checksum(place + AT_IPV4_CHECKSUM, sum_bytes(header->sum, place + AT_IPV4_LENGTH, sizeof(uint16_t)));
+        put_checksum(place + AT_IPV4_CHECKSUM,
+                     sum_bytes(header->sum, place + AT_IPV4_LENGTH, sizeof(uint16_t)));
         return;
     }
     put16(place + AT_IPV6_LENGTH, udp_bytes);
@@ -167,14 +172,17 @@ void lli_xdp_header_put(const struct lli_xdp_header *header, uint8_t *place, con
     put_checksum(udp + UDP_CHECKSUM, sum == 0xffff ? 0 : sum); /* 0 would mean no checksum */
 }
 
-/* Returns the offset of the UDP header, and the bytes after the IP header; 0: not a packet for this transport. */
+/*
+ * Returns the offset of the UDP header, and the bytes after the IP header; 0: not a packet for this
+ * transport.
+ */
 static uint32_t frame_ip_v4(struct lli_xdp_frame *frame, const uint8_t *bytes, uint32_t *udp_bytes)
 {
     const uint32_t length = get16(bytes + AT_IPV4_LENGTH);
 
-    if (get16(bytes + AT_ETHER_TYPE) != ETHER_IPV4 || bytes[AT_IP] != IPV4_PLAIN || bytes[AT_IPV4_TTL + 1] != PROTOCOL_UDP ||
-        (get16(bytes + AT_IPV4_FRAGMENT) & IPV4_FRAGMENTED) != 0 || length < IPV4_BYTES ||
-        sum_bytes(0, bytes + AT_IP, IPV4_BYTES) != 0xffff)
+    if (get16(bytes + AT_ETHER_TYPE) != ETHER_IPV4 || bytes[AT_IP] != IPV4_PLAIN ||
+        bytes[AT_IPV4_TTL + 1] != PROTOCOL_UDP || (get16(bytes + AT_IPV4_FRAGMENT) & IPV4_FRAGMENTED) != 0 ||
+        length < IPV4_BYTES || sum_bytes(0, bytes + AT_IP, IPV4_BYTES) != 0xffff)
         return 0;
     memcpy(&frame->source.v4.sin_addr, bytes + AT_IPV4_SOURCE, 4);
     memcpy(&frame->group.v4.sin_addr, bytes + AT_IPV4_GROUP, 4);
@@ -184,7 +192,8 @@ static uint32_t frame_ip_v4(struct lli_xdp_frame *frame, const uint8_t *bytes, u
 
 static uint32_t frame_ip_v6(struct lli_xdp_frame *frame, const uint8_t *bytes, uint32_t *udp_bytes)
 {
-    if (get16(bytes + AT_ETHER_TYPE) != ETHER_IPV6 || bytes[AT_IP] >> 4 != 6 || bytes[AT_IPV6_NEXT] != PROTOCOL_UDP)
+    if (get16(bytes + AT_ETHER_TYPE) != ETHER_IPV6 || bytes[AT_IP] >> 4 != 6 ||
+        bytes[AT_IPV6_NEXT] != PROTOCOL_UDP)
         return 0;
     memcpy(&frame->source.v6.sin6_addr, bytes + AT_IPV6_SOURCE, 16);
     memcpy(&frame->group.v6.sin6_addr, bytes + AT_IPV6_GROUP, 16);
@@ -202,7 +211,8 @@ bool lli_xdp_frame_get(struct lli_xdp_frame *frame, sa_family_t family, const ui
     frame->source.any.sa_family = frame->group.any.sa_family = family;
     udp = family == AF_INET ? frame_ip_v4(frame, bytes, &udp_bytes) : frame_ip_v6(frame, bytes, &udp_bytes);
     /* Bytes after the UDP packet pad a short frame. */
-    if (udp == 0 || udp_bytes < UDP_BYTES || udp_bytes > size - udp || get16(bytes + udp + UDP_LENGTH) != udp_bytes)
+    if (udp == 0 || udp_bytes < UDP_BYTES || udp_bytes > size - udp ||
+        get16(bytes + udp + UDP_LENGTH) != udp_bytes)
         return false;
     lli_ip_port_set(&frame->source, (uint16_t)get16(bytes + udp));
     lli_ip_port_set(&frame->group, (uint16_t)get16(bytes + udp + UDP_GROUP_PORT));

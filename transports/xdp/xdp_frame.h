@@ -3,9 +3,9 @@
  * Ethernet frames with one UDP packet to a group: encoding and decoding of the headers. Bytes only, no system
  * calls.
  *
- * Frames are equal to those the kernel would send for the same packet, except that the UDP checksum is 0, which
- * IPv4 allows (RFC 768); over IPv6 it is computed, because hosts drop packets without one (RFC 8200, section
- * 8.1).
+ * Frames are equal to those the kernel would send for the same packet, except that the UDP checksum is 0,
+ * which IPv4 allows (RFC 768); over IPv6 it is computed, because hosts drop packets without one (RFC 8200,
+ * section 8.1).
  */
 #ifndef LLI_XDP_FRAME_H
 #define LLI_XDP_FRAME_H
@@ -47,7 +47,8 @@ void lli_xdp_header_init(struct lli_xdp_header *header, const uint8_t mac[LLI_XD
 void lli_xdp_header_host(struct lli_xdp_header *header, const uint8_t mac[LLI_XDP_MAC_BYTES]);
 
 /* Writes the header for a frame with this payload; place has header->size bytes. */
-void lli_xdp_header_put(const struct lli_xdp_header *header, uint8_t *place, const uint8_t *payload, uint32_t size);
+void lli_xdp_header_put(const struct lli_xdp_header *header, uint8_t *place, const uint8_t *payload,
+                        uint32_t size);
 
 /*
  * Decodes a frame. False: its lengths disagree, or it is not a complete UDP packet of the family without IP

@@ -36,8 +36,10 @@ int lli_xdp_neighbour_open(const struct lli_log *log, const struct lli_ip_interf
     if (*fd >= 0)
         return 0;
     if (errno == EMFILE || errno == ENFILE)
-        return lli_fail(log, LLM_ELIMIT, "xdp: socket for routes of interface %s: %m; raise the limit of open files, "
-                        "'ulimit -n'", interface->name);
+        return lli_fail(log, LLM_ELIMIT,
+                        "xdp: socket for routes of interface %s: %m; raise the limit of open files, "
+                        "'ulimit -n'",
+                        interface->name);
     return lli_fail(log, LLM_ESYSTEM, "xdp: socket for routes of interface %s: %m", interface->name);
 }
 
@@ -65,10 +67,11 @@ static void question_add(struct question *question, uint16_t type, const void *d
 }
 
 /*
- * Sends a request and reads the answer, which the kernel writes before send() returns. NULL: no answer of this
- * type and size.
+ * Sends a request and reads the answer, which the kernel writes before send() returns. NULL: no answer of
+ * this type and size.
  */
-static const void *question_ask(int fd, struct question *question, uint16_t type, size_t size, struct answer *answer)
+static const void *question_ask(int fd, struct question *question, uint16_t type, size_t size,
+                                struct answer *answer)
 {
     const struct nlmsghdr *header = (const struct nlmsghdr *)(const void *)answer->bytes;
     static _Thread_local uint32_t number;
@@ -106,8 +109,8 @@ static const void *answer_find(const struct answer *answer, size_t header, uint1
 }
 
 /* Finds the next hop to a host: a gateway, or the host itself. */
-static enum lli_xdp_hop route_find(int fd, const struct lli_ip_interface *interface, const union lli_ip_address *host,
-                                   uint8_t next[16])
+static enum lli_xdp_hop route_find(int fd, const struct lli_ip_interface *interface,
+                                   const union lli_ip_address *host, uint8_t next[16])
 {
     const size_t bytes = address_bytes(host);
     const struct rtmsg *route;
@@ -139,8 +142,8 @@ static enum lli_xdp_hop route_find(int fd, const struct lli_ip_interface *interf
     return LLI_XDP_HOP_KNOWN;
 }
 
-enum lli_xdp_hop lli_xdp_neighbour_find(int fd, const struct lli_ip_interface *interface, const union lli_ip_address *host,
-                                        uint8_t mac[LLI_XDP_MAC_BYTES])
+enum lli_xdp_hop lli_xdp_neighbour_find(int fd, const struct lli_ip_interface *interface,
+                                        const union lli_ip_address *host, uint8_t mac[LLI_XDP_MAC_BYTES])
 {
     const struct ndmsg *neighbour;
     struct question question;

@@ -43,24 +43,36 @@ static int program_bpf(enum bpf_cmd command, union bpf_attr *attribute)
     return (int)syscall(SYS_bpf, command, attribute, sizeof *attribute);
 }
 
-/* --------------------------------------------------------------------------------------------------- failures */
+/*
+ * ---------------------------------------------------------------------------------------------------
+ * failures
+ */
 
 /* Error code and remedy for an errno. */
 static int program_fail(const struct lli_log *log, const char *what)
 {
     if (errno == EPERM || errno == EACCES)
-        return lli_fail(log, LLM_EACCESS,
-                        "xdp: %s: %m; it takes CAP_BPF, CAP_NET_ADMIN and CAP_NET_RAW of the host, not of a user namespace: run as "
-                        "root, or 'setcap cap_bpf,cap_net_admin,cap_net_raw+ep' on the program, or take udp://", what);
+        return lli_fail(
+            log, LLM_EACCESS,
+            "xdp: %s: %m; it takes CAP_BPF, CAP_NET_ADMIN and CAP_NET_RAW of the host, not of a user "
+            "namespace: run as "
+            "root, or 'setcap cap_bpf,cap_net_admin,cap_net_raw+ep' on the program, or take udp://",
+            what);
     if (errno == ENOMEM)
-        return lli_fail(log, LLM_ENOMEM, "xdp: %s: %m; free memory, or raise the control group's limit", what);
+        return lli_fail(log, LLM_ENOMEM, "xdp: %s: %m; free memory, or raise the control group's limit",
+                        what);
     if (errno == EMFILE || errno == ENFILE)
         return lli_fail(log, LLM_ELIMIT, "xdp: %s: %m; raise the limit of open files, 'ulimit -n'", what);
-    return lli_fail(log, LLM_ESYSTEM, "xdp: %s: %m; this needs Linux 5.11 with CONFIG_BPF_SYSCALL and CONFIG_XDP_SOCKETS, "
-                    "and 6.6 for an MTU above 3442", what);
+    return lli_fail(log, LLM_ESYSTEM,
+                    "xdp: %s: %m; this needs Linux 5.11 with CONFIG_BPF_SYSCALL and CONFIG_XDP_SOCKETS, "
+                    "and 6.6 for an MTU above 3442",
+                    what);
 }
 
-/* -------------------------------------------------------------------------------------------------- instructions */
+/*
+ * --------------------------------------------------------------------------------------------------
+ * instructions
+ */
 
 enum { CODE_MAX = 64, JUMPS_MAX = 16 };
 
@@ -79,24 +91,30 @@ static void code_add(struct code *code, struct bpf_insn insn)
 
 static void code_load(struct code *code, uint8_t width, uint8_t to, uint8_t from, int16_t at)
 {
-    code_add(code, (struct bpf_insn){
-        .code = (uint8_t)(BPF_LDX | BPF_MEM | width), .dst_reg = to & 15u, .src_reg = from & 15u, .off = at});
+    code_add(code, (struct bpf_insn){.code = (uint8_t)(BPF_LDX | BPF_MEM | width),
+                                     .dst_reg = to & 15u,
+                                     .src_reg = from & 15u,
+                                     .off = at});
 }
 
 static void code_store(struct code *code, uint8_t width, uint8_t to, int16_t at, uint8_t from)
 {
-    code_add(code, (struct bpf_insn){
-        .code = (uint8_t)(BPF_STX | BPF_MEM | width), .dst_reg = to & 15u, .src_reg = from & 15u, .off = at});
+    code_add(code, (struct bpf_insn){.code = (uint8_t)(BPF_STX | BPF_MEM | width),
+                                     .dst_reg = to & 15u,
+                                     .src_reg = from & 15u,
+                                     .off = at});
 }
 
 static void code_copy(struct code *code, uint8_t to, uint8_t from)
 {
-    code_add(code, (struct bpf_insn){.code = BPF_ALU64 | BPF_MOV | BPF_X, .dst_reg = to & 15u, .src_reg = from & 15u});
+    code_add(code, (struct bpf_insn){
+                       .code = BPF_ALU64 | BPF_MOV | BPF_X, .dst_reg = to & 15u, .src_reg = from & 15u});
 }
 
 static void code_number(struct code *code, uint8_t operation, uint8_t to, int32_t number)
 {
-    code_add(code, (struct bpf_insn){.code = (uint8_t)(BPF_ALU64 | operation | BPF_K), .dst_reg = to & 15u, .imm = number});
+    code_add(code, (struct bpf_insn){
+                       .code = (uint8_t)(BPF_ALU64 | operation | BPF_K), .dst_reg = to & 15u, .imm = number});
 }
 
 static void code_jump(struct code *code, struct bpf_insn insn)
@@ -107,14 +125,17 @@ static void code_jump(struct code *code, struct bpf_insn insn)
 
 static void code_pass_unless(struct code *code, uint8_t value, int32_t number)
 {
-    code_jump(code, (struct bpf_insn){.code = BPF_JMP | BPF_JNE | BPF_K, .dst_reg = value & 15u, .imm = number});
+    code_jump(code,
+              (struct bpf_insn){.code = BPF_JMP | BPF_JNE | BPF_K, .dst_reg = value & 15u, .imm = number});
 }
 
 /* Loading a map address takes two instructions. */
 static void code_map(struct code *code, uint8_t to, int map)
 {
-    code_add(code, (struct bpf_insn){
-        .code = BPF_LD | BPF_DW | BPF_IMM, .dst_reg = to & 15u, .src_reg = BPF_PSEUDO_MAP_FD, .imm = map});
+    code_add(code, (struct bpf_insn){.code = BPF_LD | BPF_DW | BPF_IMM,
+                                     .dst_reg = to & 15u,
+                                     .src_reg = BPF_PSEUDO_MAP_FD,
+                                     .imm = map});
     code_add(code, (struct bpf_insn){.code = 0});
 }
 
@@ -128,13 +149,23 @@ static void code_exit(struct code *code)
     code_add(code, (struct bpf_insn){.code = BPF_JMP | BPF_EXIT});
 }
 
-/* ----------------------------------------------------------------------------------------------------- program */
+/*
+ * -----------------------------------------------------------------------------------------------------
+ * program
+ */
 
 /* Offsets of fields in a frame. */
 enum { ETHER_TYPE = 12, IP = 14, HEADERS_V4 = 42, HEADERS_V6 = 62, UDP_BYTES = 8 };
 
 /* Registers: the frame is in [FRAME, END); CONTEXT is preserved across calls. */
-enum { CONTEXT = BPF_REG_6, FRAME = BPF_REG_2, END = BPF_REG_3, AT = BPF_REG_4, VALUE = BPF_REG_5, STACK = BPF_REG_10 };
+enum {
+    CONTEXT = BPF_REG_6,
+    FRAME = BPF_REG_2,
+    END = BPF_REG_3,
+    AT = BPF_REG_4,
+    VALUE = BPF_REG_5,
+    STACK = BPF_REG_10
+};
 
 /* Requires a frame of at least this length. */
 static void program_bounds(struct code *code, int32_t bytes)
@@ -163,8 +194,8 @@ static void program_port(struct code *code, int16_t headers, int16_t key)
 }
 
 /*
- * Requires a frame with a single packet, by its size field: the size of the first of several merged packets is
- * less than the UDP length. Only the kernel can split these.
+ * Requires a frame with a single packet, by its size field: the size of the first of several merged packets
+ * is less than the UDP length. Only the kernel can split these.
  */
 static void program_single(struct code *code, int16_t headers, uint32_t size_at)
 {
@@ -216,7 +247,10 @@ static void program_parse_v6(struct code *code, uint32_t size_at)
         program_single(code, HEADERS_V6, size_at);
 }
 
-/* Redirects a frame of a known group to the socket of its queue, if there is one; passes others to the kernel. */
+/*
+ * Redirects a frame of a known group to the socket of its queue, if there is one; passes others to the
+ * kernel.
+ */
 static void program_decide(struct code *code, const struct lli_xdp_program *program, sa_family_t family)
 {
     code_map(code, BPF_REG_1, program->groups);
@@ -235,11 +269,15 @@ static void program_decide(struct code *code, const struct lli_xdp_program *prog
     code_exit(code);
 }
 
-/* ------------------------------------------------------------------------------------------------ maps, loading */
+/*
+ * ------------------------------------------------------------------------------------------------ maps,
+ * loading
+ */
 
 static int program_map(enum bpf_map_type type, uint32_t key_size, uint32_t entries)
 {
-    union bpf_attr attribute = {.map_type = type, .key_size = key_size, .value_size = sizeof(uint32_t), .max_entries = entries};
+    union bpf_attr attribute = {
+        .map_type = type, .key_size = key_size, .value_size = sizeof(uint32_t), .max_entries = entries};
 
     return program_bpf(BPF_MAP_CREATE, &attribute);
 }
@@ -292,9 +330,13 @@ void lli_xdp_program_fini(struct lli_xdp_program *program)
     program_close(&program->groups);
 }
 
-/* ----------------------------------------------------------------------------------------------------- attaching */
+/*
+ * -----------------------------------------------------------------------------------------------------
+ * attaching
+ */
 
-static int program_link(const struct lli_xdp_program *program, const struct lli_ip_interface *interface, uint32_t flags)
+static int program_link(const struct lli_xdp_program *program, const struct lli_ip_interface *interface,
+                        uint32_t flags)
 {
     union bpf_attr attribute = {.link_create = {.flags = flags}};
 
@@ -304,30 +346,36 @@ static int program_link(const struct lli_xdp_program *program, const struct lli_
     return program_bpf(BPF_LINK_CREATE, &attribute);
 }
 
-static int attach_fail(const struct lli_log *log, const struct lli_ip_interface *interface, enum lli_xdp_mode tried)
+static int attach_fail(const struct lli_log *log, const struct lli_ip_interface *interface,
+                       enum lli_xdp_mode tried)
 {
     const bool native = tried == LLI_XDP_NATIVE;
     const char *name = interface->name, *mode = native ? "native" : "generic";
 
     if (errno == EBUSY || errno == EEXIST)
         return lli_fail(log, LLM_EADDRINUSE,
-                        "xdp: interface %s has an XDP program already; 'bpftool net' shows whose, 'ip link set %s xdp off' takes off "
-                        "one that was left behind; a context has the interface for itself: let channels share one context, an address "
-                        "family and the options of sockets, or take udp:// for the others", name, name);
+                        "xdp: interface %s has an XDP program already; 'bpftool net' shows whose, 'ip link "
+                        "set %s xdp off' takes off "
+                        "one that was left behind; a context has the interface for itself: let channels "
+                        "share one context, an address "
+                        "family and the options of sockets, or take udp:// for the others",
+                        name, name);
     if (errno == ENODEV)
-        return lli_fail(log, LLM_EINTERFACE, "xdp: interface %s is gone; 'ip link' lists those there are", name);
+        return lli_fail(log, LLM_EINTERFACE, "xdp: interface %s is gone; 'ip link' lists those there are",
+                        name);
     if (errno == ERANGE || errno == EINVAL)
-        return lli_fail(log, LLM_EOPTION,
-                        "xdp: interface %s takes no %s program at its MTU of %u: %m; 'ip link set %s mtu 1500', or %s", name, mode,
-                        interface->mtu, name, native ? "xdp_mode=generic" : "udp://");
+        return lli_fail(
+            log, LLM_EOPTION,
+            "xdp: interface %s takes no %s program at its MTU of %u: %m; 'ip link set %s mtu 1500', or %s",
+            name, mode, interface->mtu, name, native ? "xdp_mode=generic" : "udp://");
     if (errno == EOPNOTSUPP)
-        return lli_fail(log, LLM_EOPTION, "xdp: xdp_mode=%s: the driver of interface %s cannot; take %s", mode, name,
-                        native ? "xdp_mode=generic" : "udp://");
+        return lli_fail(log, LLM_EOPTION, "xdp: xdp_mode=%s: the driver of interface %s cannot; take %s",
+                        mode, name, native ? "xdp_mode=generic" : "udp://");
     return program_fail(log, "program at the interface");
 }
 
-int lli_xdp_program_attach(struct lli_xdp_program *program, const struct lli_log *log, const struct lli_ip_interface *interface,
-                           enum lli_xdp_mode *mode)
+int lli_xdp_program_attach(struct lli_xdp_program *program, const struct lli_log *log,
+                           const struct lli_ip_interface *interface, enum lli_xdp_mode *mode)
 {
     if (*mode != LLI_XDP_GENERIC) {
         program->link = program_link(program, interface, XDP_FLAGS_DRV_MODE);
@@ -335,8 +383,10 @@ int lli_xdp_program_attach(struct lli_xdp_program *program, const struct lli_log
             return attach_fail(log, interface, LLI_XDP_NATIVE);
         if (program->link < 0)
             lli_log(log, LLM_LEVEL_WARNING,
-                    "xdp: the driver of interface %s runs no programs: in generic mode it makes packets of all frames first, and has no "
-                    "zero copy; xdp_mode=generic asks for it", interface->name);
+                    "xdp: the driver of interface %s runs no programs: in generic mode it makes packets of "
+                    "all frames first, and has no "
+                    "zero copy; xdp_mode=generic asks for it",
+                    interface->name);
         else
             *mode = LLI_XDP_NATIVE;
     }
@@ -347,7 +397,10 @@ int lli_xdp_program_attach(struct lli_xdp_program *program, const struct lli_log
     return program->link < 0 ? attach_fail(log, interface, LLI_XDP_GENERIC) : 0;
 }
 
-/* ---------------------------------------------------------------------------------------------------- map contents */
+/*
+ * ---------------------------------------------------------------------------------------------------- map
+ * contents
+ */
 
 static int program_put(int map, const void *key, const uint32_t *value)
 {
@@ -357,14 +410,16 @@ static int program_put(int map, const void *key, const uint32_t *value)
     return program_bpf(value == NULL ? BPF_MAP_DELETE_ELEM : BPF_MAP_UPDATE_ELEM, &attribute);
 }
 
-int lli_xdp_program_queue(struct lli_xdp_program *program, const struct lli_log *log, uint32_t queue, int socket)
+int lli_xdp_program_queue(struct lli_xdp_program *program, const struct lli_log *log, uint32_t queue,
+                          int socket)
 {
     const uint32_t value = (uint32_t)socket;
 
     return program_put(program->queues, &queue, &value) == 0 ? 0 : program_fail(log, "socket of a queue");
 }
 
-int lli_xdp_program_group(struct lli_xdp_program *program, const struct lli_log *log, const union lli_ip_address *group, bool on)
+int lli_xdp_program_group(struct lli_xdp_program *program, const struct lli_log *log,
+                          const union lli_ip_address *group, bool on)
 {
     const uint32_t value = 1;
     union group_key key;

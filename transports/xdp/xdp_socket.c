@@ -15,10 +15,15 @@
 #define SOL_XDP 283
 #endif
 
-/* The kernel releases the queue of a closed socket with a delay, more than half a second on a loaded machine. */
+/*
+ * The kernel releases the queue of a closed socket with a delay, more than half a second on a loaded machine.
+ */
 enum { BIND_TRIES = 2000, BIND_RETRY_US = 1000 };
 
-/* --------------------------------------------------------------------------------------------------- failures */
+/*
+ * ---------------------------------------------------------------------------------------------------
+ * failures
+ */
 
 /* Error code and remedy for an errno. */
 static const struct socket_failure {
@@ -26,16 +31,19 @@ static const struct socket_failure {
     int error;
     const char *remedy;
 } socket_failures[] = {
-    {EPERM, LLM_EACCESS, "it takes CAP_NET_RAW: run as root, or 'setcap cap_bpf,cap_net_admin,cap_net_raw+ep' on the program"},
+    {EPERM, LLM_EACCESS,
+     "it takes CAP_NET_RAW: run as root, or 'setcap cap_bpf,cap_net_admin,cap_net_raw+ep' on the program"},
     {EAFNOSUPPORT, LLM_ESYSTEM, "the kernel was built without CONFIG_XDP_SOCKETS; take udp://"},
-    {ENOBUFS, LLM_ELIMIT, "raise the limit of locked memory, 'ulimit -l unlimited', or give CAP_IPC_LOCK, or lower rcvbuf_bytes"},
+    {ENOBUFS, LLM_ELIMIT,
+     "raise the limit of locked memory, 'ulimit -l unlimited', or give CAP_IPC_LOCK, or lower rcvbuf_bytes"},
     {EMFILE, LLM_ELIMIT, "raise the limit of open files, 'ulimit -n'"},
     {ENFILE, LLM_ELIMIT, "raise the limit of open files, fs.file-max"},
     {ENOMEM, LLM_ENOMEM, "free memory, or lower rcvbuf_bytes"},
     {EBUSY, LLM_EADDRINUSE, "another AF_XDP socket has the queue; take another with xdp_queue, or udp://"},
     {EOPNOTSUPP, LLM_EOPTION, "the driver has no zero copy here; take xdp_zero_copy=auto"},
-    {EINVAL, LLM_EOPTION, "the interface has no such queue, or the kernel takes no frames of several pieces (Linux 6.6 does): see "
-                          "'ethtool -l', or 'ip link set' an MTU of at most 1500"},
+    {EINVAL, LLM_EOPTION,
+     "the interface has no such queue, or the kernel takes no frames of several pieces (Linux 6.6 does): see "
+     "'ethtool -l', or 'ip link set' an MTU of at most 1500"},
     {ENODEV, LLM_EINTERFACE, "the interface is gone; 'ip link' lists those there are"},
     {ENETDOWN, LLM_EINTERFACE, "the interface is down; 'ip link set up' brings it up"},
 };
@@ -45,18 +53,23 @@ static int socket_fail(const struct lli_xdp_socket_config *config, const char *w
 {
     for (size_t i = 0; i < sizeof socket_failures / sizeof socket_failures[0]; i++)
         if (socket_failures[i].number == errno)
-            return lli_fail(config->log, socket_failures[i].error, "xdp: %s for queue %u of interface %s: %m; %s", what,
-                            config->queue, config->interface->name, socket_failures[i].remedy);
+            return lli_fail(config->log, socket_failures[i].error,
+                            "xdp: %s for queue %u of interface %s: %m; %s", what, config->queue,
+                            config->interface->name, socket_failures[i].remedy);
     return lli_fail(config->log, LLM_ESYSTEM, "xdp: %s for queue %u of interface %s: %m", what, config->queue,
                     config->interface->name);
 }
 
-/* ------------------------------------------------------------------------------------------------------- set-up */
+/*
+ * -------------------------------------------------------------------------------------------------------
+ * set-up
+ */
 
 static int memory_open(struct lli_xdp_socket *socket, const struct lli_xdp_socket_config *config)
 {
     const size_t size = (size_t)(config->rx_chunks + config->tx_chunks) * config->chunk_bytes;
-    const struct lli_memory_policy policy = {.huge_pages = true, .populate = true, .numa_node = config->numa_node};
+    const struct lli_memory_policy policy = {
+        .huge_pages = true, .populate = true, .numa_node = config->numa_node};
     struct xdp_umem_reg region = {.len = size, .chunk_size = config->chunk_bytes};
     int status = lli_memory_map(&socket->memory, size, &policy, config->log);
 
@@ -77,13 +90,14 @@ struct ring_kind {
     size_t entry_bytes;
 };
 
-static int ring_open(const struct lli_xdp_socket *socket, struct lli_xdp_ring *ring, const struct ring_kind *kind,
-                     const struct xdp_ring_offset *offsets)
+static int ring_open(const struct lli_xdp_socket *socket, struct lli_xdp_ring *ring,
+                     const struct ring_kind *kind, const struct xdp_ring_offset *offsets)
 {
     uint8_t *base;
 
     ring->size = offsets->desc + ((size_t)ring->mask + 1) * kind->entry_bytes;
-    base = mmap(NULL, ring->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, socket->fd, (off_t)kind->page);
+    base = mmap(NULL, ring->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, socket->fd,
+                (off_t)kind->page);
     if (base == MAP_FAILED)
         return -1;
     ring->base = base;
@@ -133,7 +147,8 @@ static int socket_bind(struct lli_xdp_socket *socket, const struct lli_xdp_socke
     struct xdp_options options = {.flags = 0};
     socklen_t length = sizeof options;
 
-    for (int tries = 0; bind(socket->fd, (const struct sockaddr *)(const void *)&address, sizeof address) < 0; tries++)
+    for (int tries = 0; bind(socket->fd, (const struct sockaddr *)(const void *)&address, sizeof address) < 0;
+         tries++)
         if (errno != EBUSY || tries == BIND_TRIES || usleep(BIND_RETRY_US) != 0)
             return socket_fail(config, "bind");
     getsockopt(socket->fd, SOL_XDP, XDP_OPTIONS, &options, &length);
@@ -146,7 +161,8 @@ static void socket_busy_poll(const struct lli_xdp_socket *socket, const struct l
     const int time_us = (int)config->busy_poll_us;
 
     if (time_us > 0 && setsockopt(socket->fd, SOL_SOCKET, SO_BUSY_POLL, &time_us, sizeof time_us) < 0)
-        lli_log(config->log, LLM_LEVEL_WARNING, "xdp: busy_poll_us=%d was refused: %m; leave it out", time_us);
+        lli_log(config->log, LLM_LEVEL_WARNING, "xdp: busy_poll_us=%d was refused: %m; leave it out",
+                time_us);
 }
 
 int lli_xdp_socket_init(struct lli_xdp_socket *self, const struct lli_xdp_socket_config *config)

@@ -22,7 +22,7 @@
 #endif
 
 enum {
-    LLI_XDP_TX_CHUNKS = 1024,   /* of a sending socket; a power of two */
+    LLI_XDP_TX_CHUNKS = 1024, /* of a sending socket; a power of two */
     LLI_XDP_CHUNK_SMALL = 2048,
     LLI_XDP_CHUNK_LARGE = 4096, /* a page: the largest size that every kernel accepts */
     LLI_XDP_HEADROOM = 256,     /* in the first chunk of a received frame: XDP_PACKET_HEADROOM */
@@ -78,7 +78,10 @@ void lli_xdp_socket_fini(struct lli_xdp_socket *socket);
 /* Returns the frames that the kernel dropped for this socket since the previous call. */
 uint64_t lli_xdp_socket_drops(struct lli_xdp_socket *socket);
 
-/* -------------------------------------------------------------------------------------------------------- rings */
+/*
+ * --------------------------------------------------------------------------------------------------------
+ * rings
+ */
 
 static inline uint8_t *lli_xdp_chunk(const struct lli_xdp_socket *socket, uint32_t chunk)
 {

@@ -43,11 +43,13 @@ static int ack_place(struct lli_ack *ack, struct lli_ack_topic *topic)
     return place;
 }
 
-void lli_ack_sent(struct lli_ack *ack, struct lli_ack_topic *topic, uint64_t number, lli_seq seq, uint64_t size)
+void lli_ack_sent(struct lli_ack *ack, struct lli_ack_topic *topic, uint64_t number, lli_seq seq,
+                  uint64_t size)
 {
     assert(lli_ack_topic_allows(topic, size));
     topic->bytes += size;
-    *assured_at(topic, topic->tail++) = (struct lli_ack_message){.number = number, .bytes = topic->bytes, .seq = seq};
+    *assured_at(topic, topic->tail++) =
+        (struct lli_ack_message){.number = number, .bytes = topic->bytes, .seq = seq};
     ack->waiting++;
     ack->unacknowledged = lli_min(ack->unacknowledged, seq);
 }
@@ -58,16 +60,23 @@ void lli_ack_sent(struct lli_ack *ack, struct lli_ack_topic *topic, uint64_t num
  * Returns a member's acknowledged run if it may count for this topic; NULL if the member reported nothing,
  * refused the topic or is suspended.
  */
-static const struct lli_ack_range *ack_range(const struct lli_ack *ack, const struct lli_members *members, uint32_t index,
-                                                 int place)
+static const struct lli_ack_range *ack_range(const struct lli_ack *ack, const struct lli_members *members,
+                                             uint32_t index, int place)
 {
     const struct lli_ack_range *range = &ack->table[index];
 
-    return lli_member_counts(&members->table[index]) && range->id == members->table[index].id && range->accepts >> place & 1 ? range : NULL;
+    return lli_member_counts(&members->table[index]) && range->id == members->table[index].id &&
+                   range->accepts >> place & 1
+               ? range
+               : NULL;
 }
 
-/* Returns the end (one past the last message) of what enough receivers acknowledged in a run that includes `number`. */
-static uint64_t ack_reached(const struct lli_ack *ack, const struct lli_members *members, int place, uint64_t number)
+/*
+ * Returns the end (one past the last message) of what enough receivers acknowledged in a run that includes
+ * `number`.
+ */
+static uint64_t ack_reached(const struct lli_ack *ack, const struct lli_members *members, int place,
+                            uint64_t number)
 {
     const uint32_t receivers = ack->topics[place]->rule.receivers;
     uint32_t seen = 0, count = 0;
@@ -85,8 +94,8 @@ static uint64_t ack_reached(const struct lli_ack *ack, const struct lli_members 
 }
 
 /* Likewise for receivers of this name. *known: there is one. */
-static uint64_t ack_reached_by(const struct lli_ack *ack, const struct lli_members *members, int place, const char *name,
-                                  uint64_t number, bool *known)
+static uint64_t ack_reached_by(const struct lli_ack *ack, const struct lli_members *members, int place,
+                               const char *name, uint64_t number, bool *known)
 {
     uint64_t next = number;
     uint32_t seen = 0;
@@ -106,7 +115,8 @@ static uint64_t ack_reached_by(const struct lli_ack *ack, const struct lli_membe
 }
 
 /* Returns the end of the acknowledged messages of a topic, from `number` on. */
-static uint64_t ack_limit(const struct lli_ack *ack, const struct lli_members *members, int place, uint64_t number)
+static uint64_t ack_limit(const struct lli_ack *ack, const struct lli_members *members, int place,
+                          uint64_t number)
 {
     const struct lli_ack_rule *rule = &ack->topics[place]->rule;
     uint64_t limit = ack_reached(ack, members, place, number);
@@ -149,7 +159,7 @@ static void ack_topic(struct lli_ack *ack, const struct lli_members *members, in
 }
 
 bool lli_ack_set(struct lli_ack *ack, const struct lli_members *members, struct lli_ack_topic *topic,
-                    const struct lli_ack_rule *rule, struct lli_ack_message *ring, uint64_t places)
+                 const struct lli_ack_rule *rule, struct lli_ack_message *ring, uint64_t places)
 {
     const uint64_t waiting = lli_ack_topic_waiting(topic);
     const int place = ack_place(ack, topic);
@@ -175,7 +185,7 @@ bool lli_ack_set(struct lli_ack *ack, const struct lli_members *members, struct 
 }
 
 bool lli_ack_report(struct lli_ack *ack, const struct lli_members *members, uint32_t index,
-                       const struct lli_wire_status *status, uint64_t messages)
+                    const struct lli_wire_status *status, uint64_t messages)
 {
     struct lli_ack_range *range = &ack->table[index];
 
@@ -211,7 +221,9 @@ static bool ack_waits_for(const struct lli_ack_topic *topic, const struct lli_ac
     return topic->rule.receivers > 0 && range->acknowledged;
 }
 
-/* Returns the packet where the first unacknowledged message at or after this number starts; UINT64_MAX: none. */
+/*
+ * Returns the packet where the first unacknowledged message at or after this number starts; UINT64_MAX: none.
+ */
 static lli_seq ack_seq(const struct lli_ack_topic *topic, uint64_t number)
 {
     uint64_t low = topic->head, high = topic->tail;
@@ -243,8 +255,8 @@ lli_seq lli_ack_owes(const struct lli_ack *ack, const struct lli_members *member
 /* ---------------------------------------------------------------------------------------------- waiting */
 
 /* Counts the receivers that accept the topic, and those of them that can still acknowledge a message. */
-static uint32_t ack_able(const struct lli_ack *ack, const struct lli_members *members, int place, uint64_t number,
-                            uint32_t *known)
+static uint32_t ack_able(const struct lli_ack *ack, const struct lli_members *members, int place,
+                         uint64_t number, uint32_t *known)
 {
     uint32_t seen = 0, able = 0;
 
@@ -260,8 +272,8 @@ static uint32_t ack_able(const struct lli_ack *ack, const struct lli_members *me
 }
 
 /* True if a receiver of this name can still acknowledge the message. */
-static bool ack_is_able(const struct lli_ack *ack, const struct lli_members *members, int place, const char *name,
-                           uint64_t number)
+static bool ack_is_able(const struct lli_ack *ack, const struct lli_members *members, int place,
+                        const char *name, uint64_t number)
 {
     for (uint32_t i = 0, seen = 0; seen < members->count; i++) {
         const struct lli_ack_range *range = ack_range(ack, members, i, place);
@@ -275,7 +287,7 @@ static bool ack_is_able(const struct lli_ack *ack, const struct lli_members *mem
 
 /* Reason why the oldest message is not acknowledged. */
 static enum llm_reason ack_reason(const struct lli_ack *ack, const struct lli_members *members, int place,
-                                     struct lli_ack_news *news)
+                                  struct lli_ack_news *news)
 {
     const struct lli_ack_topic *topic = ack->topics[place];
     const char **receiver = &news->receiver;
@@ -345,7 +357,8 @@ bool lli_ack_event(struct lli_ack *ack, struct llm_event *event)
         struct lli_ack_topic *topic = ack->topics[i];
         struct lli_ack_news *news = &topic->news;
 
-        *event = (struct llm_event){.kind = LLM_EVENT_ACKNOWLEDGED, .topic_id = topic->id, .topic = topic->name};
+        *event =
+            (struct llm_event){.kind = LLM_EVENT_ACKNOWLEDGED, .topic_id = topic->id, .topic = topic->name};
         if (news->acknowledged) {
             news->acknowledged = false;
             event->first = news->first;
@@ -356,7 +369,8 @@ bool lli_ack_event(struct lli_ack *ack, struct llm_event *event)
             event->kind = LLM_EVENT_UNACKNOWLEDGED;
             event->reason = news->reason;
             event->receiver = news->receiver;
-            if (news->receiver == NULL && news->reason != LLM_REASON_PENDING && news->reason != LLM_REASON_CLOSED) {
+            if (news->receiver == NULL && news->reason != LLM_REASON_PENDING &&
+                news->reason != LLM_REASON_CLOSED) {
                 event->receivers = news->receivers;
                 event->receivers_wanted = topic->rule.receivers;
             }

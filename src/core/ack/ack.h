@@ -54,11 +54,11 @@ struct lli_ack_topic {
     uint64_t mask;
     uint64_t head; /* oldest unacknowledged message */
     uint64_t tail;
-    uint64_t bytes;       /* sent so far */
+    uint64_t bytes; /* sent so far */
     uint64_t bytes_acknowledged;
-    uint64_t waited_head; /* `head` at the last check ... */
-    lli_ns waited_since;  /* ... and the time since which it has had this value */
-    enum llm_reason reported; /* reason last reported to the application ... */
+    uint64_t waited_head;          /* `head` at the last check ... */
+    lli_ns waited_since;           /* ... and the time since which it has had this value */
+    enum llm_reason reported;      /* reason last reported to the application ... */
     const char *reported_receiver; /* ... and the receiver named in it */
     struct lli_ack_news news;
 };
@@ -68,7 +68,7 @@ struct lli_ack_range {
     uint64_t id; /* identity of the receiver; compare with the member's */
     uint64_t from;
     uint64_t next;
-    uint16_t accepts; /* a bit for each topic, by its index in `topics` */
+    uint16_t accepts;  /* a bit for each topic, by its index in `topics` */
     bool acknowledged; /* it has ever acknowledged a message */
     char name[LLI_WIRE_RECEIVER_NAME_MAX + 1];
 };
@@ -77,10 +77,11 @@ struct lli_ack {
     struct lli_ack_topic *topics[LLI_WIRE_ASSURED_MAX];
     uint8_t count;
     struct lli_ack_range *table; /* by member index */
-    uint64_t *reached;     /* scratch space to sort members by progress */
-    uint64_t waiting;      /* unacknowledged messages of all topics */
-    lli_seq unacknowledged;          /* packets from this one on stay in the history; UINT64_MAX: any may be dropped */
-    bool unreported;           /* an event for the application is pending */
+    uint64_t *reached;           /* scratch space to sort members by progress */
+    uint64_t waiting;            /* unacknowledged messages of all topics */
+    /* Packets from this one on stay in the history; UINT64_MAX: any may be dropped. */
+    lli_seq unacknowledged;
+    bool unreported; /* an event for the application is pending */
 };
 
 void lli_ack_init(struct lli_ack *ack, uint32_t members_max, struct lli_arena *arena);
@@ -98,7 +99,7 @@ static inline void lli_ack_topic_init(struct lli_ack_topic *topic, uint32_t id, 
  * LLI_WIRE_ASSURED_MAX other topics are assured.
  */
 bool lli_ack_set(struct lli_ack *ack, const struct lli_members *members, struct lli_ack_topic *topic,
-                    const struct lli_ack_rule *rule, struct lli_ack_message *ring, uint64_t places);
+                 const struct lli_ack_rule *rule, struct lli_ack_message *ring, uint64_t places);
 
 /* True if messages of the topic have to be acknowledged. */
 static inline bool lli_ack_topic_is_on(const struct lli_ack_topic *topic)
@@ -119,14 +120,15 @@ static inline bool lli_ack_topic_allows(const struct lli_ack_topic *topic, uint6
 }
 
 /* Adds a message just packed, allowed by lli_ack_topic_allows(). number: the session's latest. */
-void lli_ack_sent(struct lli_ack *ack, struct lli_ack_topic *topic, uint64_t number, lli_seq seq, uint64_t size);
+void lli_ack_sent(struct lli_ack *ack, struct lli_ack_topic *topic, uint64_t number, lli_seq seq,
+                  uint64_t size);
 
 /*
  * Takes the acknowledgement in a member's report. messages: number of the next message to be sent. False:
  * refused, as it acknowledges messages not sent.
  */
 bool lli_ack_report(struct lli_ack *ack, const struct lli_members *members, uint32_t index,
-                       const struct lli_wire_status *status, uint64_t messages);
+                    const struct lli_wire_status *status, uint64_t messages);
 
 /*
  * Returns the packet where the oldest message starts that waits for this member, as of its report; 0: none. A

@@ -15,7 +15,8 @@ struct lli_pacer {
 
 static inline void lli_pacer_init(struct lli_pacer *pacer, uint64_t bytes_per_s, uint64_t burst, lli_ns now)
 {
-    *pacer = (struct lli_pacer){.bytes_per_s = bytes_per_s, .burst = burst, .tokens = burst, .filled_at = now};
+    *pacer =
+        (struct lli_pacer){.bytes_per_s = bytes_per_s, .burst = burst, .tokens = burst, .filled_at = now};
 }
 
 static inline void lli_pacer_give(struct lli_pacer *pacer, uint64_t bytes)

@@ -23,7 +23,8 @@ void lli_quorum_clear(struct lli_quorum *quorum)
 static bool quorum_is_above(struct lli_quorum *quorum, int heap, uint32_t place, uint32_t other)
 {
     quorum->steps++;
-    return heap == LLI_QUORUM_REACH ? quorum->values[place] < quorum->values[other] : quorum->values[place] > quorum->values[other];
+    return heap == LLI_QUORUM_REACH ? quorum->values[place] < quorum->values[other]
+                                    : quorum->values[place] > quorum->values[other];
 }
 
 static void quorum_put(struct lli_quorum *quorum, int heap, uint32_t at, uint32_t place)
@@ -107,7 +108,8 @@ void lli_quorum_set(struct lli_quorum *quorum, uint32_t place, uint64_t value)
 static bool quorum_is_crossed(struct lli_quorum *quorum)
 {
     return quorum->counts[LLI_QUORUM_REACH] > 0 && quorum->counts[LLI_QUORUM_OTHERS] > 0 &&
-           quorum_is_above(quorum, LLI_QUORUM_OTHERS, quorum->heaps[LLI_QUORUM_OTHERS][0], quorum->heaps[LLI_QUORUM_REACH][0]);
+           quorum_is_above(quorum, LLI_QUORUM_OTHERS, quorum->heaps[LLI_QUORUM_OTHERS][0],
+                           quorum->heaps[LLI_QUORUM_REACH][0]);
 }
 
 void lli_quorum_rank(struct lli_quorum *quorum, uint32_t reached_by)

@@ -13,13 +13,13 @@
 enum { LLI_QUORUM_REACH, LLI_QUORUM_OTHERS, LLI_QUORUM_HEAPS };
 
 struct lli_quorum {
-    uint64_t *values; /* indexed by place; 0: no value */
+    uint64_t *values;                  /* indexed by place; 0: no value */
     uint32_t *heaps[LLI_QUORUM_HEAPS]; /* places; REACH has its least value first, OTHERS its greatest */
-    uint32_t *at;     /* indexed by place: position in its heap */
-    uint8_t *in;      /* indexed by place: the heap that holds it */
+    uint32_t *at;                      /* indexed by place: position in its heap */
+    uint8_t *in;                       /* indexed by place: the heap that holds it */
     uint32_t counts[LLI_QUORUM_HEAPS];
     uint32_t limit;
-    uint64_t steps;   /* value comparisons so far, as a measure of cost */
+    uint64_t steps; /* value comparisons so far, as a measure of cost */
 };
 
 /* Places an empty set with room for limit values in the arena. */

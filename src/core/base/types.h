@@ -9,12 +9,15 @@
 #include <stdint.h>
 
 /*
- * Marks a function that a fast path calls now and then: it stays out of line, so that the registers that it needs are
- * free for the fast path. bench/run cost shows the difference.
+ * Marks a function that a fast path calls now and then: it stays out of line, so that the registers that it
+ * needs are free for the fast path. bench/run cost shows the difference.
  */
 #define LLI_OUT_OF_LINE __attribute__((noinline))
 
-/* Marks a function that runs only when something is wrong: it is placed apart, and branches to it are unlikely. */
+/*
+ * Marks a function that runs only when something is wrong: it is placed apart, and branches to it are
+ * unlikely.
+ */
 #define LLI_COLD __attribute__((cold))
 
 /* Nanoseconds. Points in time come from the caller's monotonic clock; the core never reads a clock. */
@@ -53,7 +56,10 @@ static inline uint64_t lli_round_up(uint64_t n, uint64_t align)
     return (n + align - 1) & ~(align - 1);
 }
 
-/* Small seeded generator (splitmix64; Steele, Lea, Flood 2014): the core's random back-offs must be reproducible. */
+/*
+ * Small seeded generator (splitmix64; Steele, Lea, Flood 2014): the core's random back-offs must be
+ * reproducible.
+ */
 static inline uint64_t lli_random(uint64_t *state)
 {
     uint64_t z = (*state += 0x9e3779b97f4a7c15u);

@@ -25,18 +25,23 @@ void lli_close_retries_free(struct lli_close_retries *close_retries, struct lli_
     close_retries->count--;
 }
 
-void lli_close_retry_begin(struct lli_close_retry *close_retry, const struct lli_wire_close *close, const struct lli_wire_address *to,
-                        lli_ns rtt, lli_ns until, lli_ns now)
+void lli_close_retry_begin(struct lli_close_retry *close_retry, const struct lli_wire_close *close,
+                           const struct lli_wire_address *to, lli_ns rtt, lli_ns until, lli_ns now)
 {
-    *close_retry = (struct lli_close_retry){.close = *close, .to = *to, .words = LLI_CLOSE_RETRY_WORDS, .step = CLOSE_RETRY_FIRST,
-                                      .step_min = 2 * rtt, .until = until};
+    *close_retry = (struct lli_close_retry){.close = *close,
+                                            .to = *to,
+                                            .words = LLI_CLOSE_RETRY_WORDS,
+                                            .step = CLOSE_RETRY_FIRST,
+                                            .step_min = 2 * rtt,
+                                            .until = until};
     lli_close_retry_said(close_retry, now);
 }
 
-void lli_close_retry_once(struct lli_close_retry *close_retry, const struct lli_wire_close *close, const struct lli_wire_address *to,
-                       lli_ns now)
+void lli_close_retry_once(struct lli_close_retry *close_retry, const struct lli_wire_close *close,
+                          const struct lli_wire_address *to, lli_ns now)
 {
-    *close_retry = (struct lli_close_retry){.close = *close, .to = *to, .words = 1, .at = now, .until = now + LLI_CLOSE_RETRY_ANSWER};
+    *close_retry = (struct lli_close_retry){
+        .close = *close, .to = *to, .words = 1, .at = now, .until = now + LLI_CLOSE_RETRY_ANSWER};
 }
 
 void lli_close_retry_said(struct lli_close_retry *close_retry, lli_ns now)

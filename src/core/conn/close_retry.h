@@ -17,13 +17,14 @@ enum { LLI_CLOSE_RETRY_WORDS = 8, LLI_CLOSE_RETRIES = 64 };
 struct lli_close_retry {
     struct lli_wire_close close; /* id 0: the entry is free */
     struct lli_wire_address to;
-    void *via;                   /* caller's handle of the sender */
-    uint32_t words;              /* transmissions left; 0: finished */
+    void *via;      /* caller's handle of the sender */
+    uint32_t words; /* transmissions left; 0: finished */
     bool answered;
-    lli_ns at;                   /* time of the next transmission */
-    lli_ns step;                 /* interval after the next transmission, but at least step_min */
+    lli_ns at;   /* time of the next transmission */
+    lli_ns step; /* interval after the next transmission, but at least step_min */
     lli_ns step_min;
-    lli_ns until;                /* closing the context waits for the answer until then, and attempts to reach the peer end then */
+    /* Closing the context waits for the answer until then, and attempts to reach the peer end then. */
+    lli_ns until;
 };
 
 /* Bounded table: a connection that finds no free entry sends its CLOSE once. */
@@ -40,12 +41,12 @@ void lli_close_retries_free(struct lli_close_retries *close_retries, struct lli_
  * Fills an entry for a CLOSE just sent for the first time, to a peer at this round trip; waits for the answer
  * until `until`.
  */
-void lli_close_retry_begin(struct lli_close_retry *close_retry, const struct lli_wire_close *close, const struct lli_wire_address *to,
-                        lli_ns rtt, lli_ns until, lli_ns now);
+void lli_close_retry_begin(struct lli_close_retry *close_retry, const struct lli_wire_close *close,
+                           const struct lli_wire_address *to, lli_ns rtt, lli_ns until, lli_ns now);
 
 /* Fills an entry for a CLOSE that is sent once, as soon as possible. */
-void lli_close_retry_once(struct lli_close_retry *close_retry, const struct lli_wire_close *close, const struct lli_wire_address *to,
-                       lli_ns now);
+void lli_close_retry_once(struct lli_close_retry *close_retry, const struct lli_wire_close *close,
+                          const struct lli_wire_address *to, lli_ns now);
 
 /* Notes that a due CLOSE was sent. */
 void lli_close_retry_said(struct lli_close_retry *close_retry, lli_ns now);
@@ -57,7 +58,8 @@ bool lli_close_retries_heard(struct lli_close_retries *close_retries, uint64_t i
 static inline bool lli_close_retry_wants_answer(const struct lli_wire_close *close)
 {
     return close->address.size > 0 &&
-           (close->reason == LLI_WIRE_LEFT || close->reason == LLI_WIRE_ABANDONED || close->reason == LLI_WIRE_BROKEN);
+           (close->reason == LLI_WIRE_LEFT || close->reason == LLI_WIRE_ABANDONED ||
+            close->reason == LLI_WIRE_BROKEN);
 }
 
 /*

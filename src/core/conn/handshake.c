@@ -7,9 +7,11 @@
 
 /* ------------------------------------------------------------------------------------ connecting side */
 
-void lli_connector_init(struct lli_connector *connector, const struct lli_wire_connect *connect, lli_ns timeout, lli_ns now)
+void lli_connector_init(struct lli_connector *connector, const struct lli_wire_connect *connect,
+                        lli_ns timeout, lli_ns now)
 {
-    *connector = (struct lli_connector){.connect = *connect, .until = now + timeout, .at = now, .distance = CONNECTOR_FIRST};
+    *connector = (struct lli_connector){
+        .connect = *connect, .until = now + timeout, .at = now, .distance = CONNECTOR_FIRST};
 }
 
 bool lli_connector_input_accept(struct lli_connector *connector, const struct lli_wire_accept *accept)
@@ -46,14 +48,17 @@ size_t lli_connector_control(struct lli_connector *connector, lli_ns now, uint8_
 
 lli_ns lli_connector_deadline(const struct lli_connector *connector)
 {
-    return connector->state == LLI_CONNECTOR_CONNECTING ? lli_min(connector->at, connector->until) : LLI_NEVER;
+    return connector->state == LLI_CONNECTOR_CONNECTING ? lli_min(connector->at, connector->until)
+                                                        : LLI_NEVER;
 }
 
 /* ------------------------------------------------------------------------------------------- listener */
 
-void lli_acceptor_init(struct lli_acceptor *acceptor, struct lli_applicant *applicants, uint64_t *ids, uint32_t max, lli_ns timeout)
+void lli_acceptor_init(struct lli_acceptor *acceptor, struct lli_applicant *applicants, uint64_t *ids,
+                       uint32_t max, lli_ns timeout)
 {
-    *acceptor = (struct lli_acceptor){.applicants = applicants, .ids = ids, .places = 2 * max, .max = max, .timeout = timeout};
+    *acceptor = (struct lli_acceptor){
+        .applicants = applicants, .ids = ids, .places = 2 * max, .max = max, .timeout = timeout};
 }
 
 /* True if an entry counts against the maximum. */
@@ -85,7 +90,8 @@ static struct lli_applicant *acceptor_place(struct lli_acceptor *acceptor, uint6
             oldest = applicant;
             break;
         }
-        if (!guest_counts(applicant) && !applicant->owed && (oldest == NULL || applicant->since < oldest->since))
+        if (!guest_counts(applicant) && !applicant->owed &&
+            (oldest == NULL || applicant->since < oldest->since))
             oldest = applicant;
     }
     if (oldest != NULL)
@@ -109,7 +115,8 @@ static void guest_becomes(struct lli_applicant *applicant, enum lli_applicant_st
 }
 
 /* Refuses a request because the table is full: one short answer, nothing is stored after it was sent. */
-static void acceptor_turn_away(struct lli_acceptor *acceptor, const struct lli_wire_connect *connect, lli_ns now)
+static void acceptor_turn_away(struct lli_acceptor *acceptor, const struct lli_wire_connect *connect,
+                               lli_ns now)
 {
     struct lli_acceptor_turned_away *turned = acceptor->turned;
 
@@ -178,10 +185,14 @@ struct lli_applicant *lli_acceptor_find(const struct lli_acceptor *acceptor, uin
 {
     struct lli_applicant *applicant = id == 0 ? NULL : acceptor_known(acceptor, id);
 
-    return applicant != NULL && (applicant->state == LLI_APPLICANT_WAITS || applicant->state == LLI_APPLICANT_IN) ? applicant : NULL;
+    return applicant != NULL &&
+                   (applicant->state == LLI_APPLICANT_WAITS || applicant->state == LLI_APPLICANT_IN)
+               ? applicant
+               : NULL;
 }
 
-void lli_acceptor_accept(struct lli_acceptor *acceptor, struct lli_applicant *applicant, const struct lli_wire_accept *accept, lli_ns now)
+void lli_acceptor_accept(struct lli_acceptor *acceptor, struct lli_applicant *applicant,
+                         const struct lli_wire_accept *accept, lli_ns now)
 {
     assert(applicant->state == LLI_APPLICANT_WAITS);
     applicant->accept = *accept;
@@ -191,10 +202,12 @@ void lli_acceptor_accept(struct lli_acceptor *acceptor, struct lli_applicant *ap
     acceptor->counters.requests_accepted++;
 }
 
-void lli_acceptor_refuse(struct lli_acceptor *acceptor, struct lli_applicant *applicant, enum lli_wire_refusal reason, uint16_t code, lli_ns now)
+void lli_acceptor_refuse(struct lli_acceptor *acceptor, struct lli_applicant *applicant,
+                         enum lli_wire_refusal reason, uint16_t code, lli_ns now)
 {
     assert(applicant->state == LLI_APPLICANT_WAITS);
-    applicant->refuse = (struct lli_wire_refuse){.id = applicant->connect.id, .code = code, .reason = (uint8_t)reason};
+    applicant->refuse =
+        (struct lli_wire_refuse){.id = applicant->connect.id, .code = code, .reason = (uint8_t)reason};
     guest_becomes(applicant, LLI_APPLICANT_REFUSED, now);
     acceptor_owe(acceptor, applicant, now);
     acceptor->count--;
@@ -232,12 +245,14 @@ const struct lli_wire_address *lli_acceptor_owed(const struct lli_acceptor *acce
 size_t lli_acceptor_answer(const struct lli_acceptor *acceptor, uint32_t place, uint8_t *buffer)
 {
     if (place >= acceptor->places) {
-        const struct lli_wire_refuse refuse = {.id = acceptor->turned[place - acceptor->places].id, .reason = LLI_WIRE_FULL};
+        const struct lli_wire_refuse refuse = {.id = acceptor->turned[place - acceptor->places].id,
+                                               .reason = LLI_WIRE_FULL};
 
         return lli_wire_put_refuse(buffer, &refuse);
     }
-    return acceptor->applicants[place].state == LLI_APPLICANT_IN ? lli_wire_put_accept(buffer, &acceptor->applicants[place].accept)
-                                                     : lli_wire_put_refuse(buffer, &acceptor->applicants[place].refuse);
+    return acceptor->applicants[place].state == LLI_APPLICANT_IN
+               ? lli_wire_put_accept(buffer, &acceptor->applicants[place].accept)
+               : lli_wire_put_refuse(buffer, &acceptor->applicants[place].refuse);
 }
 
 void lli_acceptor_answered(struct lli_acceptor *acceptor, uint32_t place)
@@ -276,7 +291,8 @@ static void guest_give_up(struct lli_acceptor *acceptor, uint32_t place, lli_ns 
 }
 
 /* Part of lli_acceptor_expire() for table entries, while any of them may wait. */
-static bool acceptor_expire_guest(struct lli_acceptor *acceptor, lli_ns now, uint32_t *place, struct lli_wire_address *address, lli_ns *at)
+static bool acceptor_expire_guest(struct lli_acceptor *acceptor, lli_ns now, uint32_t *place,
+                                  struct lli_wire_address *address, lli_ns *at)
 {
     for (; *place < acceptor->places && acceptor->count + acceptor->owed > 0; ++*place) {
         const lli_ns until = guest_until(acceptor, &acceptor->applicants[*place]);
@@ -292,7 +308,8 @@ static bool acceptor_expire_guest(struct lli_acceptor *acceptor, lli_ns now, uin
     return false;
 }
 
-bool lli_acceptor_expire(struct lli_acceptor *acceptor, lli_ns now, uint32_t *place, struct lli_wire_address *address, lli_ns *at)
+bool lli_acceptor_expire(struct lli_acceptor *acceptor, lli_ns now, uint32_t *place,
+                         struct lli_wire_address *address, lli_ns *at)
 {
     if (acceptor_expire_guest(acceptor, now, place, address, at))
         return true;
@@ -322,7 +339,8 @@ static bool address_is(const struct lli_wire_address *a, const struct lli_wire_a
 bool lli_acceptor_needs(const struct lli_acceptor *acceptor, const struct lli_wire_address *address)
 {
     for (uint32_t i = 0; i < acceptor->places && acceptor->count + acceptor->owed > 0; i++)
-        if (guest_until(acceptor, &acceptor->applicants[i]) != LLI_NEVER && address_is(&acceptor->applicants[i].connect.address, address))
+        if (guest_until(acceptor, &acceptor->applicants[i]) != LLI_NEVER &&
+            address_is(&acceptor->applicants[i].connect.address, address))
             return true;
     for (uint32_t i = 0; i < LLI_ACCEPTOR_TURNED_AWAY && acceptor->turned_count > 0; i++)
         if (acceptor->turned[i].id != 0 && address_is(&acceptor->turned[i].address, address))

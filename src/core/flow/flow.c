@@ -2,17 +2,21 @@
 #include "core/flow/flow.h"
 
 enum {
-    FLOW_BACKSTOP = 2,            /* paced: windows by which receivers may lag until the rate is adjusted */
-    FLOW_REPORTS = 8,             /* reports of a receiver per window */
-    FLOW_LOSS_PPM = 20000,        /* a receiver that asks for a larger share of the packets again does not keep up */
+    FLOW_BACKSTOP = 2, /* paced: windows by which receivers may lag until the rate is adjusted */
+    FLOW_REPORTS = 8,  /* reports of a receiver per window */
+    /* A receiver that asks for a larger share of the packets again does not keep up. */
+    FLOW_LOSS_PPM = 20000,
     FLOW_PACKETS_MIN = 32,        /* packets sent in an interval: fewer allow no conclusion */
     FLOW_BURST_BYTES = 256 << 10, /* bytes sent at once after a pause: a few trains */
     FLOW_BURST_BYTES_MIN = 16 << 10,
-    FLOW_BURSTS_PER_S = 512,      /* at a limited rate */
-    FLOW_SHARE_LEAST = 96,        /* lower and ... */
-    FLOW_SHARE_MOST = 256,        /* ... upper bound of receivers that report by packets, where there are more: their median is that of
-                                     all within a few per cent */
-    FLOW_SHARE_QUORUM = 90,       /* per cent: for a larger quorum the share is not accurate enough */
+    FLOW_BURSTS_PER_S = 512, /* at a limited rate */
+    FLOW_SHARE_LEAST = 96,   /* lower and ... */
+    /*
+     * ... upper bound of receivers that report by packets, where there are more: their median is that of all
+     * within a few per cent
+     */
+    FLOW_SHARE_MOST = 256,
+    FLOW_SHARE_QUORUM = 90, /* per cent: for a larger quorum the share is not accurate enough */
 };
 
 #define FLOW_INTERVAL ((lli_ns)10000000)
@@ -53,11 +57,14 @@ void lli_flow_rate(struct lli_flow *flow, uint64_t bytes_per_s, lli_ns now)
     flow->pacer.tokens = lli_min(flow->pacer.tokens, flow->pacer.burst);
 }
 
-void lli_flow_init(struct lli_flow *flow, const struct lli_flow_config *config, uint32_t members_max, struct lli_arena *arena,
-                   lli_seq start, lli_ns now)
+void lli_flow_init(struct lli_flow *flow, const struct lli_flow_config *config, uint32_t members_max,
+                   struct lli_arena *arena, lli_seq start, lli_ns now)
 {
-    *flow = (struct lli_flow){
-        .config = *config, .limit = config->awaits ? start : UINT64_MAX, .doubling = true, .assessed_at = now, .record = start};
+    *flow = (struct lli_flow){.config = *config,
+                              .limit = config->awaits ? start : UINT64_MAX,
+                              .doubling = true,
+                              .assessed_at = now,
+                              .record = start};
     lli_quorum_init(&flow->quorum, members_max, arena);
     lli_pacer_init(&flow->pacer, lli_min(FLOW_RATE_FIRST, flow_rate_max(flow)), FLOW_BURST_BYTES, now);
     flow->meter = config->mode == LLI_FLOW_PACED ? LLI_FLOW_PACED : LLI_FLOW_OPEN;
@@ -109,9 +116,11 @@ static bool flow_has_say(const struct lli_flow *flow, const struct lli_member *m
 
 uint64_t lli_flow_reach(const struct lli_flow *flow, const struct lli_member *member)
 {
-    const uint64_t window = flow->config.window_packets * (flow->config.mode == LLI_FLOW_PACED ? (uint64_t)FLOW_BACKSTOP : 1);
+    const uint64_t window =
+        flow->config.window_packets * (flow->config.mode == LLI_FLOW_PACED ? (uint64_t)FLOW_BACKSTOP : 1);
 
-    return flow_has_say(flow, member) && member->next != 0 ? member->next + lli_min(window, member->window) : 0;
+    return flow_has_say(flow, member) && member->next != 0 ? member->next + lli_min(window, member->window)
+                                                           : 0;
 }
 
 /* Updates the limit from the quorum. */
@@ -194,7 +203,9 @@ bool lli_flow_is_at_limit(const struct lli_flow *flow)
 
 uint32_t lli_flow_report_packets(const struct lli_flow *flow)
 {
-    return flow->config.mode == LLI_FLOW_OPEN ? 0 : (uint32_t)lli_max(flow->config.window_packets / FLOW_REPORTS, 1);
+    return flow->config.mode == LLI_FLOW_OPEN
+               ? 0
+               : (uint32_t)lli_max(flow->config.window_packets / FLOW_REPORTS, 1);
 }
 
 /* True if a receiver was fast enough since the last rate decision. */
@@ -202,7 +213,8 @@ static bool flow_is_fast_enough(const struct lli_flow *flow, const struct lli_me
 {
     uint64_t packets = sent - flow->record;
 
-    if (member->next != 0 && sent > member->next && sent - member->next > lli_min(flow->config.window_packets, member->window))
+    if (member->next != 0 && sent > member->next &&
+        sent - member->next > lli_min(flow->config.window_packets, member->window))
         return false;
     return (uint64_t)member->requested * 1000000 <= packets * FLOW_LOSS_PPM;
 }
@@ -241,8 +253,9 @@ void lli_flow_assess(struct lli_flow *flow, struct lli_members *members, lli_seq
     if (fine < flow_quorum(flow, counted))
         flow_slow_down(flow, elapsed);
     else if (flow->hungry)
-        flow->pacer.bytes_per_s = lli_min(flow->pacer.bytes_per_s + (flow->doubling ? flow->pacer.bytes_per_s : flow->step),
-                                          flow_rate_max(flow));
+        flow->pacer.bytes_per_s =
+            lli_min(flow->pacer.bytes_per_s + (flow->doubling ? flow->pacer.bytes_per_s : flow->step),
+                    flow_rate_max(flow));
     flow->hungry = false;
     flow->assessed_at = now;
     flow->record = sent;

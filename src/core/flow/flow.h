@@ -19,34 +19,38 @@ enum lli_flow_mode { LLI_FLOW_OPEN = 0, LLI_FLOW_PACED, LLI_FLOW_WINDOW };
 
 struct lli_flow_config {
     enum lli_flow_mode mode;
-    uint32_t window_packets;    /* how far receivers may lag */
-    uint32_t quorum_percent;    /* percentage of the receivers that are not suspended which has to keep up */
-    uint64_t bytes_per_s_max;   /* paced: maximum rate */
-    bool awaits;                /* not open: send nothing before the first report, and nothing beyond the last report while no receiver
-                                   reports */
-    uint64_t rate;              /* maximum rate in every mode, bytes/s; 0: no limit */
+    uint32_t window_packets;  /* how far receivers may lag */
+    uint32_t quorum_percent;  /* percentage of the receivers that are not suspended which has to keep up */
+    uint64_t bytes_per_s_max; /* paced: maximum rate */
+    /*
+     * Not open: send nothing before the first report, and nothing beyond the last report while no receiver
+     * reports.
+     */
+    bool awaits;
+    uint64_t rate; /* maximum rate in every mode, bytes/s; 0: no limit */
 };
 
 struct lli_flow {
     struct lli_flow_config config;
-    enum lli_flow_mode meter;   /* PACED: the token bucket limits too, for the pace or a rate limit; else OPEN */
-    enum lli_flow_mode blocking;    /* OPEN: no packet ever has to wait */
-    lli_seq limit;              /* packets before this one may be sent */
-    uint64_t session;           /* with `share`, selects the receivers that report by packets */
-    uint32_t share;             /* one receiver of 2^share reports by packets; only these count */
-    struct lli_quorum quorum;   /* how far each member lets the transmitter send, by member index */
+    /* PACED: the token bucket limits too, for the pace or a rate limit; else OPEN */
+    enum lli_flow_mode meter;
+    enum lli_flow_mode blocking; /* OPEN: no packet ever has to wait */
+    lli_seq limit;               /* packets before this one may be sent */
+    uint64_t session;            /* with `share`, selects the receivers that report by packets */
+    uint32_t share;              /* one receiver of 2^share reports by packets; only these count */
+    struct lli_quorum quorum;    /* how far each member lets the transmitter send, by member index */
     struct lli_pacer pacer;
-    uint64_t step;              /* bytes/s added to the rate at each increase */
-    bool doubling;              /* no receiver has lagged yet: the rate doubles at each increase */
-    bool hungry;                /* the rate delayed packets since the last rate decision */
+    uint64_t step; /* bytes/s added to the rate at each increase */
+    bool doubling; /* no receiver has lagged yet: the rate doubles at each increase */
+    bool hungry;   /* the rate delayed packets since the last rate decision */
     lli_ns assessed_at;
-    lli_seq record;             /* packets before this one were sent by assessed_at */
-    uint64_t assessed_bytes;      /* bytes sent since assessed_at */
+    lli_seq record;          /* packets before this one were sent by assessed_at */
+    uint64_t assessed_bytes; /* bytes sent since assessed_at */
 };
 
 /* Places the state in the arena, for up to members_max receivers. start: the first packet. */
-void lli_flow_init(struct lli_flow *flow, const struct lli_flow_config *config, uint32_t members_max, struct lli_arena *arena,
-                   lli_seq start, lli_ns now);
+void lli_flow_init(struct lli_flow *flow, const struct lli_flow_config *config, uint32_t members_max,
+                   struct lli_arena *arena, lli_seq start, lli_ns now);
 
 /*
  * Recomputes the limit after many members joined, reported, left or changed standing. Takes time linear in
@@ -61,7 +65,8 @@ uint64_t lli_flow_reach(const struct lli_flow *flow, const struct lli_member *me
 void lli_flow_moved(struct lli_flow *flow, const struct lli_members *members, uint32_t index);
 
 /* Paced: adjusts the rate if the interval is over. sent: the first packet not yet sent. */
-void lli_flow_assess(struct lli_flow *flow, struct lli_members *members, lli_seq sent, lli_ns rtt, lli_ns now);
+void lli_flow_assess(struct lli_flow *flow, struct lli_members *members, lli_seq sent, lli_ns rtt,
+                     lli_ns now);
 
 /*
  * Returns k: one receiver of 2^k is to report by packets from now on, chosen so that enough members remain to
@@ -76,7 +81,10 @@ static inline bool lli_flow_allows(const struct lli_flow *flow, lli_seq seq, uin
     return seq < flow->limit && (flow->meter != LLI_FLOW_PACED || bytes < flow->pacer.tokens);
 }
 
-/* True if a rate limits packets. Compares a mode instead of a flag: two instructions less per packet, measured. */
+/*
+ * True if a rate limits packets. Compares a mode instead of a flag: two instructions less per packet,
+ * measured.
+ */
 static inline bool lli_flow_is_metered(const struct lli_flow *flow)
 {
     return flow->meter == LLI_FLOW_PACED;

@@ -105,7 +105,8 @@ void lli_members_del(struct lli_members *members, uint64_t id)
     members->count--;
     members_freed(members, place);
     /* Entries after it in the index may have been displaced by it: reinserts each where a search finds it. */
-    for (at = (at + 1) & members->mask; members->index[at] != LLI_MEMBER_NONE; at = (at + 1) & members->mask) {
+    for (at = (at + 1) & members->mask; members->index[at] != LLI_MEMBER_NONE;
+         at = (at + 1) & members->mask) {
         uint32_t moved = members->index[at];
 
         members->index[at] = LLI_MEMBER_NONE;
@@ -144,9 +145,11 @@ uint32_t lli_members_expire(struct lli_members *members, lli_ns distance, lli_ns
     struct lli_member *member;
 
     while ((member = members_next(members, &place, &left)) != NULL) {
-        const lli_ns patience = lli_max(distance, lli_members_distance(members, member, member->heard_at)) * MEMBER_REPORTS_MISSED;
+        const lli_ns patience = lli_max(distance, lli_members_distance(members, member, member->heard_at)) *
+                                MEMBER_REPORTS_MISSED;
 
-        if (now <= member->heard_at || now - member->heard_at <= patience || member->standing == LLI_STANDING_EXPELLED || member->left)
+        if (now <= member->heard_at || now - member->heard_at <= patience ||
+            member->standing == LLI_STANDING_EXPELLED || member->left)
             continue;
         member->id = 0;
         members_freed(members, place - 1);

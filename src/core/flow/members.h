@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Table of the receivers known to a transmitter: fixed size, keyed by the random identity that each receiver chose. */
+/*
+ * Table of the receivers known to a transmitter: fixed size, keyed by the random identity that each receiver
+ * chose.
+ */
 #ifndef LLI_MEMBERS_H
 #define LLI_MEMBERS_H
 
@@ -14,23 +17,25 @@
 struct lli_member {
     uint64_t id; /* 0: the entry is free */
     lli_ns heard_at;
-    lli_ns rtt; /* smoothed round trip, 0: not measured */
+    lli_ns rtt;       /* smoothed round trip, 0: not measured */
     lli_ns report_ns; /* report interval in the latest heartbeat that this receiver is known to have heard */
-    lli_seq next;    /* next packet that it waits for, as reported; 0: no report yet */
-    lli_seq owes;    /* oldest packet with a message that its latest report should have acknowledged and did not; 0: none */
-    uint64_t window; /* packets that it can buffer from `next` on */
-    uint64_t lag;    /* packets sent before its latest report that it neither had nor gave up */
+    lli_seq next;     /* next packet that it waits for, as reported; 0: no report yet */
+    /* Oldest packet with a message that its latest report should have acknowledged and did not; 0: none. */
+    lli_seq owes;
+    uint64_t window;    /* packets that it can buffer from `next` on */
+    uint64_t lag;       /* packets sent before its latest report that it neither had nor gave up */
     uint64_t lag_bytes; /* bytes of the history that these packets take, as far as they are still in it */
-    uint32_t naks;   /* NAKs sent, as reported */
-    uint32_t lost;   /* packets lost, as reported */
-    uint32_t requested;  /* packets requested again since the last rate decision */
-    uint32_t dropped; /* packets dropped by its host, as reported */
+    uint32_t naks;      /* NAKs sent, as reported */
+    uint32_t lost;      /* packets lost, as reported */
+    uint32_t requested; /* packets requested again since the last rate decision */
+    uint32_t dropped;   /* packets dropped by its host, as reported */
     enum llm_limit limit_reported; /* limit last reported to the application */
-    struct llm_bottleneck limits; /* its bottleneck, as reported; its time is 0 before the first such report */
+    /* Its bottleneck, as reported; its time is 0 before the first such report. */
+    struct llm_bottleneck limits;
     bool lagging; /* BEHIND flag: its round trip includes time in its receive queue */
-    bool done;  /* it has everything up to the end of the session */
-    bool left;  /* done, and has left: its acknowledgements count until the transmitter closes */
-    bool record; /* the slow-receiver policy has a record of it since it was added */
+    bool done;    /* it has everything up to the end of the session */
+    bool left;    /* done, and has left: its acknowledgements count until the transmitter closes */
+    bool record;  /* the slow-receiver policy has a record of it since it was added */
     enum lli_standing standing; /* how it is served; set by slow.h */
     struct lli_wire_address address;
 };
@@ -49,15 +54,18 @@ struct lli_members {
     uint64_t seed;            /* hash seed of the index: random and secret; set it before adding a member */
     uint32_t count;
     uint32_t limit;
-    uint32_t unused;          /* entries before this one are all in use */
-    uint32_t end;             /* entries from this one on are all free */
+    uint32_t unused; /* entries before this one are all in use */
+    uint32_t end;    /* entries from this one on are all free */
     struct lli_members_announced announced;
 };
 
 /* Places the table in the arena; limit: the maximum number of members. */
 void lli_members_init(struct lli_members *members, uint32_t limit, struct lli_arena *arena);
 
-/* Returns the index of a member, adding it if it is new. LLI_MEMBER_NONE: the table is full. id must not be 0. */
+/*
+ * Returns the index of a member, adding it if it is new. LLI_MEMBER_NONE: the table is full. id must not be
+ * 0.
+ */
 uint32_t lli_members_add(struct lli_members *members, uint64_t id);
 
 /* Returns the index of a member, LLI_MEMBER_NONE if it is not in the table. */
@@ -87,7 +95,8 @@ static inline lli_ns lli_members_announced(const struct lli_members *members, ll
  * Returns the longest interval at which a member may report that was last heard at heard_at, given its latest
  * report.
  */
-static inline lli_ns lli_members_distance(const struct lli_members *members, const struct lli_member *member, lli_ns heard_at)
+static inline lli_ns lli_members_distance(const struct lli_members *members, const struct lli_member *member,
+                                          lli_ns heard_at)
 {
     return lli_max(member->report_ns, lli_members_announced(members, heard_at));
 }

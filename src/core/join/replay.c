@@ -10,7 +10,8 @@ void lli_replay_init(struct lli_replay *replay, uint64_t bytes_per_s, struct lli
     *replay = (struct lli_replay){.count = 0};
     replay->places = lli_arena_take(arena, LLI_REPLAY_PLACES * sizeof *replay->places, 64);
     replay->receivers = lli_arena_take(arena, LLI_REPLAY_PLACES * sizeof *replay->receivers, 64);
-    lli_pacer_init(&replay->pacer, bytes_per_s, lli_max(bytes_per_s / REPLAY_BURSTS_PER_S, REPLAY_BURST_MIN), now);
+    lli_pacer_init(&replay->pacer, bytes_per_s, lli_max(bytes_per_s / REPLAY_BURSTS_PER_S, REPLAY_BURST_MIN),
+                   now);
 }
 
 /* Returns the entry of a receiver, a new one if it has none, or NULL. */
@@ -60,7 +61,8 @@ bool lli_replay_join(struct lli_replay *replay, uint64_t receiver, const struct 
     return true;
 }
 
-bool lli_replay_fetch(struct lli_replay *replay, uint64_t receiver, const struct lli_wire_join *join, lli_seq sent)
+bool lli_replay_fetch(struct lli_replay *replay, uint64_t receiver, const struct lli_wire_join *join,
+                      lli_seq sent)
 {
     struct lli_replay_range ranges[LLI_WIRE_FETCH_MAX];
     struct lli_replay_place *place;
@@ -102,7 +104,8 @@ static bool replay_trim(struct lli_replay *replay, struct lli_replay_place *plac
     return place_is_fetching(place);
 }
 
-bool lli_replay_peek(struct lli_replay *replay, lli_seq trail, lli_seq *seq, const struct lli_wire_address **address)
+bool lli_replay_peek(struct lli_replay *replay, lli_seq trail, lli_seq *seq,
+                     const struct lli_wire_address **address)
 {
     while (replay->fetching > 0) {
         struct lli_replay_place *place;

@@ -24,13 +24,14 @@ struct lli_replay_range {
 
 struct lli_replay_place {
     struct lli_wire_address address;
-    bool requested;     /* a start position was requested: an answer is due */
+    bool requested; /* a start position was requested: an answer is due */
     bool gone;      /* requested packets no longer in the history: a REJECT is due */
     uint8_t from;   /* from the request */
     uint8_t at;     /* range that is sent next */
     uint8_t count;  /* number of ranges */
     uint64_t value; /* from the request */
-    lli_seq live;   /* packets before this one are skipped if they hold only messages of topics without history */
+    /* Packets before this one are skipped if they hold only messages of topics without history. */
+    lli_seq live;
     struct lli_replay_range ranges[LLI_WIRE_FETCH_MAX];
 };
 
@@ -40,7 +41,7 @@ struct lli_replay {
     uint64_t *receivers; /* by entry */
     uint32_t count;      /* entries in use, the first ones */
     uint32_t turn;       /* entry whose packet is sent next */
-    uint32_t answering;    /* entries with an answer due */
+    uint32_t answering;  /* entries with an answer due */
     uint32_t fetching;   /* entries with packets to send */
 };
 
@@ -50,10 +51,12 @@ void lli_replay_init(struct lli_replay *replay, uint64_t bytes_per_s, struct lli
 bool lli_replay_join(struct lli_replay *replay, uint64_t receiver, const struct lli_wire_join *join);
 
 /* Queues a receiver's request for packets; those at `sent` or beyond are not sent. False: no free entry. */
-bool lli_replay_fetch(struct lli_replay *replay, uint64_t receiver, const struct lli_wire_join *join, lli_seq sent);
+bool lli_replay_fetch(struct lli_replay *replay, uint64_t receiver, const struct lli_wire_join *join,
+                      lli_seq sent);
 
 /* Returns the next packet to send, at or after trail, and its destination; false if there is none. */
-bool lli_replay_peek(struct lli_replay *replay, lli_seq trail, lli_seq *seq, const struct lli_wire_address **address);
+bool lli_replay_peek(struct lli_replay *replay, lli_seq trail, lli_seq *seq,
+                     const struct lli_wire_address **address);
 
 /* Start of live data for the receiver named by lli_replay_peek(); 0: not given. */
 static inline lli_seq lli_replay_live(const struct lli_replay *replay)
@@ -67,7 +70,10 @@ void lli_replay_pop(struct lli_replay *replay);
 /* Drops the request at this index and frees its entry. */
 void lli_replay_drop(struct lli_replay *replay, uint32_t index);
 
-/* Returns the next receiver to answer, with `requested` or `gone` set in *place, never both. False if there is none. */
+/*
+ * Returns the next receiver to answer, with `requested` or `gone` set in *place, never both. False if there
+ * is none.
+ */
 bool lli_replay_answer(struct lli_replay *replay, uint64_t *receiver, struct lli_replay_place *place);
 
 #endif

@@ -13,7 +13,9 @@ void lli_time_index_init(struct lli_time_index *index, lli_seq start, struct lli
         index->entries[0] = (struct lli_time_index_entry){.at = now, .seq = start};
 }
 
-/* Drops at least half of the entries: those for packets no longer in the history, or else every second one. */
+/*
+ * Drops at least half of the entries: those for packets no longer in the history, or else every second one.
+ */
 static void time_index_thin(struct lli_time_index *index, lli_seq trail)
 {
     uint32_t gone = 0, remaining = 0;

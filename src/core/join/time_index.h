@@ -14,14 +14,14 @@
 enum { LLI_TIME_INDEX_ENTRIES = 2048 };
 
 struct lli_time_index_entry {
-    lli_ns at;   /* everything before seq was sent by then, nothing else */
+    lli_ns at; /* everything before seq was sent by then, nothing else */
     lli_seq seq;
 };
 
 struct lli_time_index {
     struct lli_time_index_entry *entries; /* oldest first, in strictly ascending packet order */
     uint32_t count;
-    lli_ns distance;        /* minimum time between two entries */
+    lli_ns distance; /* minimum time between two entries */
 };
 
 /* Places the index; its first entry says that nothing was sent before start. */

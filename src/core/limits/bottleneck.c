@@ -2,10 +2,12 @@
 #include "core/limits/bottleneck.h"
 
 enum {
-    BOTTLENECK_AWAY_PERCENT = 90, /* share of time not polling at which the application is at its limit: a larger buffer would fill as
-                                     well */
+    /*
+     * Share of time not polling at which the application is at its limit: a larger buffer would fill as well.
+     */
+    BOTTLENECK_AWAY_PERCENT = 90,
     BOTTLENECK_BLOCKED_PERCENT = 10, /* below this share of time, a blocked transmitter hardly waits */
-    BOTTLENECK_LOSS_PPM = 100,    /* a lower loss is no bottleneck */
+    BOTTLENECK_LOSS_PPM = 100,       /* a lower loss is no bottleneck */
 };
 
 /*

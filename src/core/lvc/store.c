@@ -14,7 +14,8 @@ struct copy {
 
 static uint64_t copy_stride(uint32_t bytes_max)
 {
-    return lli_round_up(sizeof(struct copy) + LLI_WIRE_FRAME_MAX + (uint64_t)bytes_max, _Alignof(struct copy));
+    return lli_round_up(sizeof(struct copy) + LLI_WIRE_FRAME_MAX + (uint64_t)bytes_max,
+                        _Alignof(struct copy));
 }
 
 uint64_t lli_lvc_ring_size(uint32_t messages, uint32_t bytes_max)
@@ -31,7 +32,7 @@ static struct copy *topic_copy(const struct lli_lvc_topic *topic, uint64_t index
 }
 
 void lli_lvc_put(struct lli_lvc_topic *topic, uint64_t number, const struct lli_pack_attributes *attributes,
-                  const struct iovec *pieces, uint32_t size)
+                 const struct iovec *pieces, uint32_t size)
 {
     struct copy *copy = topic_copy(topic, topic->count++);
     uint8_t *const bytes = (uint8_t *)(copy + 1);
@@ -159,7 +160,7 @@ struct filling {
     uint8_t *packet;
     size_t size;
     size_t used;
-    uint16_t count; /* number of records */
+    uint16_t count;           /* number of records */
     struct lli_wire_place at; /* the packet covers everything before this position */
 };
 
@@ -171,7 +172,8 @@ static bool fill_record(struct filling *filling, const struct copy *copy, const 
 {
     const bool last = end->topic == filling->at.topic && end->number == copy->number;
     const uint32_t until = (uint32_t)lli_min(copy->size, last ? end->offset : UINT32_MAX);
-    struct lli_wire_record record = {.at = filling->at, .bytes = (const uint8_t *)(copy + 1) + filling->at.offset};
+    struct lli_wire_record record = {.at = filling->at,
+                                     .bytes = (const uint8_t *)(copy + 1) + filling->at.offset};
     uint32_t part = until - filling->at.offset;
     size_t used, room = filling->size - filling->used;
 
@@ -188,8 +190,8 @@ static bool fill_record(struct filling *filling, const struct copy *copy, const 
 }
 
 /* Likewise for the copies of a topic that a receiver gets, from filling->at on. */
-static bool fill_topic(struct filling *filling, const struct lli_lvc_topic *topic, const struct lli_lvc_request *place,
-                       const struct lli_wire_place *end)
+static bool fill_topic(struct filling *filling, const struct lli_lvc_topic *topic,
+                       const struct lli_lvc_request *place, const struct lli_wire_place *end)
 {
     const uint64_t oldest = topic->count - lli_min(topic->count, topic->messages);
     const uint64_t limit = message_index(topic, oldest, topic->count, place->number);
@@ -237,7 +239,8 @@ static void fill_span(const struct lli_lvc *lvc, struct lli_lvc_request *place, 
     place->left = place->at < place->count ? place->left - 1 : 0;
 }
 
-size_t lli_lvc_next(struct lli_lvc *lvc, struct lli_wire_lvc *header, uint8_t *packet, size_t size, struct lli_wire_address *to)
+size_t lli_lvc_next(struct lli_lvc *lvc, struct lli_wire_lvc *header, uint8_t *packet, size_t size,
+                    struct lli_wire_address *to)
 {
     struct filling filling = {.packet = packet, .size = size, .used = LLI_WIRE_LVC_HEAD};
     struct lli_lvc_request *place;

@@ -48,11 +48,11 @@ struct lli_lvc_request {
 struct lli_lvc {
     struct lli_lvc_topic **topics; /* in ascending order of id */
     uint32_t count;
-    uint64_t bytes;   /* bytes of all rings */
+    uint64_t bytes; /* bytes of all rings */
     struct lli_lvc_request *places;
     uint64_t *receivers; /* by entry */
-    uint32_t waiting; /* entries in use, the first ones */
-    uint32_t turn;    /* entry whose packet is sent next */
+    uint32_t waiting;    /* entries in use, the first ones */
+    uint32_t turn;       /* entry whose packet is sent next */
 };
 
 /*
@@ -64,7 +64,10 @@ void lli_lvc_init(struct lli_lvc *lvc, uint32_t topics_max, struct lli_arena *ar
 /* Bytes of a ring for this many messages; UINT64_MAX: overflow. */
 uint64_t lli_lvc_ring_size(uint32_t messages, uint32_t bytes_max);
 
-/* Adds a topic, from whose next message on the LVC stores copies. There has to be room, and the topic must be new. */
+/*
+ * Adds a topic, from whose next message on the LVC stores copies. There has to be room, and the topic must be
+ * new.
+ */
 void lli_lvc_add(struct lli_lvc *lvc, struct lli_lvc_topic *topic);
 
 /*
@@ -72,7 +75,7 @@ void lli_lvc_add(struct lli_lvc *lvc, struct lli_lvc_topic *topic);
  * bytes_max.
  */
 void lli_lvc_put(struct lli_lvc_topic *topic, uint64_t number, const struct lli_pack_attributes *attributes,
-                  const struct iovec *pieces, uint32_t size);
+                 const struct iovec *pieces, uint32_t size);
 
 /* Longest attribute frame with which a message can begin in a packet of this size. */
 uint32_t lli_lvc_attributes_max(uint32_t packet_size);
@@ -87,7 +90,8 @@ bool lli_lvc_join(struct lli_lvc *lvc, uint64_t receiver, const struct lli_wire_
  * Builds the next packet in size bytes, sets its destination and returns its size. A request has to be
  * waiting. The caller sets session and next of *header; this function sets the other fields.
  */
-size_t lli_lvc_next(struct lli_lvc *lvc, struct lli_wire_lvc *header, uint8_t *packet, size_t size, struct lli_wire_address *to);
+size_t lli_lvc_next(struct lli_lvc *lvc, struct lli_wire_lvc *header, uint8_t *packet, size_t size,
+                    struct lli_wire_address *to);
 
 /* Drops the request at this index and frees its entry. */
 void lli_lvc_drop(struct lli_lvc *lvc, uint32_t index);

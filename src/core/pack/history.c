@@ -4,7 +4,8 @@
 /* Bytes of a packet after which the hardware prefetcher follows the writes. */
 enum { HISTORY_PREFETCH = 2048 };
 
-void lli_history_init(struct lli_history *history, const struct lli_history_config *config, struct lli_arena *arena)
+void lli_history_init(struct lli_history *history, const struct lli_history_config *config,
+                      struct lli_arena *arena)
 {
     assert(lli_is_power_of_two(config->packets) && lli_is_power_of_two(config->align));
     *history = (struct lli_history){
@@ -18,8 +19,10 @@ void lli_history_init(struct lli_history *history, const struct lli_history_conf
         .next = config->start,
     };
     /* Same formula as in lli_history_fits(). */
-    history->packets_free = (uint32_t)lli_min(history->slots_mask, lli_max(config->bytes / history->stride_max, 2) - 2);
-    history->bytes = config->shared != NULL ? config->shared : lli_arena_take(arena, config->bytes, config->align);
+    history->packets_free =
+        (uint32_t)lli_min(history->slots_mask, lli_max(config->bytes / history->stride_max, 2) - 2);
+    history->bytes =
+        config->shared != NULL ? config->shared : lli_arena_take(arena, config->bytes, config->align);
     history->edge = config->shared != NULL ? config->shared_edge : &history->edge_own;
     history->slots = lli_arena_take(arena, config->packets * sizeof *history->slots, 64);
 }
@@ -57,7 +60,8 @@ uint8_t *lli_history_open(struct lli_history *history, lli_seq busy)
 
     if (history->head + history->stride_max > history->bytes_size) {
         /* Wrap: packets after the head are of the previous lap, older than everything at the ring's start. */
-        while (history->trail < history->next && lli_history_slot(history, history->trail)->offset >= history->head)
+        while (history->trail < history->next &&
+               lli_history_slot(history, history->trail)->offset >= history->head)
             history_forget(history, busy);
         history->head = 0;
         history->lap += history->bytes_size;
@@ -70,7 +74,9 @@ uint8_t *lli_history_open(struct lli_history *history, lli_seq busy)
             break;
         history_forget(history, busy);
     }
-    /* A reader that finds the edge unchanged after copying has copied the bytes before they were overwritten. */
+    /*
+     * A reader that finds the edge unchanged after copying has copied the bytes before they were overwritten.
+     */
     atomic_store_explicit(history->edge, history->lap + end, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
     if (history->filling)

@@ -20,13 +20,13 @@
 
 /* Packet of the history; the repair fields belong to repair.c. */
 struct lli_history_slot {
-    uint64_t offset;      /* in the byte ring, of the packet's headroom */
-    lli_ns repaired_at;   /* time of its last repair, 0: never */
-    uint32_t size;        /* bytes of the packet */
-    uint32_t repair_to;   /* index of a member, or LLI_REPAIR_TO_GROUP */
+    uint64_t offset;    /* in the byte ring, of the packet's headroom */
+    lli_ns repaired_at; /* time of its last repair, 0: never */
+    uint32_t size;      /* bytes of the packet */
+    uint32_t repair_to; /* index of a member, or LLI_REPAIR_TO_GROUP */
     bool repair_queued;
-    bool unreliable;      /* not repaired; set by the packer, as the next two fields are */
-    bool transient;       /* it holds only messages of topics without history */
+    bool unreliable;         /* not repaired; set by the packer, as the next two fields are */
+    bool transient;          /* it holds only messages of topics without history */
     uint32_t unreliable_sum; /* unreliable packets of the session up to and including this one */
 };
 
@@ -40,14 +40,17 @@ struct lli_history {
     uint32_t stride_max; /* ring bytes that the largest packet takes */
     uint32_t align;
     uint32_t packets_free; /* packets of the largest size that fit while none is busy */
-    bool filling;        /* the newest packet was more than half full; the next ones are expected to be */
-    uint64_t lap;        /* ring bytes of all earlier laps */
-    _Atomic uint64_t *edge; /* end of the written part of the ring, counted over all laps; stored before the memory it covers is
-                               overwritten */
+    bool filling;          /* the newest packet was more than half full; the next ones are expected to be */
+    uint64_t lap;          /* ring bytes of all earlier laps */
+    /*
+     * End of the written part of the ring, counted over all laps; stored before the memory it covers is
+     * overwritten.
+     */
+    _Atomic uint64_t *edge;
     _Atomic uint64_t edge_own; /* used if no other process reads the ring */
-    lli_seq trail;       /* oldest packet */
-    lli_seq next;        /* packet that is open, or will be opened next */
-    uint64_t head;       /* ring offset of the next packet */
+    lli_seq trail;             /* oldest packet */
+    lli_seq next;              /* packet that is open, or will be opened next */
+    uint64_t head;             /* ring offset of the next packet */
 };
 
 struct lli_history_config {
@@ -55,16 +58,19 @@ struct lli_history_config {
     uint32_t packets; /* a power of two */
     uint32_t packet_max;
     uint32_t headroom;
-    uint32_t align;   /* a power of two */
-    lli_seq start;    /* sequence number of the first packet */
-    uint8_t *shared;  /* byte ring and its edge in shared memory; NULL: in the arena */
+    uint32_t align;  /* a power of two */
+    lli_seq start;   /* sequence number of the first packet */
+    uint8_t *shared; /* byte ring and its edge in shared memory; NULL: in the arena */
     _Atomic uint64_t *shared_edge;
 };
 
 /* Places the history in the arena; a measuring arena only measures. */
-void lli_history_init(struct lli_history *history, const struct lli_history_config *config, struct lli_arena *arena);
+void lli_history_init(struct lli_history *history, const struct lli_history_config *config,
+                      struct lli_arena *arena);
 
-/* Opens the next packet: room for packet_max bytes until it is sealed. The caller has checked that it fits. */
+/*
+ * Opens the next packet: room for packet_max bytes until it is sealed. The caller has checked that it fits.
+ */
 uint8_t *lli_history_open(struct lli_history *history, lli_seq busy);
 
 /* Seals the open packet at this size; its sequence number is then history->next - 1. */
@@ -79,7 +85,10 @@ static inline struct lli_history_slot *lli_history_slot(const struct lli_history
     return &history->slots[seq & history->slots_mask];
 }
 
-/* True if this many packets of the largest size can be opened in a row without dropping packets from `busy` on. */
+/*
+ * True if this many packets of the largest size can be opened in a row without dropping packets from `busy`
+ * on.
+ */
 static inline bool lli_history_fits(const struct lli_history *history, uint64_t packets, lli_seq busy)
 {
     uint64_t tail, used;
@@ -88,7 +97,9 @@ static inline bool lli_history_fits(const struct lli_history *history, uint64_t 
         return packets <= history->packets_free;
     tail = lli_history_slot(history, busy)->offset;
     used = history->head > tail ? history->head - tail : history->bytes_size - tail + history->head;
-    /* The ring may waste one packet's worth where it wraps; one is left free to distinguish full from empty. */
+    /*
+     * The ring may waste one packet's worth where it wraps; one is left free to distinguish full from empty.
+     */
     return packets <= history->slots_mask - (history->next - busy) &&
            (packets + 2) * history->stride_max <= history->bytes_size - used;
 }
@@ -118,7 +129,8 @@ static inline uint64_t lli_history_span(const struct lli_history *history, lli_s
     return to > from ? to - from : to + history->bytes_size - from;
 }
 
-static inline uint8_t *lli_history_bytes(const struct lli_history *history, const struct lli_history_slot *slot)
+static inline uint8_t *lli_history_bytes(const struct lli_history *history,
+                                         const struct lli_history_slot *slot)
 {
     return history->bytes + slot->offset + history->headroom;
 }

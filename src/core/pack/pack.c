@@ -12,7 +12,8 @@ void lli_pack_init(struct lli_pack *pack, struct lli_history *history, uint32_t 
 
 uint32_t lli_pack_whole_max(const struct lli_pack *pack)
 {
-    return pack->history->packet_max - LLI_WIRE_DATA_HEADER - lli_frame_topic_size(UINT32_MAX) - LLI_WIRE_FRAME_MAX;
+    return pack->history->packet_max - LLI_WIRE_DATA_HEADER - lli_frame_topic_size(UINT32_MAX) -
+           LLI_WIRE_FRAME_MAX;
 }
 
 /*
@@ -24,10 +25,14 @@ uint32_t lli_pack_whole_max(const struct lli_pack *pack)
 static void pack_mark(struct lli_pack *pack, bool unreliable)
 {
     pack->unreliable = unreliable;
-    pack->topic = unreliable == pack->unreliable_zero && pack->transients == pack->transient_zero ? 0 : UINT32_MAX;
+    pack->topic =
+        unreliable == pack->unreliable_zero && pack->transients == pack->transient_zero ? 0 : UINT32_MAX;
 }
 
-/* Opens a packet of the same kind as the previous one; its first `first` bytes of body continue an earlier message. */
+/*
+ * Opens a packet of the same kind as the previous one; its first `first` bytes of body continue an earlier
+ * message.
+ */
 static void pack_open(struct lli_pack *pack, uint32_t first, lli_seq busy)
 {
     pack->packet = pack->prepared != NULL ? pack->prepared : lli_history_open(pack->history, busy);
@@ -173,7 +178,8 @@ static bool pack_may_span(const struct lli_pack *pack, const struct lli_pack_top
  * True if the history has room for all packets that `size` more bytes can take, besides the open one. Inline:
  * called for each packet.
  */
-static inline __attribute__((always_inline)) bool pack_room(const struct lli_pack *pack, uint32_t size, lli_seq busy)
+static inline __attribute__((always_inline)) bool pack_room(const struct lli_pack *pack, uint32_t size,
+                                                            lli_seq busy)
 {
     uint32_t body = pack->history->packet_max - LLI_WIRE_DATA_HEADER;
     uint32_t bytes = size + LLI_WIRE_FRAME_MAX * 2u;
@@ -184,13 +190,15 @@ static inline __attribute__((always_inline)) bool pack_room(const struct lli_pac
     return lli_history_fits(pack->history, needed + (pack->packet != NULL ? 1 : 0), busy);
 }
 
-bool lli_pack_has_room(const struct lli_pack *pack, const struct lli_pack_topic *topic, uint32_t size, lli_seq busy)
+bool lli_pack_has_room(const struct lli_pack *pack, const struct lli_pack_topic *topic, uint32_t size,
+                       lli_seq busy)
 {
     const uint64_t whole = (uint64_t)lli_frame_topic_size(topic->id) + lli_frame_message_size(size) + size;
 
     if (pack->packet != NULL && pack->unreliable == topic->unreliable && whole <= pack_left(pack))
         return true;
-    if (pack->packet == NULL && pack->prepared != NULL && whole <= pack->history->packet_max - LLI_WIRE_DATA_HEADER)
+    if (pack->packet == NULL && pack->prepared != NULL &&
+        whole <= pack->history->packet_max - LLI_WIRE_DATA_HEADER)
         return true;
     return pack_room(pack, size, busy);
 }
@@ -237,7 +245,7 @@ static void pack_last(struct lli_pack *pack, lli_seq start)
 
 /* Packs a message with attributes, or one that may need another kind of packet. */
 static LLI_OUT_OF_LINE bool pack_odd(struct lli_pack *pack, const struct lli_pack_topic *topic,
-                                               const struct iovec *pieces, uint32_t size, lli_seq busy)
+                                     const struct iovec *pieces, uint32_t size, lli_seq busy)
 {
     lli_seq start;
     bool packed;
@@ -260,8 +268,8 @@ static LLI_OUT_OF_LINE bool pack_odd(struct lli_pack *pack, const struct lli_pac
     return packed;
 }
 
-bool lli_pack_message(struct lli_pack *pack, const struct lli_pack_topic *topic, const struct iovec *pieces, uint32_t size,
-                      lli_seq busy)
+bool lli_pack_message(struct lli_pack *pack, const struct lli_pack_topic *topic, const struct iovec *pieces,
+                      uint32_t size, lli_seq busy)
 {
     if (pack->odd)
         return pack_odd(pack, topic, pieces, size, busy);
@@ -283,7 +291,10 @@ bool lli_pack_message(struct lli_pack *pack, const struct lli_pack_topic *topic,
     return true;
 }
 
-/* Makes room for size bytes in an open packet of this kind; seals the open one and opens another if necessary. */
+/*
+ * Makes room for size bytes in an open packet of this kind; seals the open one and opens another if
+ * necessary.
+ */
 static bool pack_reserve(struct lli_pack *pack, uint32_t size, bool unreliable, lli_seq busy)
 {
     if (pack->packet != NULL && pack_left(pack) >= size && pack->unreliable == unreliable)
@@ -305,10 +316,12 @@ bool lli_pack_turn(struct lli_pack *pack, bool unreliable, lli_seq busy)
     return pack_reserve(pack, 0, unreliable, busy);
 }
 
-uint8_t *lli_pack_claim(struct lli_pack *pack, const struct lli_pack_topic *topic, uint32_t size, lli_seq busy)
+uint8_t *lli_pack_claim(struct lli_pack *pack, const struct lli_pack_topic *topic, uint32_t size,
+                        lli_seq busy)
 {
     assert(pack->claim == NULL && size <= lli_pack_whole_max(pack));
-    if (!pack_reserve(pack, lli_frame_topic_size(topic->id) + lli_frame_message_size(size) + size, topic->unreliable, busy))
+    if (!pack_reserve(pack, lli_frame_topic_size(topic->id) + lli_frame_message_size(size) + size,
+                      topic->unreliable, busy))
         return NULL;
     /* A topic frame without a message has no effect, so it may stay if the claim is dropped. */
     if (pack->topic != topic->id)
@@ -335,7 +348,8 @@ void lli_pack_abort(struct lli_pack *pack)
     pack->claim = NULL;
 }
 
-bool lli_pack_announce(struct lli_pack *pack, uint32_t topic, const char *name, size_t name_size, lli_seq busy)
+bool lli_pack_announce(struct lli_pack *pack, uint32_t topic, const char *name, size_t name_size,
+                       lli_seq busy)
 {
     assert(pack->claim == NULL);
     if (!pack_reserve(pack, (uint32_t)(LLI_FRAME_ANNOUNCE_HEAD + name_size), false, busy))

@@ -20,39 +20,44 @@ struct lli_pack_attributes {
 
 struct lli_pack {
     struct lli_history *history;
-    uint8_t *packet;      /* open packet, NULL if there is none */
-    uint8_t *prepared;       /* address of the next packet, prepared while none is open; NULL: not prepared */
-    uint8_t *at;          /* position of its next frame */
+    uint8_t *packet;   /* open packet, NULL if there is none */
+    uint8_t *prepared; /* address of the next packet, prepared while none is open; NULL: not prepared */
+    uint8_t *at;       /* position of its next frame */
     uint8_t *end;
-    uint8_t *claim;       /* start of the claimed message's frame, NULL without a claim */
+    uint8_t *claim; /* start of the claimed message's frame, NULL without a claim */
     uint32_t claim_size;
     uint32_t claim_header;
     uint32_t tag;
-    uint32_t single_max;    /* longest message, with a two-byte header, that fits into a packet of its own on any topic */
-    uint32_t topic;       /* topic of the next message in the open packet without a topic frame; UINT32_MAX: a topic frame is required */
+    /* Longest message, with a two-byte header, that fits into a packet of its own on any topic. */
+    uint32_t single_max;
+    /*
+     * Topic of the next message in the open packet without a topic frame; UINT32_MAX: a topic frame is
+     * required.
+     */
+    uint32_t topic;
     uint32_t first_number; /* message number for the open packet's header */
     uint16_t first;
-    bool unreliable;      /* messages in the open packet are not repaired ... */
-    bool unreliable_zero; /* ... and neither are those of topic 0 */
-    bool mixed;           /* some topic is unreliable or has no history */
-    bool transients;      /* some topic has no history */
-    bool transient_zero;  /* topic 0 has no history */
-    bool lasting;         /* the open packet holds something besides messages of topics without history */
-    bool odd;             /* ... or the next message has attributes: no fast path */
-    uint8_t unrepaired;   /* unreliable packets directly before the open one; for its header */
+    bool unreliable;         /* messages in the open packet are not repaired ... */
+    bool unreliable_zero;    /* ... and neither are those of topic 0 */
+    bool mixed;              /* some topic is unreliable or has no history */
+    bool transients;         /* some topic has no history */
+    bool transient_zero;     /* topic 0 has no history */
+    bool lasting;            /* the open packet holds something besides messages of topics without history */
+    bool odd;                /* ... or the next message has attributes: no fast path */
+    uint8_t unrepaired;      /* unreliable packets directly before the open one; for its header */
     uint32_t unreliable_sum; /* unreliable packets so far */
-    uint64_t number;      /* number of the next message */
+    uint64_t number;         /* number of the next message */
     const struct lli_pack_attributes *attributes; /* of the message packed next; `claim` is its frame then */
-    uint8_t *summary;     /* position in packet summary_seq, if that is the open one */
+    uint8_t *summary; /* position in packet summary_seq, if that is the open one */
     lli_seq summary_seq;
     struct lli_frame_summary summed;
 };
 
 struct lli_pack_topic {
     uint32_t id;
-    bool whole; /* messages that fit into one packet do not span packets */
+    bool whole;      /* messages that fit into one packet do not span packets */
     bool unreliable; /* its packets hold messages of unreliable topics only; constant */
-    bool transient; /* late joiners do not get its messages; constant */
+    bool transient;  /* late joiners do not get its messages; constant */
 };
 
 void lli_pack_init(struct lli_pack *pack, struct lli_history *history, uint32_t tag);
@@ -64,11 +69,12 @@ uint32_t lli_pack_whole_max(const struct lli_pack *pack);
  * Packs a message of size bytes, gathered from pieces, sealing packets as they fill. False, with nothing
  * changed, if the history has no room for it without dropping packets from `busy` on. No claim may be open.
  */
-bool lli_pack_message(struct lli_pack *pack, const struct lli_pack_topic *topic, const struct iovec *pieces, uint32_t size,
-                      lli_seq busy);
+bool lli_pack_message(struct lli_pack *pack, const struct lli_pack_topic *topic, const struct iovec *pieces,
+                      uint32_t size, lli_seq busy);
 
 /* True if lli_pack_message() would accept a message of this size. No claim may be open. */
-bool lli_pack_has_room(const struct lli_pack *pack, const struct lli_pack_topic *topic, uint32_t size, lli_seq busy);
+bool lli_pack_has_room(const struct lli_pack *pack, const struct lli_pack_topic *topic, uint32_t size,
+                       lli_seq busy);
 
 /* Opens a packet if none is open. False, with nothing changed, if the history has no room for one. */
 bool lli_pack_open(struct lli_pack *pack, lli_seq busy);
@@ -90,8 +96,8 @@ static inline bool lli_pack_may_be_single(const struct lli_pack *pack, size_t si
  * sealed. Changes nothing but the packet, whose size it returns. lli_pack_single_end() seals the packet and
  * places it in the history.
  */
-static inline uint32_t lli_pack_single(const struct lli_pack *pack, uint8_t *packet, const struct lli_pack_topic *topic, const void *data,
-                                     size_t size)
+static inline uint32_t lli_pack_single(const struct lli_pack *pack, uint8_t *packet,
+                                       const struct lli_pack_topic *topic, const void *data, size_t size)
 {
     const uint32_t names = topic->id == 0 ? 0 : lli_frame_topic_size(topic->id);
     const uint32_t header = lli_frame_message_size((uint32_t)size);
@@ -117,7 +123,8 @@ void lli_pack_single_end(struct lli_pack *pack, const uint8_t *packet, uint32_t 
 /* Returns the longest message whose single-message packet, on any topic, fits into this many bytes. */
 static inline uint32_t lli_pack_single_max(uint32_t bytes)
 {
-    const uint32_t others = LLI_WIRE_DATA_HEADER + lli_frame_topic_size(UINT32_MAX) + lli_frame_message_size(bytes);
+    const uint32_t others =
+        LLI_WIRE_DATA_HEADER + lli_frame_topic_size(UINT32_MAX) + lli_frame_message_size(bytes);
 
     return bytes > others ? bytes - others : 0;
 }
@@ -126,7 +133,8 @@ static inline uint32_t lli_pack_single_max(uint32_t bytes)
  * Common case of lli_pack_message(): a message in one piece, on the topic of the previous one, that fits into
  * the open packet. False, with nothing changed, in any other case.
  */
-static inline bool lli_pack_in_place(struct lli_pack *pack, const struct lli_pack_topic *topic, const void *data, size_t size)
+static inline bool lli_pack_in_place(struct lli_pack *pack, const struct lli_pack_topic *topic,
+                                     const void *data, size_t size)
 {
     uint32_t header;
 
@@ -150,11 +158,15 @@ void lli_pack_attribute(struct lli_pack *pack, const struct lli_pack_attributes 
 uint32_t lli_pack_attributes_max(const struct lli_pack *pack);
 
 /* Part of lli_pack_message() for a message with attributes. */
-bool lli_pack_message_with(struct lli_pack *pack, const struct lli_pack_topic *topic, const struct iovec *pieces, uint32_t size,
-                           lli_seq busy);
+bool lli_pack_message_with(struct lli_pack *pack, const struct lli_pack_topic *topic,
+                           const struct iovec *pieces, uint32_t size, lli_seq busy);
 
-/* Reserves room for a message of up to lli_pack_whole_max() bytes in the open packet; NULL if the history has none. */
-uint8_t *lli_pack_claim(struct lli_pack *pack, const struct lli_pack_topic *topic, uint32_t size, lli_seq busy);
+/*
+ * Reserves room for a message of up to lli_pack_whole_max() bytes in the open packet; NULL if the history has
+ * none.
+ */
+uint8_t *lli_pack_claim(struct lli_pack *pack, const struct lli_pack_topic *topic, uint32_t size,
+                        lli_seq busy);
 
 /* Turns the first size bytes of the claim into a message, or drops the claim. */
 void lli_pack_commit(struct lli_pack *pack, uint32_t size);
@@ -167,7 +179,8 @@ void lli_pack_abort(struct lli_pack *pack);
 bool lli_pack_turn(struct lli_pack *pack, bool unreliable, lli_seq busy);
 
 /* Announces a topic in the stream, in a packet that is repaired. False if the history has no room. */
-bool lli_pack_announce(struct lli_pack *pack, uint32_t topic, const char *name, size_t name_size, lli_seq busy);
+bool lli_pack_announce(struct lli_pack *pack, uint32_t topic, const char *name, size_t name_size,
+                       lli_seq busy);
 
 /* Marks a topic that was just announced as unreliable. */
 void lli_pack_unreliable(struct lli_pack *pack, uint32_t topic);

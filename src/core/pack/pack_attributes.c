@@ -10,7 +10,8 @@ uint32_t lli_pack_attributes_max(const struct lli_pack *pack)
 {
     const uint32_t room = pack->history->packet_max - LLI_WIRE_DATA_HEADER;
     /* And at least a byte of the message. */
-    const uint32_t others = LLI_FRAME_SUMMARY_SIZE + lli_frame_topic_size(UINT32_MAX) + LLI_WIRE_FRAME_MAX + 1;
+    const uint32_t others =
+        LLI_FRAME_SUMMARY_SIZE + lli_frame_topic_size(UINT32_MAX) + LLI_WIRE_FRAME_MAX + 1;
 
     return room <= others ? 0 : (uint32_t)lli_min(room - others, LLI_FRAME_ATTRIBUTES_MAX);
 }
@@ -40,10 +41,14 @@ static bool pack_is_fresh(const struct lli_pack *pack)
     return pack_offset(pack, pack->at) == pack->first;
 }
 
-/* True if the open packet has a summary that covers all of it: packing a message without attributes shows only here. */
+/*
+ * True if the open packet has a summary that covers all of it: packing a message without attributes shows
+ * only here.
+ */
 static bool pack_is_summed(const struct lli_pack *pack)
 {
-    return pack->summary != NULL && pack->summary_seq == pack->history->next && pack->summed.end == pack_offset(pack, pack->at);
+    return pack->summary != NULL && pack->summary_seq == pack->history->next &&
+           pack->summed.end == pack_offset(pack, pack->at);
 }
 
 /* True if a message with everything before it may start in the open packet. */
@@ -84,8 +89,8 @@ static bool pack_place(struct lli_pack *pack, const struct lli_pack_topic *topic
 }
 
 /* Puts the frames before a message into the open packet, and its label into the summary. */
-static void pack_head(struct lli_pack *pack, const struct lli_pack_topic *topic, const struct lli_pack_attributes *attributes,
-                      uint32_t size)
+static void pack_head(struct lli_pack *pack, const struct lli_pack_topic *topic,
+                      const struct lli_pack_attributes *attributes, uint32_t size)
 {
     bool summed = pack_is_summed(pack);
 
@@ -108,17 +113,18 @@ static void pack_head(struct lli_pack *pack, const struct lli_pack_topic *topic,
     pack->summed.any |= attributes->label;
     pack->summed.all &= attributes->label;
     pack->summed.count++;
-    pack->summed.end = (uint16_t)lli_min(pack_offset(pack, pack->at) + (uint64_t)lli_frame_message_size(size) + size,
-                                         pack_body_max(pack));
+    pack->summed.end = (uint16_t)lli_min(
+        pack_offset(pack, pack->at) + (uint64_t)lli_frame_message_size(size) + size, pack_body_max(pack));
     lli_frame_put_summary(pack->summary, &pack->summed);
 }
 
-bool lli_pack_message_with(struct lli_pack *pack, const struct lli_pack_topic *topic, const struct iovec *pieces, uint32_t size,
-                           lli_seq busy)
+bool lli_pack_message_with(struct lli_pack *pack, const struct lli_pack_topic *topic,
+                           const struct iovec *pieces, uint32_t size, lli_seq busy)
 {
     const struct lli_pack_attributes *attributes = pack->attributes;
     /* pack_place() already decided if the message may span packets. */
-    const struct lli_pack_topic any = {.id = topic->id, .unreliable = topic->unreliable, .transient = topic->transient};
+    const struct lli_pack_topic any = {
+        .id = topic->id, .unreliable = topic->unreliable, .transient = topic->transient};
     struct lli_pack before;
     bool packed;
 

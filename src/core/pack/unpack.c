@@ -37,7 +37,8 @@ void lli_unpack_allow(struct lli_unpack *unpack, uint64_t packets, uint64_t numb
 }
 
 /* True if a packet continues where the previous one ended. */
-static bool unpack_continues(const struct lli_unpack *unpack, const struct lli_wire_header *header, size_t size)
+static bool unpack_continues(const struct lli_unpack *unpack, const struct lli_wire_header *header,
+                             size_t size)
 {
     uint32_t left = unpack->assembling ? unpack->total - unpack->have : 0;
 
@@ -72,7 +73,8 @@ static void unpack_pass_over(struct lli_unpack *unpack)
     unpack->at = unpack->end = NULL;
 }
 
-void lli_unpack_begin_other(struct lli_unpack *unpack, const struct lli_wire_header *header, const uint8_t *body, size_t size)
+void lli_unpack_begin_other(struct lli_unpack *unpack, const struct lli_wire_header *header,
+                            const uint8_t *body, size_t size)
 {
     if (!unpack->broken && !unpack_continues(unpack, header, size)) {
         const bool in_order = header->number == (uint32_t)unpack->number;
@@ -102,7 +104,8 @@ void lli_unpack_begin_other(struct lli_unpack *unpack, const struct lli_wire_hea
  * Returns where message `number` starts, including its attributes, and its topic, in a packet whose first
  * message has number `first`; NULL: it does not start there.
  */
-static const uint8_t *unpack_find(const uint8_t *at, const uint8_t *end, uint64_t first, uint64_t number, uint32_t *topic)
+static const uint8_t *unpack_find(const uint8_t *at, const uint8_t *end, uint64_t first, uint64_t number,
+                                  uint32_t *topic)
 {
     const uint8_t *attributes = NULL;
     struct lli_frame frame;
@@ -128,11 +131,12 @@ static const uint8_t *unpack_find(const uint8_t *at, const uint8_t *end, uint64_
     return NULL;
 }
 
-bool lli_unpack_enter(struct lli_unpack *unpack, const struct lli_wire_header *header, const uint8_t *body, size_t size,
-                      uint64_t number)
+bool lli_unpack_enter(struct lli_unpack *unpack, const struct lli_wire_header *header, const uint8_t *body,
+                      size_t size, uint64_t number)
 {
     uint32_t topic;
-    const uint8_t *at = unpack_find(body + header->first, body + size, lli_seq_extend(number, header->number), number, &topic);
+    const uint8_t *at = unpack_find(body + header->first, body + size, lli_seq_extend(number, header->number),
+                                    number, &topic);
 
     if (at == NULL) {
         lli_unpack_begin(unpack, header, body, size);
@@ -173,8 +177,8 @@ bool lli_unpack_peek_rare(struct lli_unpack *unpack, uint32_t *topic)
     return unpack->at < unpack->end && frame.kind == LLI_FRAME_MESSAGE;
 }
 
-static inline struct llm_message unpack_message(const struct llm_message *like, const uint8_t *data, uint32_t size,
-                                                uint32_t topic, uint64_t number)
+static inline struct llm_message unpack_message(const struct llm_message *like, const uint8_t *data,
+                                                uint32_t size, uint32_t topic, uint64_t number)
 {
     return (struct llm_message){
         .data = data,
@@ -211,7 +215,8 @@ static void unpack_begin_assembly(struct lli_unpack *unpack, const uint8_t *byte
     unpack_append(unpack, bytes, (uint32_t)(unpack->end - bytes));
 }
 
-int lli_unpack_messages(struct lli_unpack *unpack, const struct llm_message *like, struct llm_message *messages, int max)
+int lli_unpack_messages(struct lli_unpack *unpack, const struct llm_message *like,
+                        struct llm_message *messages, int max)
 {
     const struct llm_message *full = messages + max;
     const uint32_t topic = unpack->topic;
@@ -224,7 +229,8 @@ int lli_unpack_messages(struct lli_unpack *unpack, const struct llm_message *lik
     if (unpack->assembling) {
         unpack->assembling = false;
         unpack->given = true;
-        *message++ = unpack_message(like, unpack->buffer + unpack->start, unpack->total, unpack->assembled_topic, number - 1);
+        *message++ = unpack_message(like, unpack->buffer + unpack->start, unpack->total,
+                                    unpack->assembled_topic, number - 1);
         if (unpack->assembled_topic != topic)
             return 1;
     }
@@ -283,8 +289,10 @@ void lli_unpack_next(struct lli_unpack *unpack, struct lli_unpacked *out)
     if (unpack->at < unpack->end) {
         unpack->at = lli_frame_get(unpack->at, unpack->end, &frame);
         if (frame.kind == LLI_FRAME_ANNOUNCE) {
-            *out = (struct lli_unpacked){
-                .kind = LLI_UNPACK_ANNOUNCE, .topic = frame.value, .data = frame.bytes, .size = frame.bytes_size};
+            *out = (struct lli_unpacked){.kind = LLI_UNPACK_ANNOUNCE,
+                                         .topic = frame.value,
+                                         .data = frame.bytes,
+                                         .size = frame.bytes_size};
             return;
         }
         if (frame.kind == LLI_FRAME_BAD) {

@@ -31,17 +31,18 @@ struct lli_unpacked {
 struct lli_unpack {
     const uint8_t *at; /* position in the current packet */
     const uint8_t *end;
-    uint64_t number;   /* number of the next message to start */
-    uint32_t topic;    /* topic of the next message */
-    bool broken;       /* packets were lost, or this packet contradicts the previous one: resume at its first frame */
-    bool assembling;   /* message number - 1 is incomplete */
-    bool too_long;     /* it does not fit into the buffer; only its end is searched for */
-    bool passing;      /* message number - 1 is not wanted; its rest may follow in the next packet */
-    uint32_t resume;   /* while broken: message number in the current packet's header */
+    uint64_t number; /* number of the next message to start */
+    uint32_t topic;  /* topic of the next message */
+    /* Packets were lost, or this packet contradicts the previous one: resume at its first frame. */
+    bool broken;
+    bool assembling;     /* message number - 1 is incomplete */
+    bool too_long;       /* it does not fit into the buffer; only its end is searched for */
+    bool passing;        /* message number - 1 is not wanted; its rest may follow in the next packet */
+    uint32_t resume;     /* while broken: message number in the current packet's header */
     uint64_t number_max; /* while broken: a packet with a higher message number is malformed */
-    bool given;        /* a reassembled message was returned from the current packet: its bytes are in use */
-    uint32_t start;    /* offset in the buffer of the message being reassembled */
-    uint32_t total;    /* its total size */
+    bool given;     /* a reassembled message was returned from the current packet: its bytes are in use */
+    uint32_t start; /* offset in the buffer of the message being reassembled */
+    uint32_t total; /* its total size */
     uint32_t have;
     uint32_t assembled_topic;
     uint8_t *buffer;
@@ -71,14 +72,19 @@ void lli_unpack_break(struct lli_unpack *unpack);
  */
 void lli_unpack_allow(struct lli_unpack *unpack, uint64_t packets, uint64_t number_max);
 
-/* Part of lli_unpack_begin() for packets that begin with the rest of a message or contradict the previous one. */
-void lli_unpack_begin_other(struct lli_unpack *unpack, const struct lli_wire_header *header, const uint8_t *body, size_t size);
+/*
+ * Part of lli_unpack_begin() for packets that begin with the rest of a message or contradict the previous
+ * one.
+ */
+void lli_unpack_begin_other(struct lli_unpack *unpack, const struct lli_wire_header *header,
+                            const uint8_t *body, size_t size);
 
 /* Begins the next packet in order. The previous one must be exhausted. */
-static inline void lli_unpack_begin(struct lli_unpack *unpack, const struct lli_wire_header *header, const uint8_t *body,
-                                    size_t size)
+static inline void lli_unpack_begin(struct lli_unpack *unpack, const struct lli_wire_header *header,
+                                    const uint8_t *body, size_t size)
 {
-    if (unpack->broken || unpack->assembling || header->first != 0 || header->number != (uint32_t)unpack->number) {
+    if (unpack->broken || unpack->assembling || header->first != 0 ||
+        header->number != (uint32_t)unpack->number) {
         lli_unpack_begin_other(unpack, header, body, size);
         return;
     }
@@ -93,8 +99,8 @@ static inline void lli_unpack_begin(struct lli_unpack *unpack, const struct lli_
  * that it is the next message. False if no such message starts there; the packet is then begun like any
  * other.
  */
-bool lli_unpack_enter(struct lli_unpack *unpack, const struct lli_wire_header *header, const uint8_t *body, size_t size,
-                      uint64_t number);
+bool lli_unpack_enter(struct lli_unpack *unpack, const struct lli_wire_header *header, const uint8_t *body,
+                      size_t size, uint64_t number);
 
 /* Part of lli_unpack_peek() for frames of LLI_FRAME_TOPIC_SHORT and above. */
 bool lli_unpack_peek_rare(struct lli_unpack *unpack, uint32_t *topic);
@@ -121,12 +127,14 @@ static inline bool lli_unpack_peek(struct lli_unpack *unpack, uint32_t *topic)
  * the packet's memory is reused and until the next call other than this one and lli_unpack_peek(). 0:
  * something else comes next, or the rest of a message is in the next packet.
  */
-int lli_unpack_messages(struct lli_unpack *unpack, const struct llm_message *like, struct llm_message *messages, int max);
+int lli_unpack_messages(struct lli_unpack *unpack, const struct llm_message *like,
+                        struct llm_message *messages, int max);
 
 /* True if the packet is exhausted. A cheap test, which may return false for an exhausted packet. */
 static inline bool lli_unpack_is_done(const struct lli_unpack *unpack)
 {
-    return unpack->at == unpack->end && !unpack->broken && !(unpack->assembling && unpack->have == unpack->total);
+    return unpack->at == unpack->end && !unpack->broken &&
+           !(unpack->assembling && unpack->have == unpack->total);
 }
 
 /*

@@ -8,7 +8,10 @@
  */
 enum { DELAY_DRIFT = 4096 };
 
-/* A delay below the least by more than this needs a second one to confirm it: a forged heartbeat may carry any time. */
+/*
+ * A delay below the least by more than this needs a second one to confirm it: a forged heartbeat may carry
+ * any time.
+ */
 #define DELAY_CONFIRM ((lli_ns)1000000)
 
 /* Maximum of a plausible delay: beyond it a clock jumped, or the time was forged. */
@@ -20,7 +23,8 @@ static void delay_confirm(struct lli_delay *delay, uint64_t took, uint64_t quick
     if (delay->suspect == 0)
         *delay = (struct lli_delay){.least = delay->least, .at = delay->at, .suspect = quicker};
     else
-        *delay = (struct lli_delay){.least = took + (quicker > delay->suspect ? quicker - delay->suspect : 0), .at = now};
+        *delay = (struct lli_delay){.least = took + (quicker > delay->suspect ? quicker - delay->suspect : 0),
+                                    .at = now};
 }
 
 void lli_delay_heard(struct lli_delay *delay, uint64_t sent_at, lli_ns now)

@@ -15,7 +15,8 @@ struct lli_delay {
     uint64_t least; /* least difference of the two clocks, i.e. of the fastest heartbeat */
     lli_ns at;      /* time at which the latest heartbeat was read, 0: none */
     lli_ns queued;  /* its delay above the least */
-    uint64_t suspect; /* difference so far below the least that another heartbeat has to confirm it, 0: none */
+    /* Difference so far below the least that another heartbeat has to confirm it, 0: none. */
+    uint64_t suspect;
 };
 
 /* Takes a heartbeat sent at sent_at by the transmitter's clock and read at now by the receiver's. */

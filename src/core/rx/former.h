@@ -14,14 +14,14 @@
 enum { LLI_FORMER_MAX = 64 };
 
 struct lli_former_session {
-    uint64_t session; /* 0: free entry */
-    lli_seq next;     /* packets before this one were delivered or reported lost ... */
-    uint64_t number;  /* ... and messages before this one */
-    uint64_t acknowledged_from;    /* acknowledgement state of the session when it ended */
+    uint64_t session;           /* 0: free entry */
+    lli_seq next;               /* packets before this one were delivered or reported lost ... */
+    uint64_t number;            /* ... and messages before this one */
+    uint64_t acknowledged_from; /* acknowledgement state of the session when it ended */
     uint64_t acknowledged;
-    bool idle;        /* no message of it arrived: its entry is replaced first */
+    bool idle;              /* no message of it arrived: its entry is replaced first */
     enum llm_reason reason; /* LLM_REASON_CLOSED: its transmitter sent END */
-    uint64_t noted;   /* time of the entry, as a count */
+    uint64_t noted;         /* time of the entry, as a count */
 };
 
 /* A zeroed structure is valid and empty. */
@@ -30,7 +30,10 @@ struct lli_former {
     uint64_t noted;
 };
 
-/* Notes where a session ended. Replaces an earlier entry of this session, else the oldest idle one, else the oldest. */
+/*
+ * Notes where a session ended. Replaces an earlier entry of this session, else the oldest idle one, else the
+ * oldest.
+ */
 void lli_former_note(struct lli_former *former, const struct lli_former_session *session);
 
 /* Returns the entry of a session, NULL if there is none. */

@@ -170,7 +170,8 @@ lli_seq lli_gap_present_end(const struct lli_gap *gap)
 static lli_ns gap_retry_after(const struct lli_gap_retry *retry, unsigned tries, uint64_t spread)
 {
     lli_ns base = lli_max(retry->retry_min, 2 * retry->rtt);
-    lli_ns delay = lli_min(base << (tries <= GAP_TRIES_QUICK ? 0 : lli_min(tries - GAP_TRIES_QUICK, 20)), lli_max(retry->retry_max, base));
+    lli_ns delay = lli_min(base << (tries <= GAP_TRIES_QUICK ? 0 : lli_min(tries - GAP_TRIES_QUICK, 20)),
+                           lli_max(retry->retry_max, base));
 
     return delay - delay / 4 + (delay / 2 == 0 ? 0 : spread % (delay / 2));
 }
@@ -217,13 +218,14 @@ int lli_gap_due(struct lli_gap *gap, lli_ns now, const struct lli_gap_retry *ret
     return count;
 }
 
-int lli_gap_list(const struct lli_gap *gap, lli_seq end, uint64_t most, struct lli_wire_range *ranges, int max,
-                 lli_seq *listed)
+int lli_gap_list(const struct lli_gap *gap, lli_seq end, uint64_t most, struct lli_wire_range *ranges,
+                 int max, lli_seq *listed)
 {
     int count = 0;
 
     end = lli_min(end, gap->end);
-    for (lli_seq seq = gap_next_missing(gap, gap->next); seq < end && most > 0; seq = gap_next_missing(gap, seq + 1)) {
+    for (lli_seq seq = gap_next_missing(gap, gap->next); seq < end && most > 0;
+         seq = gap_next_missing(gap, seq + 1)) {
         if (gap_slot(gap, seq)->unrepaired)
             continue;
         if (count > 0 && ranges[count - 1].first + ranges[count - 1].count == (uint32_t)seq)
@@ -240,7 +242,8 @@ int lli_gap_list(const struct lli_gap *gap, lli_seq end, uint64_t most, struct l
 
 void lli_gap_hasten(struct lli_gap *gap, lli_seq from, lli_ns until)
 {
-    for (lli_seq seq = gap_next_missing(gap, lli_max(from, gap->next)); seq < gap->end; seq = gap_next_missing(gap, seq + 1)) {
+    for (lli_seq seq = gap_next_missing(gap, lli_max(from, gap->next)); seq < gap->end;
+         seq = gap_next_missing(gap, seq + 1)) {
         struct lli_gap_slot *slot = gap_slot(gap, seq);
 
         if (slot->unrepaired)
@@ -263,7 +266,8 @@ void lli_gap_refuse(struct lli_gap *gap, lli_seq seq, lli_ns nak_at)
 
 void lli_gap_nak_now(struct lli_gap *gap, lli_ns now)
 {
-    for (lli_seq seq = gap_next_missing(gap, gap->next); seq < gap->end; seq = gap_next_missing(gap, seq + 1)) {
+    for (lli_seq seq = gap_next_missing(gap, gap->next); seq < gap->end;
+         seq = gap_next_missing(gap, seq + 1)) {
         const bool unrepaired = gap_slot(gap, seq)->unrepaired;
 
         *gap_slot(gap, seq) = (struct lli_gap_slot){
@@ -277,7 +281,8 @@ uint64_t lli_gap_unrepaired(struct lli_gap *gap, lli_seq first, lli_seq end, lli
     uint64_t count = 0;
 
     end = lli_min(end, gap->end);
-    for (lli_seq seq = gap_next_missing(gap, lli_max(first, gap->next)); seq < end; seq = gap_next_missing(gap, seq + 1)) {
+    for (lli_seq seq = gap_next_missing(gap, lli_max(first, gap->next)); seq < end;
+         seq = gap_next_missing(gap, seq + 1)) {
         struct lli_gap_slot *slot = gap_slot(gap, seq);
 
         count += seq < requested && !slot->unrepaired;
@@ -291,7 +296,8 @@ void lli_gap_delay(struct lli_gap *gap, lli_seq first, uint64_t count, lli_ns un
 {
     lli_seq end = lli_min(first + count, gap->end);
 
-    for (lli_seq seq = gap_next_missing(gap, lli_max(first, gap->next)); seq < end; seq = gap_next_missing(gap, seq + 1)) {
+    for (lli_seq seq = gap_next_missing(gap, lli_max(first, gap->next)); seq < end;
+         seq = gap_next_missing(gap, seq + 1)) {
         struct lli_gap_slot *slot = gap_slot(gap, seq);
 
         slot->nak_at = lli_max(slot->nak_at, until);

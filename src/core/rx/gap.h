@@ -11,26 +11,29 @@
 #include "core/wire/wire.h"
 
 struct lli_gap_slot {
-    lli_ns since;  /* when it was found missing or, once requested, when it was first requested */
-    lli_ns nak_at; /* time of the next NAK */
-    uint8_t tries; /* NAKs sent for it */
+    lli_ns since;    /* when it was found missing or, once requested, when it was first requested */
+    lli_ns nak_at;   /* time of the next NAK */
+    uint8_t tries;   /* NAKs sent for it */
     bool unrepaired; /* it is not requested: see lli_gap_unrepaired() */
-    bool passed; /* ... and is not a loss; used by rx_*.c */
+    bool passed;     /* ... and is not a loss; used by rx_*.c */
 };
 
 struct lli_gap {
-    uint64_t *present;         /* a bit per packet of the window: received, not delivered yet */
+    uint64_t *present; /* a bit per packet of the window: received, not delivered yet */
     struct lli_gap_slot *slots;
-    uint64_t mask;             /* packets in the window, minus one */
-    lli_seq next;              /* every packet before was delivered or given up */
-    lli_seq end;               /* one past the highest packet known to exist, at most next + window */
-    lli_seq received;          /* one past the highest packet received; those from here to end are known from heartbeats only */
-    uint64_t missing;          /* packets in [next, end) that are not present */
-    lli_ns due_at;             /* no NAK is due before this time; LLI_NEVER if nothing is missing */
-    bool naks_deferred;            /* some are not requested until earlier ones arrive: lli_gap_retry.most */
+    uint64_t mask; /* packets in the window, minus one */
+    lli_seq next;  /* every packet before was delivered or given up */
+    lli_seq end;   /* one past the highest packet known to exist, at most next + window */
+    /* One past the highest packet received; those from here to end are known from heartbeats only. */
+    lli_seq received;
+    uint64_t missing;   /* packets in [next, end) that are not present */
+    lli_ns due_at;      /* no NAK is due before this time; LLI_NEVER if nothing is missing */
+    bool naks_deferred; /* some are not requested until earlier ones arrive: lli_gap_retry.most */
 };
 
-/* NAK retry: at retry_min or twice the round trip, doubling to retry_max, each randomized by up to a quarter. */
+/*
+ * NAK retry: at retry_min or twice the round trip, doubling to retry_max, each randomized by up to a quarter.
+ */
 struct lli_gap_retry {
     lli_ns rtt;
     lli_ns retry_min;
@@ -55,10 +58,14 @@ static inline bool lli_gap_is_present(const struct lli_gap *gap, lli_seq seq)
     return gap->present[(seq & gap->mask) / 64] >> (seq & 63) & 1;
 }
 
-/* Notes that packets before end exist: those not known before become missing, with their first NAK at nak_at. */
+/*
+ * Notes that packets before end exist: those not known before become missing, with their first NAK at nak_at.
+ */
 void lli_gap_extend(struct lli_gap *gap, lli_seq end, lli_ns now, lli_ns nak_at);
 
-/* Takes the packet next in order while nothing is missing or buffered: it is received and done with at once. */
+/*
+ * Takes the packet next in order while nothing is missing or buffered: it is received and done with at once.
+ */
 static inline bool lli_gap_in_order(struct lli_gap *gap, lli_seq seq)
 {
     if (seq != gap->end || seq != gap->next)
@@ -82,7 +89,10 @@ uint64_t lli_gap_cut(struct lli_gap *gap, lli_seq end);
 /* Brings NAKs for missing packets from this one on forward to `until` at the latest. */
 void lli_gap_hasten(struct lli_gap *gap, lli_seq from, lli_ns until);
 
-/* Takes a packet in [next, next + window) up to which lli_gap_extend() was called. False if it is a duplicate. */
+/*
+ * Takes a packet in [next, next + window) up to which lli_gap_extend() was called. False if it is a
+ * duplicate.
+ */
 bool lli_gap_receive(struct lli_gap *gap, lli_seq seq);
 
 /* Marks a present packet, whose copy was dropped, as missing again, with its NAK at nak_at. */
@@ -102,8 +112,8 @@ int lli_gap_due(struct lli_gap *gap, lli_ns now, const struct lli_gap_retry *ret
  * Lists the first missing packets before end, at most `most`, in at most max ranges; *listed is one past the
  * last of them. Changes no state. Returns the number of ranges.
  */
-int lli_gap_list(const struct lli_gap *gap, lli_seq end, uint64_t most, struct lli_wire_range *ranges, int max,
-                 lli_seq *listed);
+int lli_gap_list(const struct lli_gap *gap, lli_seq end, uint64_t most, struct lli_wire_range *ranges,
+                 int max, lli_seq *listed);
 
 /*
  * Notes that a missing packet arrived but could not be buffered. The network is fine, so the packet is asked

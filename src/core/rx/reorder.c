@@ -6,8 +6,8 @@
 /* Mean packet length: 1 / weight of the latest packet, and the length assumed before the first one. */
 enum { REORDER_WEIGHT = 8, REORDER_PACKET = 1500 };
 
-void lli_reorder_init(struct lli_reorder *reorder, uint64_t bytes, uint32_t packet_max, struct lli_arena *arena,
-                      struct lli_arena *rare)
+void lli_reorder_init(struct lli_reorder *reorder, uint64_t bytes, uint32_t packet_max,
+                      struct lli_arena *arena, struct lli_arena *rare)
 {
     const uint64_t least = (uint64_t)lli_reorder_chunks(packet_max) * 16;
     const uint32_t count = (uint32_t)lli_min(lli_max(bytes / LLI_REORDER_CHUNK, least), LLI_REORDER_NONE - 1);
@@ -60,7 +60,8 @@ uint32_t lli_reorder_put(struct lli_reorder *reorder, const uint8_t *data, uint3
     return packet;
 }
 
-const uint8_t *lli_reorder_get(const struct lli_reorder *reorder, uint32_t packet, enum lli_reorder_piece piece, uint32_t *size)
+const uint8_t *lli_reorder_get(const struct lli_reorder *reorder, uint32_t packet,
+                               enum lli_reorder_piece piece, uint32_t *size)
 {
     uint8_t *const bytes = reorder->pieces + (size_t)piece * LLI_REORDER_PACKET_MAX;
     uint32_t left = *size = reorder->sizes[packet];

@@ -25,14 +25,14 @@ struct lli_rx;
 
 struct lli_reorder {
     uint8_t *chunks;
-    uint32_t *next;  /* by chunk: next chunk of its packet, or next free one */
-    uint32_t *sizes; /* by first chunk: size of its packet */
-    uint32_t count;  /* number of chunks */
-    uint32_t left;   /* free chunks */
-    uint32_t free;   /* first free chunk */
-    uint32_t used;   /* packets buffered */
-    uint32_t mean;   /* smoothed chunks per packet, in 1 / LLI_REORDER_MEAN_ONE */
-    uint8_t *pieces; /* buffers into which packets are read */
+    uint32_t *next;          /* by chunk: next chunk of its packet, or next free one */
+    uint32_t *sizes;         /* by first chunk: size of its packet */
+    uint32_t count;          /* number of chunks */
+    uint32_t left;           /* free chunks */
+    uint32_t free;           /* first free chunk */
+    uint32_t used;           /* packets buffered */
+    uint32_t mean;           /* smoothed chunks per packet, in 1 / LLI_REORDER_MEAN_ONE */
+    uint8_t *pieces;         /* buffers into which packets are read */
     struct lli_rx *sessions; /* sessions that share the memory; linked and used by rx_session.c */
 };
 
@@ -40,8 +40,8 @@ struct lli_reorder {
  * Places `bytes` bytes of chunks, at least enough for 16 packets of packet_max bytes. `rare` takes the arrays
  * that only packets longer than one chunk touch.
  */
-void lli_reorder_init(struct lli_reorder *reorder, uint64_t bytes, uint32_t packet_max, struct lli_arena *arena,
-                      struct lli_arena *rare);
+void lli_reorder_init(struct lli_reorder *reorder, uint64_t bytes, uint32_t packet_max,
+                      struct lli_arena *arena, struct lli_arena *rare);
 
 /* Chunks that a packet of this size takes. */
 static inline uint32_t lli_reorder_chunks(uint32_t size)
@@ -60,11 +60,17 @@ static inline uint32_t lli_reorder_packets(const struct lli_reorder *reorder, ui
     return (uint32_t)((uint64_t)chunks * LLI_REORDER_MEAN_ONE / reorder->mean);
 }
 
-/* Copies a packet; returns its first chunk, which identifies it. LLI_REORDER_NONE if too few chunks are free. */
+/*
+ * Copies a packet; returns its first chunk, which identifies it. LLI_REORDER_NONE if too few chunks are free.
+ */
 uint32_t lli_reorder_put(struct lli_reorder *reorder, const uint8_t *data, uint32_t size);
 
-/* Returns a packet in one piece, valid until the next read of the same kind; the packet may be freed before that. */
-const uint8_t *lli_reorder_get(const struct lli_reorder *reorder, uint32_t packet, enum lli_reorder_piece piece, uint32_t *size);
+/*
+ * Returns a packet in one piece, valid until the next read of the same kind; the packet may be freed before
+ * that.
+ */
+const uint8_t *lli_reorder_get(const struct lli_reorder *reorder, uint32_t packet,
+                               enum lli_reorder_piece piece, uint32_t *size);
 
 /* The first LLI_REORDER_CHUNK bytes of a packet, in place. */
 static inline const uint8_t *lli_reorder_head(const struct lli_reorder *reorder, uint32_t packet)

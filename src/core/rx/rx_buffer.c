@@ -14,10 +14,14 @@ void lli_rx_buffer_init(struct lli_rx *rx, struct lli_reorder *reorder, struct l
     reorder->sessions = rx;
 }
 
-/* Messages delivered ahead of order must not be reported lost, so their packets stay until they are next in order. */
+/*
+ * Messages delivered ahead of order must not be reported lost, so their packets stay until they are next in
+ * order.
+ */
 static bool buffer_may_drop(const struct lli_rx *rx)
 {
-    return rx->buffer.chunks > 0 && !(rx->state == LLI_RX_LIVE && lli_rx_as_it_arrives(rx) && !lli_rx_is_replaying(rx));
+    return rx->buffer.chunks > 0 &&
+           !(rx->state == LLI_RX_LIVE && lli_rx_as_it_arrives(rx) && !lli_rx_is_replaying(rx));
 }
 
 /* Returns the session that uses most memory and may drop packets, NULL if none may. */
@@ -48,7 +52,8 @@ static bool buffer_drop_last(struct lli_rx *rx, lli_seq seq, lli_ns now)
         return true;
     }
     lli_rx_give_back(rx, *lli_rx_cell(rx, last));
-    lli_gap_forget(&rx->gap, last, now, known ? now + lli_max(rx->config->nak_retry_min, 2 * lli_rx_rtt(rx)) : LLI_NEVER);
+    lli_gap_forget(&rx->gap, last, now,
+                   known ? now + lli_max(rx->config->nak_retry_min, 2 * lli_rx_rtt(rx)) : LLI_NEVER);
     lli_rx_dropped(rx, last);
     return true;
 }
@@ -84,7 +89,8 @@ bool lli_rx_buffer(struct lli_rx *rx, lli_seq seq, const struct lli_rx_packet *p
 uint32_t lli_rx_room(const struct lli_rx *rx)
 {
     const struct lli_reorder *reorder = rx->buffer.reorder;
-    const struct lli_rx *most = lli_reorder_packets(reorder, reorder->left) < lli_gap_window(&rx->gap) ? buffer_most(reorder) : NULL;
+    const struct lli_rx *most =
+        lli_reorder_packets(reorder, reorder->left) < lli_gap_window(&rx->gap) ? buffer_most(reorder) : NULL;
     uint32_t chunks = reorder->left;
 
     if (most != NULL && most->buffer.chunks > rx->buffer.chunks)

@@ -18,11 +18,13 @@ void lli_rx_forget_losses(struct lli_rx *rx)
     rx->pending.lag &= (uint8_t)~LLI_RX_CHASED;
 }
 
-static bool rx_gap_item(struct lli_rx *rx, const struct lli_unpacked *lost, enum llm_reason reason, struct lli_item *item)
+static bool rx_gap_item(struct lli_rx *rx, const struct lli_unpacked *lost, enum llm_reason reason,
+                        struct lli_item *item)
 {
     struct lli_unpacked shown = *lost;
 
-    if (lli_rx_as_it_arrives(rx) && reason != LLM_REASON_TOO_LONG && lli_rx_unordered_split(rx, &shown, reason))
+    if (lli_rx_as_it_arrives(rx) && reason != LLM_REASON_TOO_LONG &&
+        lli_rx_unordered_split(rx, &shown, reason))
         lost = &shown;
     (void)lli_rx_event(rx, LLM_EVENT_GAP, item);
     item->event.reason = reason;
@@ -81,11 +83,13 @@ static inline __attribute__((always_inline)) bool rx_next_messages(struct lli_rx
     uint32_t topic;
 
     item->count = 0;
-    while (item->count < LLI_ITEM_MESSAGES_MAX && !lli_unpack_is_done(&rx->unpack) && lli_unpack_peek(&rx->unpack, &topic)) {
+    while (item->count < LLI_ITEM_MESSAGES_MAX && !lli_unpack_is_done(&rx->unpack) &&
+           lli_unpack_peek(&rx->unpack, &topic)) {
         int count;
 
         like.topic = lli_topics_name(&rx->topics, topic);
-        count = lli_unpack_messages(&rx->unpack, &like, item->messages + item->count, LLI_ITEM_MESSAGES_MAX - item->count);
+        count = lli_unpack_messages(&rx->unpack, &like, item->messages + item->count,
+                                    LLI_ITEM_MESSAGES_MAX - item->count);
         if (count == 0)
             break;
         if (lli_topics_is_marked(&rx->topics, topic)) {
@@ -102,9 +106,11 @@ static inline __attribute__((always_inline)) bool rx_next_messages(struct lli_rx
     return item->count > 0;
 }
 
-/* Returns the next item of the packet being unpacked; `messages` is the function that returns its messages. */
-static inline __attribute__((always_inline)) bool rx_next_unpacked_by(struct lli_rx *rx, struct lli_item *item,
-                                                                      bool (*messages)(struct lli_rx *, struct lli_item *))
+/*
+ * Returns the next item of the packet being unpacked; `messages` is the function that returns its messages.
+ */
+static inline __attribute__((always_inline)) bool rx_next_unpacked_by(
+    struct lli_rx *rx, struct lli_item *item, bool (*messages)(struct lli_rx *, struct lli_item *))
 {
     struct lli_unpacked unpacked;
 
@@ -129,7 +135,8 @@ static inline __attribute__((always_inline)) bool rx_next_unpacked_by(struct lli
                 rx->loss.broken_reason = LLM_REASON_MALFORMED;
                 break;
             }
-            return rx_gap_item(rx, &unpacked, rx->loss.run > 0 ? rx->loss.run_reason : rx->loss.broken_reason, item);
+            return rx_gap_item(rx, &unpacked, rx->loss.run > 0 ? rx->loss.run_reason : rx->loss.broken_reason,
+                               item);
         case LLI_UNPACK_TOO_LONG:
             if (lli_rx_is_stale(rx, unpacked.topic, unpacked.number))
                 break;
@@ -198,7 +205,8 @@ static enum llm_reason rx_is_lost(const struct lli_rx *rx, lli_ns now)
         return rx->loss.gone_reason;
     if (rx->loss.end_reason != LLM_REASON_NONE)
         return rx->loss.end_reason;
-    if (slot->unrepaired && (slot->passed || (now >= slot->since + rx->config->nak_delay && lli_rx_is_confirmed(rx))))
+    if (slot->unrepaired &&
+        (slot->passed || (now >= slot->since + rx->config->nak_delay && lli_rx_is_confirmed(rx))))
         return LLM_REASON_UNRELIABLE;
     /* A packet known only from heartbeats, or only from data, is not given up by time: section 4.3. */
     if (!lli_rx_is_fetching(rx) && gap->next < lli_min(gap->received, lli_rx_known(rx)) && slot->tries > 0 &&
@@ -207,7 +215,9 @@ static enum llm_reason rx_is_lost(const struct lli_rx *rx, lli_ns now)
     return LLM_REASON_NONE;
 }
 
-/* Unpacks the next buffered packet, or skips lost ones. False if the next packet in order has yet to arrive. */
+/*
+ * Unpacks the next buffered packet, or skips lost ones. False if the next packet in order has yet to arrive.
+ */
 static bool rx_next_packet(struct lli_rx *rx, lli_ns now)
 {
     struct lli_gap *gap = &rx->gap;
@@ -230,7 +240,8 @@ static bool rx_next_packet(struct lli_rx *rx, lli_ns now)
         lli_rx_unpack(rx, gap->next - 1, &header, body, body_size);
         return true;
     }
-    while (gap->next < gap->end && !lli_gap_is_present(gap, gap->next) && (reason = rx_is_lost(rx, now)) != LLM_REASON_NONE) {
+    while (gap->next < gap->end && !lli_gap_is_present(gap, gap->next) &&
+           (reason = rx_is_lost(rx, now)) != LLM_REASON_NONE) {
         if (gap->slots[gap->next & gap->mask].passed)
             rx_pass_by(rx);
         else
@@ -260,23 +271,29 @@ static bool rx_next_packet(struct lli_rx *rx, lli_ns now)
     if (lli_rx_is_replaying(rx) && gap->next > first && gap->next >= rx->replay.end)
         return true;
     /* The window has moved past the loss and has room for more packets known from heartbeats. */
-    return (gap->next > first || (gap->next == gap->end && rx->loss.end_reason == LLM_REASON_NONE)) && gap->end < rx->heartbeat.lead;
+    return (gap->next > first || (gap->next == gap->end && rx->loss.end_reason == LLM_REASON_NONE)) &&
+           gap->end < rx->heartbeat.lead;
 }
 
 /* After everything before the end was delivered: reports a loss at the very end, then the end itself. */
 static bool rx_next_end(struct lli_rx *rx, lli_ns now, struct lli_item *item)
 {
     struct lli_unpacked lost;
-    const bool breaks = rx->loss.end_reason != LLM_REASON_NONE, ended = rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_END;
+    const bool breaks = rx->loss.end_reason != LLM_REASON_NONE,
+               ended = rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_END;
     const lli_seq end = breaks ? lli_rx_known(rx) : rx->heartbeat.lead;
 
     if (rx->gap.next < end || rx->gap.next < rx->gap.end)
         return false;
     if (rx->loss.run > 0) {
-        /* The heartbeats' message numbers belong to their leads; losses after them show with the next heartbeat. */
+        /*
+         * The heartbeats' message numbers belong to their leads; losses after them show with the next
+         * heartbeat.
+         */
         if (rx->gap.next > lli_rx_known(rx) && !breaks)
             return false;
-        if (lli_unpack_lost_before(&rx->unpack, lli_max(lli_rx_known_messages(rx), rx->unpack.number), &lost)) {
+        if (lli_unpack_lost_before(&rx->unpack, lli_max(lli_rx_known_messages(rx), rx->unpack.number),
+                                   &lost)) {
             /* The next packet may begin with the rest of a lost message. */
             lli_unpack_break(&rx->unpack);
             return rx_gap_item(rx, &lost, rx->loss.run_reason, item);
@@ -289,7 +306,9 @@ static bool rx_next_end(struct lli_rx *rx, lli_ns now, struct lli_item *item)
         lli_unpack_break(&rx->unpack);
         (void)lli_unpack_lost_before(&rx->unpack, lli_max(rx->heartbeat.messages, rx->unpack.number), &lost);
         if (lost.last + 1 > lost.number)
-            return rx_gap_item(rx, &lost, rx->loss.end_reason != LLM_REASON_NONE ? rx->loss.end_reason : LLM_REASON_MALFORMED, item);
+            return rx_gap_item(
+                rx, &lost,
+                rx->loss.end_reason != LLM_REASON_NONE ? rx->loss.end_reason : LLM_REASON_MALFORMED, item);
     }
     (void)lli_rx_event(rx, LLM_EVENT_SESSION_END, item);
     item->event.reason = rx->loss.end_reason != LLM_REASON_NONE ? rx->loss.end_reason : LLM_REASON_CLOSED;
@@ -306,7 +325,9 @@ static bool rx_next_end(struct lli_rx *rx, lli_ns now, struct lli_item *item)
     return true;
 }
 
-/* The last packets of the past were skipped and no later one arrived: the past ends where live data begins. */
+/*
+ * The last packets of the past were skipped and no later one arrived: the past ends where live data begins.
+ */
 static void rx_pass_up(struct lli_rx *rx)
 {
     struct lli_unpacked passed;
@@ -359,7 +380,8 @@ static void rx_go_on(struct lli_rx *rx, lli_ns now)
         lli_rx_extend(rx, rx->replay.end, now);
     if (rx->pending.lag & LLI_RX_CHASED && rx->heartbeat.lead - rx->gap.next <= lli_gap_window(&rx->gap) / 2)
         rx->pending.lag &= (uint8_t)~LLI_RX_CHASED;
-    if (rx->pending.slow_path & LLI_RX_LEARNING && (rx->topics.known >= rx->names.wanted || rx->loss.end_reason != LLM_REASON_NONE))
+    if (rx->pending.slow_path & LLI_RX_LEARNING &&
+        (rx->topics.known >= rx->names.wanted || rx->loss.end_reason != LLM_REASON_NONE))
         rx->pending.slow_path &= (uint8_t)~LLI_RX_LEARNING;
 }
 
@@ -384,7 +406,8 @@ static inline __attribute__((always_inline)) bool rx_is_idle(const struct lli_rx
 
 bool lli_rx_is_idle(const struct lli_rx *rx)
 {
-    return rx_is_idle(rx) && (rx->pending.news & ~LLI_RX_FILTERED) == 0 && rx->names.reported >= rx->topics.known;
+    return rx_is_idle(rx) && (rx->pending.news & ~LLI_RX_FILTERED) == 0 &&
+           rx->names.reported >= rx->topics.known;
 }
 
 /* Returns the next item where it is not plainly a run of messages. */
@@ -393,7 +416,8 @@ static LLI_OUT_OF_LINE bool rx_next_item(struct lli_rx *rx, lli_ns now, struct l
     rx->pending.service_due = true;
     rx->pending.plain = false;
     for (;;) {
-        if (rx_has_news(rx) && (rx_next_news(rx, item) || rx_next_filtered(rx, item) || rx_next_of_turn(rx, item)))
+        if (rx_has_news(rx) &&
+            (rx_next_news(rx, item) || rx_next_filtered(rx, item) || rx_next_of_turn(rx, item)))
             return true;
         if (rx_next_unpacked(rx, item))
             return true;
@@ -412,7 +436,8 @@ static LLI_OUT_OF_LINE bool rx_next_item(struct lli_rx *rx, lli_ns now, struct l
         if (rx->pending.lag & LLI_RX_YOUNG && rx_next_young(rx, item))
             return true;
         if (!rx_next_packet(rx, now))
-            return rx_next_end(rx, now, item) || (lli_rx_as_it_arrives(rx) && lli_rx_next_unordered(rx, item));
+            return rx_next_end(rx, now, item) ||
+                   (lli_rx_as_it_arrives(rx) && lli_rx_next_unordered(rx, item));
     }
 }
 
@@ -425,8 +450,8 @@ static LLI_OUT_OF_LINE bool rx_next_in_order(struct lli_rx *rx, lli_ns now, stru
 /* Fast path allowed: no gap, event or filter is pending. */
 static bool rx_is_plain(const struct lli_rx *rx)
 {
-    return rx->state == LLI_RX_LIVE && !rx_has_news(rx) && rx->pending.slow_path == 0 && !rx->heard.silent && !rx->unpack.broken &&
-           !rx->unpack.assembling && rx_is_idle(rx);
+    return rx->state == LLI_RX_LIVE && !rx_has_news(rx) && rx->pending.slow_path == 0 && !rx->heard.silent &&
+           !rx->unpack.broken && !rx->unpack.assembling && rx_is_idle(rx);
 }
 
 void lli_rx_settle(struct lli_rx *rx)

@@ -8,7 +8,7 @@
 
 struct rx_wanted {
     struct lli_rx_frame frame; /* of its attributes */
-    const uint8_t *header; /* of the message */
+    const uint8_t *header;     /* of the message */
     const uint8_t *data;
     uint32_t size;
 };
@@ -55,10 +55,13 @@ static void rx_pass(struct lli_rx *rx, struct lli_unpack *unpack, uint64_t messa
     rx->counters->messages_rejected += messages;
 }
 
-/* Messages of the packet being unpacked that were decided on when it arrived (rx_unordered.c): mostly none. */
+/*
+ * Messages of the packet being unpacked that were decided on when it arrived (rx_unordered.c): mostly none.
+ */
 static inline struct lli_rx_mark rx_decided(const struct lli_rx *rx, const struct lli_unpack *unpack)
 {
-    return rx->pending.news & LLI_RX_TURN && unpack == &rx->unpack ? rx->unordered.turn : (struct lli_rx_mark){.first = 0};
+    return rx->pending.news & LLI_RX_TURN && unpack == &rx->unpack ? rx->unordered.turn
+                                                                   : (struct lli_rx_mark){.first = 0};
 }
 
 /*
@@ -116,8 +119,9 @@ static inline const uint8_t *rx_after_attributes(const uint8_t *at, const uint8_
 
 static inline struct lli_rx_frame rx_frame(const uint8_t *at, const uint8_t *header)
 {
-    return header == at ? (struct lli_rx_frame){.size = 0}
-                        : (struct lli_rx_frame){at + LLI_FRAME_HEAD, (uint32_t)(header - at) - LLI_FRAME_HEAD};
+    return header == at
+               ? (struct lli_rx_frame){.size = 0}
+               : (struct lli_rx_frame){at + LLI_FRAME_HEAD, (uint32_t)(header - at) - LLI_FRAME_HEAD};
 }
 
 static inline bool rx_is_wanted(const struct lli_filter *filter, const uint8_t *at, const uint8_t *header)
@@ -185,7 +189,8 @@ static bool rx_is_unwanted(const struct lli_rx *rx, const struct lli_unpack *unp
                            struct lli_frame_summary *summary)
 {
     return rx->config->filter != NULL && lli_frame_get_summary(unpack->at, unpack->end, summary) &&
-           summary->end == unpack->end - body && !lli_filter_may_want(rx->config->filter, summary->any, summary->all);
+           summary->end == unpack->end - body &&
+           !lli_filter_may_want(rx->config->filter, summary->any, summary->all);
 }
 
 /* Skips such a packet in order; its last message may continue in the next one. */
@@ -199,7 +204,8 @@ static bool rx_pass_packet(struct lli_rx *rx, const uint8_t *body)
     if (!rx_is_unwanted(rx, unpack, body, &summary))
         return false;
     if (decided.first >= unpack->number)
-        before = lli_min(decided.end, unpack->number + summary.count) - lli_min(decided.first, unpack->number + summary.count);
+        before = lli_min(decided.end, unpack->number + summary.count) -
+                 lli_min(decided.first, unpack->number + summary.count);
     rx->counters->packets_skipped++;
     unpack->number += before;
     rx_pass(rx, unpack, summary.count - before);
@@ -208,7 +214,8 @@ static bool rx_pass_packet(struct lli_rx *rx, const uint8_t *body)
     return true;
 }
 
-void lli_rx_filter_begin(struct lli_rx *rx, const struct lli_wire_header *header, const uint8_t *body, size_t size)
+void lli_rx_filter_begin(struct lli_rx *rx, const struct lli_wire_header *header, const uint8_t *body,
+                         size_t size)
 {
     struct lli_unpack *unpack = &rx->unpack;
     struct rx_wanted wanted;
@@ -234,8 +241,10 @@ void lli_rx_filter_begin(struct lli_rx *rx, const struct lli_wire_header *header
 
 static struct llm_message *rx_like(const struct lli_rx *rx, uint32_t topic, struct llm_message *like)
 {
-    *like = (struct llm_message){
-        .session = rx->session, .received_at = rx->stamp_ns, .topic_id = topic, .topic = lli_topics_name(&rx->topics, topic)};
+    *like = (struct llm_message){.session = rx->session,
+                                 .received_at = rx->stamp_ns,
+                                 .topic_id = topic,
+                                 .topic = lli_topics_name(&rx->topics, topic)};
     return like;
 }
 
@@ -266,7 +275,8 @@ static void rx_lvc_frame(struct lli_rx *rx, const struct lli_rx_frame *frame)
 }
 
 /* Delivers a message that lies in the packet. */
-static void rx_give_wanted(struct lli_rx *rx, struct lli_unpack *unpack, const struct rx_wanted *wanted, struct lli_item *item)
+static void rx_give_wanted(struct lli_rx *rx, struct lli_unpack *unpack, const struct rx_wanted *wanted,
+                           struct lli_item *item)
 {
     struct llm_message *message = &item->messages[item->count];
 
@@ -344,7 +354,9 @@ void lli_rx_filter_unordered(struct lli_rx *rx, const uint8_t *body)
 
     if (!rx_is_unwanted(rx, unpack, body, &summary))
         return;
-    /* The last message may continue in the next packet, and the packet is counted when it is next in order. */
+    /*
+     * The last message may continue in the next packet, and the packet is counted when it is next in order.
+     */
     rx_pass(rx, unpack, summary.count > 0 ? summary.count - 1u : 0);
     unpack->at = unpack->end;
 }
@@ -356,7 +368,8 @@ bool lli_rx_filtered_unordered(struct lli_rx *rx, struct lli_item *item)
 
     item->count = 0;
     item->kind = LLI_ITEM_MESSAGES;
-    while (item->count < LLI_ITEM_MESSAGES_MAX && !lli_unpack_is_done(unpack) && rx_find_wanted(rx, unpack, &wanted)) {
+    while (item->count < LLI_ITEM_MESSAGES_MAX && !lli_unpack_is_done(unpack) &&
+           rx_find_wanted(rx, unpack, &wanted)) {
         if (rx_refuse_wanted(rx, unpack, &wanted))
             continue;
         if (*lli_topics_name(&rx->topics, unpack->topic) == '\0')

@@ -6,8 +6,8 @@
 #include "core/rx/rx_internal.h"
 
 /*
- * Maximum time by which a heartbeat is overtaken by a newer one. It also limits how long a forged one suppresses
- * others.
+ * Maximum time by which a heartbeat is overtaken by a newer one. It also limits how long a forged one
+ * suppresses others.
  */
 #define RX_HEARTBEAT_OVERTAKEN ((lli_ns)10000000)
 
@@ -38,7 +38,8 @@ static bool rx_is_of_ended(const struct lli_rx *rx, const struct lli_wire_heartb
 {
     const bool more = heartbeat->lead > lli_max(rx->gap.next, rx->heartbeat.lead);
 
-    return rx->loss.end_reason != LLM_REASON_NONE || (heartbeat->flags & LLI_WIRE_HEARTBEAT_END ? !more : more);
+    return rx->loss.end_reason != LLM_REASON_NONE ||
+           (heartbeat->flags & LLI_WIRE_HEARTBEAT_END ? !more : more);
 }
 
 /* More packets exist than the END announced: the END was forged. */
@@ -47,7 +48,8 @@ static void rx_contradict_end(struct lli_rx *rx, lli_ns now)
     const struct lli_wire_heartbeat heartbeat = rx->heartbeat;
     const struct lli_former_session *session;
 
-    if (rx->loss.end_reason != LLM_REASON_NONE || heartbeat.flags & LLI_WIRE_HEARTBEAT_END || rx->config->former == NULL)
+    if (rx->loss.end_reason != LLM_REASON_NONE || heartbeat.flags & LLI_WIRE_HEARTBEAT_END ||
+        rx->config->former == NULL)
         return;
     session = lli_former_find(rx->config->former, rx->session);
     if (session != NULL && rx->config->resumes) {
@@ -91,7 +93,8 @@ void lli_rx_input_heartbeat(struct lli_rx *rx, const struct lli_wire_heartbeat *
     rx->heard.messages_before = first ? heartbeat->messages : rx->heartbeat.messages;
     rx->heartbeat = *heartbeat;
     lli_rx_clamp(&rx->heartbeat);
-    replan = before.report_packets != rx->heartbeat.report_packets || before.receivers != rx->heartbeat.receivers ||
+    replan = before.report_packets != rx->heartbeat.report_packets ||
+             before.receivers != rx->heartbeat.receivers ||
              lli_rx_share(&before) != lli_rx_share(&rx->heartbeat);
     rx->heard.heartbeat_at = now;
     lli_delay_heard(&rx->heard.delay, heartbeat->sent_at, now);
@@ -124,12 +127,17 @@ void lli_rx_input_heartbeat(struct lli_rx *rx, const struct lli_wire_heartbeat *
         lli_rx_learn(rx, now, false);
 }
 
-void lli_rx_expect(struct lli_rx *rx, uint64_t session, lli_seq start, const struct lli_wire_address *address, lli_ns now)
+void lli_rx_expect(struct lli_rx *rx, uint64_t session, lli_seq start, const struct lli_wire_address *address,
+                   lli_ns now)
 {
     assert(rx->state == LLI_RX_JOINING);
     rx->heard.expected_at = rx->heard.at = rx->heard.heartbeat_at = lli_max(now, 1);
-    rx->heartbeat = (struct lli_wire_heartbeat){
-        .session = session, .start = start, .trail = start, .lead = start, .flags = LLI_WIRE_HEARTBEAT_YOUNG, .address = *address};
+    rx->heartbeat = (struct lli_wire_heartbeat){.session = session,
+                                                .start = start,
+                                                .trail = start,
+                                                .lead = start,
+                                                .flags = LLI_WIRE_HEARTBEAT_YOUNG,
+                                                .address = *address};
     lli_rx_found(rx, now);
 }
 
@@ -150,7 +158,8 @@ void lli_rx_away(struct lli_rx *rx, lli_ns now)
 bool lli_rx_is_quiet(const struct lli_rx *rx, lli_ns now)
 {
     /* Not forever: under load some packet is always waiting. */
-    return rx->state != LLI_RX_FREE && rx->heard.away_at > rx->heard.at && now < rx->heard.away_at + rx->config->timeout &&
+    return rx->state != LLI_RX_FREE && rx->heard.away_at > rx->heard.at &&
+           now < rx->heard.away_at + rx->config->timeout &&
            now >= (rx->heard.silent ? rx->heard.at + rx->config->timeout : lli_rx_silent_at(rx));
 }
 

@@ -29,7 +29,7 @@ static inline void lli_rx_set_news(struct lli_rx *rx, enum lli_rx_news news)
 
 static inline void lli_rx_clear_news(struct lli_rx *rx, enum lli_rx_news news)
 {
-    rx->pending.news &= (uint8_t)~(unsigned)news;
+    rx->pending.news &= (uint8_t) ~(unsigned)news;
 }
 
 static inline void lli_rx_set_slow_path(struct lli_rx *rx, enum lli_rx_slow_path reason)
@@ -39,7 +39,7 @@ static inline void lli_rx_set_slow_path(struct lli_rx *rx, enum lli_rx_slow_path
 
 static inline void lli_rx_clear_slow_path(struct lli_rx *rx, enum lli_rx_slow_path reason)
 {
-    rx->pending.slow_path &= (uint8_t)~(unsigned)reason;
+    rx->pending.slow_path &= (uint8_t) ~(unsigned)reason;
 }
 
 /* lag: of enum lli_rx_lag. */
@@ -96,7 +96,10 @@ static inline void lli_rx_give_back(struct lli_rx *rx, uint32_t cell)
     rx->buffer.chunks -= lli_reorder_free(rx->buffer.reorder, cell);
 }
 
-/* Buffers a packet until it is next in order, after lli_gap_extend() covered it. False if there is no memory for it. */
+/*
+ * Buffers a packet until it is next in order, after lli_gap_extend() covered it. False if there is no memory
+ * for it.
+ */
 bool lli_rx_buffer(struct lli_rx *rx, lli_seq seq, const struct lli_rx_packet *packet, lli_ns now);
 
 /* Returns how many more packets could be buffered now. */
@@ -179,7 +182,10 @@ void lli_rx_note_repair(struct lli_rx *rx, lli_seq seq, lli_ns now);
 /* Sends no NAK until then. */
 void lli_rx_delay_naks(struct lli_rx *rx, lli_ns until);
 
-/* lli_rx_nak_less(): a packet was dropped for lack of memory. lli_rx_nak_more(): a missing one arrived in order. */
+/*
+ * lli_rx_nak_less(): a packet was dropped for lack of memory. lli_rx_nak_more(): a missing one arrived in
+ * order.
+ */
 void lli_rx_nak_less(struct lli_rx *rx);
 void lli_rx_nak_more(struct lli_rx *rx);
 
@@ -213,7 +219,8 @@ void lli_rx_learn(struct lli_rx *rx, lli_ns now, bool block);
 bool lli_rx_control_query(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet);
 
 /* Handles the answer to a query. */
-void lli_rx_input_topics(struct lli_rx *rx, const struct lli_wire_topics *topics, struct lli_reader names, lli_ns now);
+void lli_rx_input_topics(struct lli_rx *rx, const struct lli_wire_topics *topics, struct lli_reader names,
+                         lli_ns now);
 
 /* Takes an announcement in the stream. True: the topic is new, and the item announces it. */
 bool lli_rx_announced(struct lli_rx *rx, const struct lli_unpacked *unpacked, struct lli_item *item);
@@ -420,7 +427,10 @@ static inline bool lli_rx_is_fetching(const struct lli_rx *rx)
  */
 void lli_rx_unrepaired(struct lli_rx *rx, lli_seq first, lli_seq end, lli_ns now);
 
-/* Notes that a packet was dropped for lack of room: while the past is being fetched, it becomes part of the past. */
+/*
+ * Notes that a packet was dropped for lack of room: while the past is being fetched, it becomes part of the
+ * past.
+ */
 static inline void lli_rx_dropped(struct lli_rx *rx, lli_seq seq)
 {
     if (lli_rx_is_replaying(rx))
@@ -429,8 +439,11 @@ static inline void lli_rx_dropped(struct lli_rx *rx, lli_seq seq)
 
 void lli_rx_filter_start(struct lli_rx *rx);
 
-/* Like lli_unpack_begin() while LLI_RX_FILTERING is set; skips unwanted messages up to the first wanted one. */
-void lli_rx_filter_begin(struct lli_rx *rx, const struct lli_wire_header *header, const uint8_t *body, size_t size);
+/*
+ * Like lli_unpack_begin() while LLI_RX_FILTERING is set; skips unwanted messages up to the first wanted one.
+ */
+void lli_rx_filter_begin(struct lli_rx *rx, const struct lli_wire_header *header, const uint8_t *body,
+                         size_t size);
 
 /* Returns the next wanted messages, without those of refused topics; false: none. */
 bool lli_rx_filtered_messages(struct lli_rx *rx, struct lli_item *item);
@@ -444,7 +457,10 @@ void lli_rx_filter_unordered(struct lli_rx *rx, const uint8_t *body);
  */
 bool lli_rx_filtered_unordered(struct lli_rx *rx, struct lli_item *item);
 
-/* True if a message of a topic without history was sent before this receiver joined: it is skipped and counted. */
+/*
+ * True if a message of a topic without history was sent before this receiver joined: it is skipped and
+ * counted.
+ */
 static inline bool lli_rx_is_stale(struct lli_rx *rx, uint32_t topic, uint64_t number)
 {
     const bool stale = number < rx->join.live && lli_topics_is_transient(&rx->topics, topic);
@@ -495,8 +511,8 @@ void lli_rx_take_token(struct lli_rx *rx, uint64_t token, lli_ns now);
 void lli_rx_lvc_init(struct lli_rx *rx, struct lli_arena *arena);
 
 /*
- * Starts fetching LVC messages, if they were requested, that precede the granted start of the stream; they come
- * first, while LLI_RX_LATEST is set.
+ * Starts fetching LVC messages, if they were requested, that precede the granted start of the stream; they
+ * come first, while LLI_RX_LATEST is set.
  */
 void lli_rx_lvc_granted(struct lli_rx *rx, const struct lli_wire_join *granted);
 
@@ -507,7 +523,8 @@ void lli_rx_lvc_lose(struct lli_rx *rx, enum llm_reason reason);
 void lli_rx_lvc_drop(struct lli_rx *rx);
 
 /* Handles an LVC packet. */
-void lli_rx_input_lvc(struct lli_rx *rx, const struct lli_wire_lvc *packet, const struct lli_reader *records, lli_ns now);
+void lli_rx_input_lvc(struct lli_rx *rx, const struct lli_wire_lvc *packet, const struct lli_reader *records,
+                      lli_ns now);
 
 /*
  * Moves on to the next LVC message, to be unpacked, or to the stream when all are there. False: more packets
@@ -543,18 +560,24 @@ bool lli_rx_next_unordered(struct lli_rx *rx, struct lli_item *item);
  */
 void lli_rx_unordered_turn(struct lli_rx *rx, lli_seq seq);
 
-/* Drops a packet ahead of order. Its messages that were delivered are neither delivered again nor reported lost. */
+/*
+ * Drops a packet ahead of order. Its messages that were delivered are neither delivered again nor reported
+ * lost.
+ */
 void lli_rx_unordered_drop(struct lli_rx *rx, lli_seq seq);
 
-/* Cuts lost messages before the first that was delivered; false: none was. The messages after it become the rest. */
+/*
+ * Cuts lost messages before the first that was delivered; false: none was. The messages after it become the
+ * rest.
+ */
 bool lli_rx_unordered_split(struct lli_rx *rx, struct lli_unpacked *lost, enum llm_reason reason);
 
 /* Returns the next messages in order, without delivered and refused ones; false: none. */
 bool lli_rx_turn_messages(struct lli_rx *rx, struct lli_item *item);
 
 /* Begins to unpack a packet in order. */
-static inline void lli_rx_unpack(struct lli_rx *rx, lli_seq seq, const struct lli_wire_header *header, const uint8_t *body,
-                                 size_t size)
+static inline void lli_rx_unpack(struct lli_rx *rx, lli_seq seq, const struct lli_wire_header *header,
+                                 const uint8_t *body, size_t size)
 {
     if (rx->join.enters && seq == rx->join.begin && header->number != (uint32_t)rx->join.first)
         (void)lli_unpack_enter(&rx->unpack, header, body, size, rx->join.first);

@@ -80,7 +80,8 @@ static void rx_follow(struct lli_rx *rx, uint64_t number, lli_ns now)
 static void rx_join_live(struct lli_rx *rx, lli_ns now)
 {
     const struct lli_wire_heartbeat *heartbeat = &rx->heartbeat;
-    const bool young = heartbeat->flags & LLI_WIRE_HEARTBEAT_YOUNG, assured = heartbeat->flags & LLI_WIRE_HEARTBEAT_ASSURED;
+    const bool young = heartbeat->flags & LLI_WIRE_HEARTBEAT_YOUNG,
+               assured = heartbeat->flags & LLI_WIRE_HEARTBEAT_ASSURED;
     /* Latest packet to begin at. */
     const lli_seq latest = young ? heartbeat->start : assured ? heartbeat->unacknowledged : heartbeat->lead;
     const bool buffered = rx_rebase(rx, heartbeat);
@@ -97,7 +98,10 @@ static void rx_join_live(struct lli_rx *rx, lli_ns now)
         lli_gap_reset(&rx->gap, latest);
     }
     rx_follow(rx, number, now);
-    /* Packets sent before this receiver joined are requested but were not lost, so they do not count as missed. */
+    /*
+     * Packets sent before this receiver joined are requested but were not lost, so they do not count as
+     * missed.
+     */
     lli_rx_extend(rx, heartbeat->lead, now);
     rx->counters->packets_missed = missed;
 }
@@ -110,7 +114,8 @@ static bool rx_is_former(struct lli_rx *rx, lli_ns now)
     const bool ended = rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_END;
 
     /* The lead may be lower than the position: a heartbeat can be overtaken by data that was delivered. */
-    if (session == NULL || session->next > rx->heartbeat.lead + lli_gap_window(&rx->gap) || session->next < rx->heartbeat.start)
+    if (session == NULL || session->next > rx->heartbeat.lead + lli_gap_window(&rx->gap) ||
+        session->next < rx->heartbeat.start)
         return false;
     if (session->reason == LLM_REASON_CLOSED && (ended || session->next >= rx->heartbeat.lead)) {
         lli_rx_drop_packets(rx);
@@ -180,7 +185,8 @@ void lli_rx_begin(struct lli_rx *rx, const struct llm_join *join, lli_ns now)
 
 lli_ns lli_rx_retry_after(const struct lli_rx *rx, lli_ns least)
 {
-    return lli_min(least << lli_min(rx->replay.tries, 16), lli_max(least, lli_max(rx->config->nak_retry_max, LLI_RX_JOIN_RETRY_MAX)));
+    return lli_min(least << lli_min(rx->replay.tries, 16),
+                   lli_max(least, lli_max(rx->config->nak_retry_max, LLI_RX_JOIN_RETRY_MAX)));
 }
 
 lli_ns lli_rx_request_time(const struct lli_rx *rx)
@@ -209,9 +215,10 @@ bool lli_rx_control_join(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct 
         .token = lli_rx_token(rx),
     };
 
-    if (now >= rx->join.request_until ||
-        (rx->join.request_until != LLI_NEVER && !rx->config->unread && now >= rx->heard.at + rx->config->timeout)) {
-        rx_refused(rx, LLM_REASON_UNANSWERED, rx->join.position.mode == LLM_JOIN_NUMBER ? rx->join.position.value : 0, 0);
+    if (now >= rx->join.request_until || (rx->join.request_until != LLI_NEVER && !rx->config->unread &&
+                                          now >= rx->heard.at + rx->config->timeout)) {
+        rx_refused(rx, LLM_REASON_UNANSWERED,
+                   rx->join.position.mode == LLM_JOIN_NUMBER ? rx->join.position.value : 0, 0);
         return false;
     }
     if (now < rx->join.request_at)
@@ -228,7 +235,8 @@ static void rx_join_otherwise(struct lli_rx *rx, enum llm_reason reason, lli_ns 
     if (rx->config->otherwise == LLI_RX_ELSE_REFUSE) {
         lli_rx_drop_packets(rx);
         rx->state = LLI_RX_REFUSED;
-    } else if (rx->config->otherwise == LLI_RX_ELSE_OLDEST && (reason == LLM_REASON_HISTORY || reason == LLM_REASON_NO_CACHE)) {
+    } else if (rx->config->otherwise == LLI_RX_ELSE_OLDEST &&
+               (reason == LLM_REASON_HISTORY || reason == LLM_REASON_NO_CACHE)) {
         rx_request_join(rx, LLM_JOIN_OLDEST, 0, now);
     } else {
         rx_join_live(rx, now);
@@ -240,7 +248,8 @@ bool lli_rx_next_join(struct lli_rx *rx, lli_ns now, struct lli_item *item)
     const enum llm_reason reason = rx->join.refused;
 
     item->kind = rx->join.chosen ? LLI_ITEM_EVENT : LLI_ITEM_JOIN;
-    item->event = (struct llm_event){.kind = LLM_EVENT_JOIN_REFUSED, .session = rx->session, .reason = reason};
+    item->event =
+        (struct llm_event){.kind = LLM_EVENT_JOIN_REFUSED, .session = rx->session, .reason = reason};
     if (!rx->join.chosen)
         return true;
     if (reason == LLM_REASON_NONE)
@@ -311,7 +320,7 @@ static void rx_granted(struct lli_rx *rx, const struct lli_wire_join *join, lli_
 
 static enum llm_reason rx_refusal(uint8_t reason)
 {
-    return reason == LLI_WIRE_JOIN_NOT_SENT     ? LLM_REASON_NOT_SENT
+    return reason == LLI_WIRE_JOIN_NOT_SENT  ? LLM_REASON_NOT_SENT
            : reason == LLI_WIRE_JOIN_NOTHING ? LLM_REASON_NO_CACHE
                                              : LLM_REASON_HISTORY;
 }
@@ -321,13 +330,14 @@ void lli_rx_input_join(struct lli_rx *rx, const struct lli_wire_join *join, lli_
     /* The answer is for another receiver at the same address. */
     if (join->receiver != rx->config->receiver)
         return;
-    if (join->kind == LLI_WIRE_JOIN_GRANT || join->kind == LLI_WIRE_JOIN_REFUSE || join->kind == LLI_WIRE_JOIN_TOKEN)
+    if (join->kind == LLI_WIRE_JOIN_GRANT || join->kind == LLI_WIRE_JOIN_REFUSE ||
+        join->kind == LLI_WIRE_JOIN_TOKEN)
         lli_rx_take_token(rx, join->token, now);
     if (join->kind == LLI_WIRE_JOIN_TOKEN)
         lli_rx_input_crowded(rx, join);
     /* The answer is to an earlier request, or to one already answered. */
-    if (rx->state != LLI_RX_REQUESTING || !rx->join.chosen ||
-        rx->join.refused != LLM_REASON_NONE || join->from != rx->join.position.mode || join->value != rx->join.position.value)
+    if (rx->state != LLI_RX_REQUESTING || !rx->join.chosen || rx->join.refused != LLM_REASON_NONE ||
+        join->from != rx->join.position.mode || join->value != rx->join.position.value)
         return;
     if (join->kind == LLI_WIRE_JOIN_GRANT && join->packet >= rx->heartbeat.start)
         rx_granted(rx, join, now);
@@ -385,7 +395,8 @@ void lli_rx_replayed(struct lli_rx *rx, lli_seq seq, lli_ns now)
 
 void lli_rx_unrepaired(struct lli_rx *rx, lli_seq first, lli_seq end, lli_ns now)
 {
-    const uint64_t fetched = lli_gap_unrepaired(&rx->gap, first, end, lli_rx_is_replaying(rx) ? rx->replay.fetched : 0);
+    const uint64_t fetched =
+        lli_gap_unrepaired(&rx->gap, first, end, lli_rx_is_replaying(rx) ? rx->replay.fetched : 0);
 
     /* This many of the packets requested last will not arrive. */
     if (fetched == 0 || rx->replay.fetching == 0)
@@ -404,7 +415,8 @@ bool lli_rx_control_fetch(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct
      * sessions need room, too.
      */
     const struct lli_reorder *reorder = rx->buffer.reorder;
-    const uint64_t most = lli_min(LLI_WIRE_FETCH_PACKETS, lli_reorder_packets(reorder, reorder->count / 2) + rx->nak.excess);
+    const uint64_t most =
+        lli_min(LLI_WIRE_FETCH_PACKETS, lli_reorder_packets(reorder, reorder->count / 2) + rx->nak.excess);
     struct lli_wire_join join = {
         .session = rx->session,
         .receiver = rx->config->receiver,
@@ -421,13 +433,15 @@ bool lli_rx_control_fetch(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct
         lli_rx_give_up(rx, lli_max(rx->loss.gone_below, rx->replay.end), LLM_REASON_TIMEOUT);
     }
     rx->replay.fetch_at = now + rx->config->nak_retry_min;
-    join.count = (uint16_t)lli_gap_list(&rx->gap, rx->replay.end, most, join.ranges, LLI_WIRE_FETCH_MAX, &rx->replay.fetched);
+    join.count = (uint16_t)lli_gap_list(&rx->gap, rx->replay.end, most, join.ranges, LLI_WIRE_FETCH_MAX,
+                                        &rx->replay.fetched);
     if (join.count == 0 || rx->gap.next < rx->loss.gone_below)
         return false;
     rx->replay.fetching = 0;
     for (uint16_t i = 0; i < join.count; i++)
         rx->replay.fetching += join.ranges[i].count;
-    rx->replay.fetch_at = now + lli_rx_retry_after(rx, lli_rx_request_time(rx) + JOIN_PATIENCE * rx->replay.distance);
+    rx->replay.fetch_at =
+        now + lli_rx_retry_after(rx, lli_rx_request_time(rx) + JOIN_PATIENCE * rx->replay.distance);
     rx->replay.tries++;
     rx->counters->fetches_sent++;
     return lli_rx_packet(rx, buffer, lli_wire_put_join(buffer, &join), packet);

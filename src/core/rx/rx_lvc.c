@@ -11,8 +11,9 @@
 
 enum {
     LVC_PIECE = 256, /* packets requested at a time ... */
-    LVC_PIECE_MIN = 32, /* ... as far as there is room to buffer them, but at least this many: those in order need no room */
-    LVC_BUFFERED_MAX = 256,  /* packets buffered */
+    /* ... as far as there is room to buffer them, but at least this many: those in order need no room */
+    LVC_PIECE_MIN = 32,
+    LVC_BUFFERED_MAX = 256, /* packets buffered */
 };
 
 /* An LVC packet that is late by this many mean intervals is requested again. */
@@ -51,7 +52,8 @@ static void lvc_remove(struct lli_rx *rx, uint32_t index)
     struct lli_rx_lvc *lvc = &rx->lvc;
 
     lvc->buffered_count--;
-    memmove(lvc->buffered + index, lvc->buffered + index + 1, (lvc->buffered_count - index) * sizeof *lvc->buffered);
+    memmove(lvc->buffered + index, lvc->buffered + index + 1,
+            (lvc->buffered_count - index) * sizeof *lvc->buffered);
 }
 
 void lli_rx_lvc_drop(struct lli_rx *rx)
@@ -77,8 +79,9 @@ static void lvc_buffer(struct lli_rx *rx, const struct lli_wire_span *span, cons
         rx->counters->packets_duplicate++;
         return;
     }
-    cell = lvc->buffered_count == LVC_BUFFERED_MAX ? LLI_REORDER_NONE
-                                         : lli_rx_put(rx, records->at, (uint32_t)(records->end - records->at));
+    cell = lvc->buffered_count == LVC_BUFFERED_MAX
+               ? LLI_REORDER_NONE
+               : lli_rx_put(rx, records->at, (uint32_t)(records->end - records->at));
     if (cell == LLI_REORDER_NONE) {
         rx->counters->reorder_full++;
         return;
@@ -118,10 +121,12 @@ static void lvc_received(struct lli_rx *rx, uint16_t left, lli_ns now)
     lli_rx_request_answered(rx, now);
     /* The last packet may just have overtaken missing ones. */
     lli_rx_request_at(rx, now + (left > 0 ? lli_rx_request_time(rx) + LVC_PATIENCE * rx->replay.distance
-                                 : rx->lvc.buffered_count > 0 ? rx->config->nak_retry_min : 0));
+                                 : rx->lvc.buffered_count > 0 ? rx->config->nak_retry_min
+                                                              : 0));
 }
 
-void lli_rx_input_lvc(struct lli_rx *rx, const struct lli_wire_lvc *packet, const struct lli_reader *records, lli_ns now)
+void lli_rx_input_lvc(struct lli_rx *rx, const struct lli_wire_lvc *packet, const struct lli_reader *records,
+                      lli_ns now)
 {
     struct lli_rx_lvc *lvc = &rx->lvc;
 
@@ -131,7 +136,8 @@ void lli_rx_input_lvc(struct lli_rx *rx, const struct lli_wire_lvc *packet, cons
     }
     rx->counters->cache_packets_received++;
     /* Late, of an earlier grant, or not requested. */
-    if (!(rx->pending.slow_path & LLI_RX_LATEST) || rx->pending.slow_path & LLI_RX_LEARNING || packet->number != lvc->number || lvc->reading)
+    if (!(rx->pending.slow_path & LLI_RX_LATEST) || rx->pending.slow_path & LLI_RX_LEARNING ||
+        packet->number != lvc->number || lvc->reading)
         return;
     if (!lli_wire_is_before(&lvc->next, &packet->span.to)) {
         rx->counters->packets_duplicate++;
@@ -327,7 +333,8 @@ static void lvc_missing(const struct lli_rx *rx, struct lli_wire_join *join)
 bool lli_rx_control_lvc(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
 {
     /* Packets after a loss have to be buffered, besides live ones. */
-    const uint64_t room = lli_max(lli_reorder_packets(rx->buffer.reorder, rx->buffer.reorder->left), LVC_PIECE_MIN);
+    const uint64_t room =
+        lli_max(lli_reorder_packets(rx->buffer.reorder, rx->buffer.reorder->left), LVC_PIECE_MIN);
     struct lli_wire_join join = {
         .session = rx->session,
         .receiver = rx->config->receiver,
@@ -340,7 +347,10 @@ bool lli_rx_control_lvc(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct l
         .token = lli_rx_token(rx),
     };
 
-    /* Before the names of topics are known, an LVC message's topic cannot be named, nor its subscription decided. */
+    /*
+     * Before the names of topics are known, an LVC message's topic cannot be named, nor its subscription
+     * decided.
+     */
     if (now < rx->replay.fetch_at || rx->pending.slow_path & LLI_RX_LEARNING)
         return false;
     if (now >= rx->replay.at + rx->config->nak_giveup) {
@@ -348,7 +358,8 @@ bool lli_rx_control_lvc(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct l
         return false;
     }
     lvc_missing(rx, &join);
-    lli_rx_request_at(rx, now + lli_rx_retry_after(rx, lli_rx_request_time(rx) + LVC_PATIENCE * rx->replay.distance));
+    lli_rx_request_at(
+        rx, now + lli_rx_retry_after(rx, lli_rx_request_time(rx) + LVC_PATIENCE * rx->replay.distance));
     if (join.count == 0)
         return false;
     lli_rx_request_sent(rx);

@@ -92,7 +92,9 @@ void lli_rx_note_repair(struct lli_rx *rx, lli_seq seq, lli_ns now)
         rx->nak.rtt = rx->nak.rtt == 0 ? elapsed : (rx->nak.rtt * 7 + elapsed) / 8;
 }
 
-/* ------------------------------------------------------------------------------------------------ requests */
+/*
+ * ------------------------------------------------------------------------------------------------ requests
+ */
 
 void lli_rx_delay_naks(struct lli_rx *rx, lli_ns until)
 {
@@ -142,7 +144,8 @@ bool lli_rx_control_nak(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct l
 static void rx_rejected(struct lli_rx *rx, const struct lli_wire_range *range, lli_ns now)
 {
     const struct lli_gap *gap = &rx->gap;
-    const lli_seq first = lli_seq_extend(gap->next, range->first), end = lli_min(first + range->count, gap->end);
+    const lli_seq first = lli_seq_extend(gap->next, range->first),
+                  end = lli_min(first + range->count, gap->end);
 
     for (lli_seq seq = lli_max(first, gap->next); seq < end; seq++)
         if (gap->slots[seq & gap->mask].tries > 0 || (lli_rx_is_replaying(rx) && seq < rx->replay.fetched))
@@ -156,7 +159,8 @@ static void rx_rejected(struct lli_rx *rx, const struct lli_wire_range *range, l
 static void rx_passed(struct lli_rx *rx, const struct lli_wire_range *range, lli_ns now)
 {
     const struct lli_gap *gap = &rx->gap;
-    const lli_seq first = lli_seq_extend(gap->next, range->first), end = lli_min(first + range->count, gap->end);
+    const lli_seq first = lli_seq_extend(gap->next, range->first),
+                  end = lli_min(first + range->count, gap->end);
     const lli_seq past = lli_rx_is_replaying(rx) ? lli_min(rx->replay.fetched, rx->join.live_seq) : 0;
 
     for (lli_seq seq = lli_max(first, gap->next); seq < lli_min(end, past); seq++) {
@@ -175,8 +179,9 @@ void lli_rx_input_reject(struct lli_rx *rx, const struct lli_wire_reject *reject
     if (reject->reason == LLI_WIRE_PENDING) {
         rx->counters->naks_suppressed++;
         for (uint16_t i = 0; i < reject->count; i++)
-            lli_gap_delay(&rx->gap, lli_seq_extend(gap->next, reject->ranges[i].first), reject->ranges[i].count,
-                         now + lli_max(rx->config->nak_retry_min, 2 * lli_rx_rtt(rx)));
+            lli_gap_delay(&rx->gap, lli_seq_extend(gap->next, reject->ranges[i].first),
+                          reject->ranges[i].count,
+                          now + lli_max(rx->config->nak_retry_min, 2 * lli_rx_rtt(rx)));
         return;
     }
     rx->counters->rejects_received++;
@@ -191,7 +196,8 @@ void lli_rx_input_reject(struct lli_rx *rx, const struct lli_wire_reject *reject
     /* GONE counts only for packets that were requested, and up to those known to exist. */
     if (reject->reason != LLI_WIRE_GONE || gap->missing == 0 || trail <= rx->loss.gone_below ||
         reject->trail > lli_max(rx->heartbeat.lead, gap->end) ||
-        (gap->slots[gap->next & gap->mask].tries == 0 && !(lli_rx_is_replaying(rx) && gap->next < rx->replay.fetched)))
+        (gap->slots[gap->next & gap->mask].tries == 0 &&
+         !(lli_rx_is_replaying(rx) && gap->next < rx->replay.fetched)))
         return;
     lli_rx_give_up(rx, trail, LLM_REASON_GONE);
     if (rx->heartbeat.lead <= gap->next + lli_gap_window(gap))

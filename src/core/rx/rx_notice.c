@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Service that the transmitter gives this receiver: notices of its standing (docs/protocol.md section 7.2), and
- * reasons for reduced service.
+ * Service that the transmitter gives this receiver: notices of its standing (docs/protocol.md section 7.2),
+ * and reasons for reduced service.
  */
 #include "core/rx/rx_internal.h"
 
@@ -48,9 +48,11 @@ void lli_rx_input_notice(struct lli_rx *rx, const struct lli_wire_notice *notice
     rx->counters->notices_received++;
     /* A notice may be a probe, so a report answers it. */
     lli_rx_report_at(rx, now);
-    if (notice->decided_at < rx->standing.notice.decided_at && rx->standing.notice.decided_at - notice->decided_at < RX_OVERTAKEN)
+    if (notice->decided_at < rx->standing.notice.decided_at &&
+        rx->standing.notice.decided_at - notice->decided_at < RX_OVERTAKEN)
         return;
-    if (notice->standing != rx->standing.notice.standing || notice->threshold != rx->standing.notice.threshold)
+    if (notice->standing != rx->standing.notice.standing ||
+        notice->threshold != rx->standing.notice.threshold)
         lli_rx_set_news(rx, LLI_RX_STANDING);
     rx->standing.notice = *notice;
     if (notice->standing == LLI_STANDING_SUSPENDED)
@@ -64,8 +66,9 @@ void lli_rx_input_notice(struct lli_rx *rx, const struct lli_wire_notice *notice
 /* Event for a change of this receiver's standing at the transmitter. */
 bool lli_rx_standing_item(struct lli_rx *rx, struct lli_item *item)
 {
-    static const enum llm_event_kind kinds[] = {LLM_EVENT_READMITTED, LLM_EVENT_WARNED, LLM_EVENT_UNICAST_ONLY,
-                                                LLM_EVENT_SUSPENDED, LLM_EVENT_EXPELLED};
+    static const enum llm_event_kind kinds[] = {LLM_EVENT_READMITTED, LLM_EVENT_WARNED,
+                                                LLM_EVENT_UNICAST_ONLY, LLM_EVENT_SUSPENDED,
+                                                LLM_EVENT_EXPELLED};
     const struct lli_wire_notice *notice = &rx->standing.notice;
 
     lli_rx_clear_news(rx, LLI_RX_STANDING);

@@ -10,7 +10,10 @@
  */
 enum { RX_REPORTS_SHARED = 2, RX_REPORTS_OWN = 4 };
 
-/* This many receivers may send an awaited report within one receiver's report interval without being a burden. */
+/*
+ * This many receivers may send an awaited report within one receiver's report interval without being a
+ * burden.
+ */
 enum { RX_AWAITED_CROWD = 1000 };
 
 enum { RX_HEARTBEAT_AWAITS = LLI_WIRE_HEARTBEAT_HELD | LLI_WIRE_HEARTBEAT_END };
@@ -23,7 +26,9 @@ static lli_ns rx_status_interval(const struct lli_rx *rx)
     return rx->config->status * lli_max(1, rx->heartbeat.receivers / 10);
 }
 
-/* Interval within which all receivers send a report that the transmitter waits for, to send more or to close. */
+/*
+ * Interval within which all receivers send a report that the transmitter waits for, to send more or to close.
+ */
 static lli_ns rx_awaited_interval(const struct lli_rx *rx)
 {
     const uint32_t share = rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_END ? 0 : lli_rx_share(&rx->heartbeat);
@@ -40,7 +45,8 @@ static uint64_t rx_report_packets(const struct lli_rx *rx)
     const uint64_t wanted = lli_rx_is_in_share(rx) ? rx->heartbeat.report_packets : 0;
     const uint64_t shared = wanted * lli_max(1, rx->heartbeat.receivers / 10);
 
-    return lli_min(shared, lli_min(wanted * RX_REPORTS_SHARED, lli_max(lli_gap_window(&rx->gap) / RX_REPORTS_OWN, 1)));
+    return lli_min(
+        shared, lli_min(wanted * RX_REPORTS_SHARED, lli_max(lli_gap_window(&rx->gap) / RX_REPORTS_OWN, 1)));
 }
 
 /*
@@ -75,7 +81,8 @@ void lli_rx_status_soon(struct lli_rx *rx, lli_ns now)
 {
     /* Named receivers are few, and a topic waits for them. */
     const bool spreads = lli_rx_is_crowded(rx) && rx->config->name_size == 0;
-    const lli_ns range = rx->heartbeat.flags & RX_HEARTBEAT_AWAITS ? rx_awaited_interval(rx) : rx_status_interval(rx);
+    const lli_ns range =
+        rx->heartbeat.flags & RX_HEARTBEAT_AWAITS ? rx_awaited_interval(rx) : rx_status_interval(rx);
 
     /* Drawn once, however often a report is requested. */
     if (!spreads || rx->report.at > now + range)
@@ -115,7 +122,8 @@ static void rx_status_acknowledged(const struct lli_rx *rx, struct lli_wire_stat
 {
     const struct lli_rx_config *config = rx->config;
     const uint64_t delivered = lli_rx_delivered(rx);
-    const uint64_t next = config->application_acknowledges ? lli_min(delivered, rx->report.acknowledged) : delivered;
+    const uint64_t next =
+        config->application_acknowledges ? lli_min(delivered, rx->report.acknowledged) : delivered;
 
     status->flags |= LLI_WIRE_STATUS_ACKNOWLEDGES;
     status->acknowledged_from = rx->report.acknowledged_from;
@@ -129,7 +137,8 @@ static void rx_status_acknowledged(const struct lli_rx *rx, struct lli_wire_stat
 
 static struct lli_wire_status rx_status(const struct lli_rx *rx, lli_ns now)
 {
-    bool done = !lli_rx_is_replaying(rx) && rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_END && rx->gap.next >= rx->heartbeat.lead;
+    bool done = !lli_rx_is_replaying(rx) && rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_END &&
+                rx->gap.next >= rx->heartbeat.lead;
 
     struct lli_wire_status status = {
         .session = rx->session,
@@ -167,7 +176,8 @@ bool lli_rx_control_status(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struc
      * Spread by a tenth, so that receivers started together drift apart. After the end, only heartbeats
      * trigger a report.
      */
-    rx->report.at = rx->state == LLI_RX_LIVE ? now + interval - lli_random_below(rx->random, interval / 10) : LLI_NEVER;
+    rx->report.at =
+        rx->state == LLI_RX_LIVE ? now + interval - lli_random_below(rx->random, interval / 10) : LLI_NEVER;
     lli_rx_report_from(rx, rx->gap.next);
     rx->counters->status_sent++;
     return lli_rx_packet(rx, buffer, lli_wire_put_status(buffer, &status), packet);
@@ -180,8 +190,9 @@ bool lli_rx_control_status(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struc
  */
 static bool rx_is_awaited(const struct lli_rx *rx, lli_ns now)
 {
-    return rx->state == LLI_RX_ENDED && rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_END && rx->gap.next >= rx->heartbeat.lead &&
-           rx->loss.end_reason == LLM_REASON_NONE && now < rx->heard.heartbeat_at + rx->config->timeout;
+    return rx->state == LLI_RX_ENDED && rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_END &&
+           rx->gap.next >= rx->heartbeat.lead && rx->loss.end_reason == LLM_REASON_NONE &&
+           now < rx->heard.heartbeat_at + rx->config->timeout;
 }
 
 bool lli_rx_leave(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)

@@ -2,13 +2,15 @@
 #include "core/rx/rx_internal.h"
 
 void lli_rx_init(struct lli_rx *rx, const struct lli_rx_config *config, struct lli_reorder *reorder,
-                 struct lli_rx_counters *counters, uint64_t *random, struct lli_arena *arena, struct lli_arena *rare)
+                 struct lli_rx_counters *counters, uint64_t *random, struct lli_arena *arena,
+                 struct lli_arena *rare)
 {
     *rx = (struct lli_rx){.config = config, .counters = counters, .random = random};
     lli_gap_init(&rx->gap, config->window_packets, arena);
     lli_rx_buffer_init(rx, reorder, arena);
     lli_rx_topics_init(rx, rare);
-    lli_unpack_init(&rx->unpack, lli_arena_take(rare, config->message_bytes_max, 4096), config->message_bytes_max);
+    lli_unpack_init(&rx->unpack, lli_arena_take(rare, config->message_bytes_max, 4096),
+                    config->message_bytes_max);
     lli_rx_unordered_init(rx, rare);
     lli_rx_lvc_init(rx, rare);
 }
@@ -94,7 +96,8 @@ void lli_rx_refuse(struct lli_rx *rx)
 /* -------------------------------------------------------------------------------------------- data in */
 
 /* Takes the packet's count of unrepaired packets before it. */
-static void rx_input_unrepaired(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_seq seq, lli_ns now)
+static void rx_input_unrepaired(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_seq seq,
+                                lli_ns now)
 {
     const lli_seq count = packet->header.flags & LLI_WIRE_FLAGS_UNREPAIRED;
 
@@ -140,7 +143,7 @@ static bool rx_input_duplicate(struct lli_rx *rx)
 
 /* Takes a packet that is not the next in order. */
 static LLI_OUT_OF_LINE bool rx_input_other(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_seq seq,
-                                                     lli_ns now)
+                                           lli_ns now)
 {
     struct lli_gap *gap = &rx->gap;
 
@@ -211,8 +214,8 @@ static bool rx_is_mine(struct lli_rx *rx, bool decoded, const uint64_t *session)
     return decoded && *session == rx->session;
 }
 
-static void rx_input_control(struct lli_rx *rx, const struct lli_wire_header *header, const uint8_t *body, size_t size,
-                             lli_ns now)
+static void rx_input_control(struct lli_rx *rx, const struct lli_wire_header *header, const uint8_t *body,
+                             size_t size, lli_ns now)
 {
     union {
         struct lli_wire_heartbeat heartbeat;
@@ -232,17 +235,20 @@ static void rx_input_control(struct lli_rx *rx, const struct lli_wire_header *he
             rx->counters->control_malformed++;
         break;
     case LLI_WIRE_REJECT:
-        if (rx_is_mine(rx, lli_wire_get_reject(body, size, header->tag, &packet.reject), &packet.reject.session) &&
+        if (rx_is_mine(rx, lli_wire_get_reject(body, size, header->tag, &packet.reject),
+                       &packet.reject.session) &&
             rx->state == LLI_RX_LIVE)
             lli_rx_input_reject(rx, &packet.reject, now);
         break;
     case LLI_WIRE_NOTICE:
-        if (rx_is_mine(rx, lli_wire_get_notice(body, size, header->tag, &packet.notice), &packet.notice.session) &&
+        if (rx_is_mine(rx, lli_wire_get_notice(body, size, header->tag, &packet.notice),
+                       &packet.notice.session) &&
             rx->state == LLI_RX_LIVE)
             lli_rx_input_notice(rx, &packet.notice, now);
         break;
     case LLI_WIRE_TOPICS:
-        if (rx_is_mine(rx, lli_wire_get_topics(body, size, header->tag, &packet.topics, &names), &packet.topics.session) &&
+        if (rx_is_mine(rx, lli_wire_get_topics(body, size, header->tag, &packet.topics, &names),
+                       &packet.topics.session) &&
             rx->state == LLI_RX_LIVE)
             lli_rx_input_topics(rx, &packet.topics, names, now);
         break;
@@ -251,7 +257,8 @@ static void rx_input_control(struct lli_rx *rx, const struct lli_wire_header *he
             lli_rx_input_join(rx, &packet.join, now);
         break;
     case LLI_WIRE_LVC:
-        if (rx_is_mine(rx, lli_wire_get_lvc(body, size, header->tag, &packet.lvc, &names), &packet.lvc.session) &&
+        if (rx_is_mine(rx, lli_wire_get_lvc(body, size, header->tag, &packet.lvc, &names),
+                       &packet.lvc.session) &&
             rx->state == LLI_RX_LIVE)
             lli_rx_input_lvc(rx, &packet.lvc, &names, now);
         break;
@@ -306,7 +313,8 @@ static bool rx_control(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct ll
     if (rx->pending.slow_path & LLI_RX_LATEST && rx->state == LLI_RX_LIVE) {
         if (lli_rx_control_lvc(rx, now, buffer, packet))
             return true;
-    } else if (rx->state == LLI_RX_LIVE && lli_rx_is_fetching(rx) && lli_rx_control_fetch(rx, now, buffer, packet)) {
+    } else if (rx->state == LLI_RX_LIVE && lli_rx_is_fetching(rx) &&
+               lli_rx_control_fetch(rx, now, buffer, packet)) {
         return true;
     }
     return (now >= rx->report.at || (rx->state == LLI_RX_LIVE && lli_rx_owes_report(rx))) &&
@@ -339,7 +347,8 @@ static lli_ns rx_missing_deadline(const struct lli_rx *rx)
         return slot->since + rx->config->nak_delay;
     if (lli_rx_is_fetching(rx))
         return rx->replay.fetch_at;
-    if (rx->pending.slow_path & LLI_RX_LEARNING || gap->next >= lli_min(gap->received, lli_rx_known(rx)) || slot->tries == 0)
+    if (rx->pending.slow_path & LLI_RX_LEARNING || gap->next >= lli_min(gap->received, lli_rx_known(rx)) ||
+        slot->tries == 0)
         return LLI_NEVER;
     return slot->since + rx->config->nak_giveup;
 }
@@ -352,7 +361,9 @@ lli_ns lli_rx_deadline(const struct lli_rx *rx)
     if (rx->state == LLI_RX_ENDED)
         return lli_max(at, rx->token.speak_at);
     if (rx->state != LLI_RX_LIVE)
-        return rx->state == LLI_RX_REQUESTING ? lli_min(lli_max(rx->join.request_at, rx->token.speak_at), rx->join.request_until) : LLI_NEVER;
+        return rx->state == LLI_RX_REQUESTING
+                   ? lli_min(lli_max(rx->join.request_at, rx->token.speak_at), rx->join.request_until)
+                   : LLI_NEVER;
     if (rx->pending.news & LLI_RX_RESOLVING)
         return 0;
     at = lli_rx_owes_report(rx) ? 0 : lli_min(at, gap->due_at);
@@ -360,5 +371,6 @@ lli_ns lli_rx_deadline(const struct lli_rx *rx)
         at = lli_min(at, rx->pending.slow_path & LLI_RX_LEARNING ? LLI_NEVER : rx->replay.fetch_at);
     else if (gap->missing > 0)
         at = lli_min(at, rx_missing_deadline(rx));
-    return lli_min(lli_max(at, rx->token.speak_at), rx->heard.silent ? rx->heard.at + rx->config->timeout : lli_rx_silent_at(rx));
+    return lli_min(lli_max(at, rx->token.speak_at),
+                   rx->heard.silent ? rx->heard.at + rx->config->timeout : lli_rx_silent_at(rx));
 }

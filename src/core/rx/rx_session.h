@@ -17,54 +17,56 @@
 #include "core/pack/unpack.h"
 
 /* X(name, text). Counters of a receiver, over all its sessions. */
-#define LLI_RX_COUNTERS(X)                                                                                                 \
-    X(packets_received, "data packets received, repairs and duplicates included")                                          \
-    X(bytes_received, "bytes of these packets")                                                                            \
-    X(messages_delivered, "messages delivered")                                                                            \
-    X(messages_unordered, "of these, delivered ahead of order (option order=arrival)")                                     \
-    X(messages_refused, "messages on topics that no subject takes, or that the accept predicate refused")                  \
-    X(messages_stale, "messages of topics without history, sent before this receiver joined")                              \
-    X(messages_rejected, "messages that the filter rejected")                                                              \
-    X(packets_skipped, "packets skipped whole, as the filter rejects all their messages")                                  \
-    X(messages_lost, "messages lost, each named in a gap event")                                                           \
-    X(gaps, "gap events")                                                                                                  \
-    X(packets_missed, "packets found missing, except those sent before this receiver joined")                              \
-    X(packets_recovered, "packets received after a NAK, including those sent before it joined")                            \
-    X(packets_replayed, "past packets received, of sessions joined late")                                                  \
-    X(packets_without_history, "past packets that were not sent, as all their messages are of topics without history")     \
-    X(packets_lost, "packets given up")                                                                                    \
-    X(packets_unreliable, "of these, of unreliable topics: not repaired")                                                  \
-    X(packets_duplicate, "packets received again")                                                                         \
-    X(packets_reordered, "packets received early")                                                                         \
-    X(packets_implausible, "packets dropped because no other packet confirmed so high a number")                           \
-    X(packets_stale, "packets of sessions that have ended")                                                                \
-    X(window_overflow, "packets dropped because they are beyond the window")                                               \
-    X(reorder_full, "packets dropped because the reorder buffer was full")                                                 \
-    X(naks_sent, "NAKs sent")                                                                                              \
-    X(nak_packets, "packets requested by these NAKs")                                                                      \
-    X(naks_suppressed, "confirmations of other receivers' NAKs received, which suppress NAKs")                             \
-    X(rejects_received, "rejects received")                                                                                \
-    X(notices_received, "notices of this receiver's standing")                                                             \
-    X(status_sent, "status reports sent")                                                                                  \
-    X(queries_sent, "topic queries sent")                                                                                  \
-    X(joins_sent, "late-join requests sent")                                                                               \
-    X(joins_granted, "of these, granted")                                                                                  \
-    X(joins_refused, "of these, refused, or never answered")                                                               \
-    X(crowded, "reports by a transmitter of a full member table (receivers_max) or many replays (replay_bytes_per_s)")     \
-    X(fetches_sent, "requests for past packets sent")                                                                      \
-    X(cache_fetches_sent, "requests for cached messages sent")                                                             \
-    X(cache_packets_received, "packets of cached messages received")                                                       \
-    X(cache_losses, "joins for which not all cached messages came, each reported by an event")                             \
-    X(heartbeats_received, "heartbeats received")                                                                          \
-    X(heartbeats_implausible, "of these, ignored because they contradict received packets")                                \
-    X(streams_receded, "returns to the position of the heartbeats, as packets given up had never been sent")               \
-    X(sessions_new, "sessions followed")                                                                                   \
-    X(sessions_ended, "sessions ended")                                                                                    \
-    X(sessions_refused, "sessions refused by the accept predicate")                                                        \
-    X(sessions_dropped, "packets of sessions beyond sessions_max")                                                         \
-    X(control_malformed, "control packets that contradict themselves")                                                     \
-    X(control_foreign, "control packets with another session's identity")                                                  \
-    X(data_malformed, "data packets that contradict themselves or the previous one")                                       \
+#define LLI_RX_COUNTERS(X)                                                                                   \
+    X(packets_received, "data packets received, repairs and duplicates included")                            \
+    X(bytes_received, "bytes of these packets")                                                              \
+    X(messages_delivered, "messages delivered")                                                              \
+    X(messages_unordered, "of these, delivered ahead of order (option order=arrival)")                       \
+    X(messages_refused, "messages on topics that no subject takes, or that the accept predicate refused")    \
+    X(messages_stale, "messages of topics without history, sent before this receiver joined")                \
+    X(messages_rejected, "messages that the filter rejected")                                                \
+    X(packets_skipped, "packets skipped whole, as the filter rejects all their messages")                    \
+    X(messages_lost, "messages lost, each named in a gap event")                                             \
+    X(gaps, "gap events")                                                                                    \
+    X(packets_missed, "packets found missing, except those sent before this receiver joined")                \
+    X(packets_recovered, "packets received after a NAK, including those sent before it joined")              \
+    X(packets_replayed, "past packets received, of sessions joined late")                                    \
+    X(packets_without_history,                                                                               \
+      "past packets that were not sent, as all their messages are of topics without history")                \
+    X(packets_lost, "packets given up")                                                                      \
+    X(packets_unreliable, "of these, of unreliable topics: not repaired")                                    \
+    X(packets_duplicate, "packets received again")                                                           \
+    X(packets_reordered, "packets received early")                                                           \
+    X(packets_implausible, "packets dropped because no other packet confirmed so high a number")             \
+    X(packets_stale, "packets of sessions that have ended")                                                  \
+    X(window_overflow, "packets dropped because they are beyond the window")                                 \
+    X(reorder_full, "packets dropped because the reorder buffer was full")                                   \
+    X(naks_sent, "NAKs sent")                                                                                \
+    X(nak_packets, "packets requested by these NAKs")                                                        \
+    X(naks_suppressed, "confirmations of other receivers' NAKs received, which suppress NAKs")               \
+    X(rejects_received, "rejects received")                                                                  \
+    X(notices_received, "notices of this receiver's standing")                                               \
+    X(status_sent, "status reports sent")                                                                    \
+    X(queries_sent, "topic queries sent")                                                                    \
+    X(joins_sent, "late-join requests sent")                                                                 \
+    X(joins_granted, "of these, granted")                                                                    \
+    X(joins_refused, "of these, refused, or never answered")                                                 \
+    X(crowded, "reports by a transmitter of a full member table (receivers_max) or many replays "            \
+               "(replay_bytes_per_s)")                                                                       \
+    X(fetches_sent, "requests for past packets sent")                                                        \
+    X(cache_fetches_sent, "requests for cached messages sent")                                               \
+    X(cache_packets_received, "packets of cached messages received")                                         \
+    X(cache_losses, "joins for which not all cached messages came, each reported by an event")               \
+    X(heartbeats_received, "heartbeats received")                                                            \
+    X(heartbeats_implausible, "of these, ignored because they contradict received packets")                  \
+    X(streams_receded, "returns to the position of the heartbeats, as packets given up had never been sent") \
+    X(sessions_new, "sessions followed")                                                                     \
+    X(sessions_ended, "sessions ended")                                                                      \
+    X(sessions_refused, "sessions refused by the accept predicate")                                          \
+    X(sessions_dropped, "packets of sessions beyond sessions_max")                                           \
+    X(control_malformed, "control packets that contradict themselves")                                       \
+    X(control_foreign, "control packets with another session's identity")                                    \
+    X(data_malformed, "data packets that contradict themselves or the previous one")                         \
     X(topics_unknown, "messages delivered without the name of their topic")
 
 struct lli_rx_counters {
@@ -80,13 +82,13 @@ struct lli_filter;
 struct lli_former;
 
 struct lli_rx_config {
-    uint64_t receiver; /* random identity, not 0 */
+    uint64_t receiver;  /* random identity, not 0 */
     bool as_it_arrives; /* unordered delivery: messages of packets ahead of order are delivered at once */
-    bool chooses;      /* LLI_ITEM_JOIN asks where to begin in a session; else begin with live data */
+    bool chooses;       /* LLI_ITEM_JOIN asks where to begin in a session; else begin with live data */
     enum lli_rx_otherwise otherwise;
     struct lli_former *former; /* sessions that were forgotten; NULL: none are recorded */
-    bool resumes;      /* such a session that is heard again resumes where it ended, without LLI_ITEM_JOIN */
-    bool unread;       /* unread packets may be waiting: no session is declared silent */
+    bool resumes; /* such a session that is heard again resumes where it ended, without LLI_ITEM_JOIN */
+    bool unread;  /* unread packets may be waiting: no session is declared silent */
     uint32_t window_packets;
     uint32_t topics_max;
     bool counts_topics;
@@ -102,10 +104,13 @@ struct lli_rx_config {
     lli_ns timeout;
     const struct llm_bottleneck *limits; /* the receiver's bottleneck, for its reports; NULL: not watched */
     const struct llm_bottleneck *limits_ever; /* ... and its figures since the start */
-    const struct lli_filter *filter; /* NULL: all messages are wanted; call lli_rx_filter() after changing it */
-    bool application_acknowledges; /* the application acknowledges by lli_rx_acknowledge(); else delivery does */
+    /* NULL: all messages are wanted; call lli_rx_filter() after changing it */
+    const struct lli_filter *filter;
+    /* The application acknowledges by lli_rx_acknowledge(); else delivery does. */
+    bool application_acknowledges;
     uint8_t name_size;
-    char name[LLI_WIRE_RECEIVER_NAME_MAX + 1]; /* identifies the receiver to topics that wait for it by name; empty: none */
+    /* Identifies the receiver to topics that wait for it by name; empty: none. */
+    char name[LLI_WIRE_RECEIVER_NAME_MAX + 1];
     struct lli_wire_address address; /* destination of repairs and answers */
     bool confirms; /* send few packets to a transmitter until it answers from the address that it announces */
 };
@@ -117,13 +122,14 @@ struct lli_rx_packet {
     size_t body_size;
     const uint8_t *bytes; /* the whole packet */
     size_t size;
-    uint64_t stamp_ns;    /* arrival time stamp, 0: unknown */
+    uint64_t stamp_ns; /* arrival time stamp, 0: unknown */
 };
 
 enum lli_rx_state {
     LLI_RX_FREE = 0,
     LLI_RX_JOINING, /* packets arrived but no heartbeat: not confirmed yet */
-    LLI_RX_REQUESTING,  /* confirmed, but the start position is not known yet; packets are buffered as before */
+    /* Confirmed, but the start position is not known yet; packets are buffered as before. */
+    LLI_RX_REQUESTING,
     LLI_RX_LIVE,
     LLI_RX_ENDED,   /* everything was delivered; the identity is retained to recognize late packets */
     LLI_RX_REFUSED, /* refused; the identity is retained for the same reason */
@@ -131,15 +137,22 @@ enum lli_rx_state {
 
 enum lli_item_kind {
     LLI_ITEM_MESSAGES,
-    LLI_ITEM_TOPIC, /* event is LLM_EVENT_TOPIC_NEW; lli_rx_topic_subscribe() and lli_rx_topic_refuse() may follow */
+    /* Event is LLM_EVENT_TOPIC_NEW; lli_rx_topic_subscribe() and lli_rx_topic_refuse() may follow. */
+    LLI_ITEM_TOPIC,
     LLI_ITEM_EVENT,
-    LLI_ITEM_JOIN,  /* event.session asks where to begin: lli_rx_begin() or lli_rx_refuse() has to follow */
+    LLI_ITEM_JOIN, /* event.session asks where to begin: lli_rx_begin() or lli_rx_refuse() has to follow */
 };
 
-enum lli_rx_news { LLI_RX_NEW = 1, LLI_RX_SILENT = 2, LLI_RX_RESUMED = 4, LLI_RX_STANDING = 8, LLI_RX_RESOLVING = 16,
+enum lli_rx_news {
+    LLI_RX_NEW = 1,
+    LLI_RX_SILENT = 2,
+    LLI_RX_RESUMED = 4,
+    LLI_RX_STANDING = 8,
+    LLI_RX_RESOLVING = 16,
     LLI_RX_FILTERED = 32, /* persistent: messages are taken from lli_rx_filtered_messages() */
     LLI_RX_TURN = 64, /* set while unpacking a packet, some messages of which were delivered ahead of order */
-    LLI_RX_REST = 128 /* the rest of a loss is pending, after messages that were delivered ahead of order */ };
+    LLI_RX_REST = 128 /* the rest of a loss is pending, after messages that were delivered ahead of order */
+};
 
 /* Messages in one item; mostly those of one packet. */
 enum { LLI_ITEM_MESSAGES_MAX = 64 };
@@ -165,90 +178,96 @@ struct lli_rx_mark {
 };
 
 /*
- * The state of a session is in groups. The file named at each of them owns it; others read it, or call a function
- * of its owner (rx_internal.h).
+ * The state of a session is in groups. The file named at each of them owns it; others read it, or call a
+ * function of its owner (rx_internal.h).
  */
 
 /* Conditions that rule out the fast path, and events that are pending: rx_deliver.c. */
 struct lli_rx_pending {
-    bool plain;        /* fast path allowed: no gap, event or filter is pending; see lli_rx_settle() */
-    bool service_due;  /* not only messages in order: lli_rx_deadline() may be earlier now; lli_rx_take_service() clears it */
+    bool plain; /* fast path allowed: no gap, event or filter is pending; see lli_rx_settle() */
+    /* Not only messages in order: lli_rx_deadline() may be earlier now; lli_rx_take_service() clears it. */
+    bool service_due;
     uint8_t news;      /* enum lli_rx_news: pending events */
     uint8_t slow_path; /* enum lli_rx_slow_path */
-    uint8_t lag;    /* enum lli_rx_lag */
+    uint8_t lag;       /* enum lli_rx_lag */
 };
 
 /* Status reports: rx_report.c. */
 struct lli_rx_report {
-    lli_seq due_seq;       /* a report is due when all packets before this one arrived */
-    lli_ns at;             /* ... and at this time */
-    lli_seq next;          /* next packet in order as of the latest status report */
-    uint64_t acknowledged_from;    /* messages from this one on were delivered without a loss */
-    uint64_t acknowledged; /* messages before this one were acknowledged by the application */
-    bool incomplete;           /* messages were dropped by a filter: none is acknowledged */
+    lli_seq due_seq;            /* a report is due when all packets before this one arrived */
+    lli_ns at;                  /* ... and at this time */
+    lli_seq next;               /* next packet in order as of the latest status report */
+    uint64_t acknowledged_from; /* messages from this one on were delivered without a loss */
+    uint64_t acknowledged;      /* messages before this one were acknowledged by the application */
+    bool incomplete;            /* messages were dropped by a filter: none is acknowledged */
 };
 
 /* Heartbeats before the latest one, and silence: rx_heartbeat.c, which writes the latest one as well. */
 struct lli_rx_heard {
-    lli_ns at;             /* arrival of the latest packet; lli_rx_single() sets it, too */
-    lli_ns away_at;        /* end of a long time without polling, if the session was not heard since: silence counts from here */
-    lli_ns expected_at;    /* time of lli_rx_expect(); 0: not called */
-    lli_ns heartbeat_at;   /* arrival of the latest heartbeat, 0: none yet */
-    lli_seq lead_before;   /* lead and messages of the previous heartbeat; of this one if it is the first */
+    lli_ns at; /* arrival of the latest packet; lli_rx_single() sets it, too */
+    /* End of a long time without polling, if the session was not heard since: silence counts from here. */
+    lli_ns away_at;
+    lli_ns expected_at;  /* time of lli_rx_expect(); 0: not called */
+    lli_ns heartbeat_at; /* arrival of the latest heartbeat, 0: none yet */
+    lli_seq lead_before; /* lead and messages of the previous heartbeat; of this one if it is the first */
     uint64_t messages_before;
     struct lli_delay delay; /* delay with which heartbeats are read */
-    bool silent;           /* LLM_EVENT_HEARTBEAT_LOST was reported */
+    bool silent;            /* LLM_EVENT_HEARTBEAT_LOST was reported */
 };
 
 /* Buffered packets: rx_buffer.c. */
 struct lli_rx_buffer {
     struct lli_reorder *reorder; /* shared by the sessions of a receiver */
-    uint32_t *cells;       /* by packet number: the buffered copy of a present packet */
-    uint32_t chunks;       /* reorder chunks in use by this session */
-    struct lli_rx *next;   /* next session that shares the reorder buffer */
+    uint32_t *cells;             /* by packet number: the buffered copy of a present packet */
+    uint32_t chunks;             /* reorder chunks in use by this session */
+    struct lli_rx *next;         /* next session that shares the reorder buffer */
 };
 
 /* Losses and the end, as far as they are not delivered yet: rx_deliver.c. */
 struct lli_rx_loss {
-    lli_seq gone_below;    /* packets before this one are given up: the transmitter no longer has them ... */
+    lli_seq gone_below; /* packets before this one are given up: the transmitter no longer has them ... */
     enum llm_reason gone_reason; /* ... or this receiver lags too far, or is not served */
     enum llm_reason run_reason;
-    uint64_t run;          /* packets given up, not reported yet ... */
-    lli_seq run_first;     /* ... the first of them */
-    uint64_t reported_first;   /* range of the messages in the latest gaps without delivery between them: first ... */
-    uint64_t reported_end;     /* ... and one past the last; equal: none */
-    uint32_t packets;      /* packets lost, for its status reports */
+    uint64_t run;      /* packets given up, not reported yet ... */
+    lli_seq run_first; /* ... the first of them */
+    /* Range of the messages in the latest gaps without delivery between them: first ... */
+    uint64_t reported_first;
+    uint64_t reported_end;         /* ... and one past the last; equal: none */
+    uint32_t packets;              /* packets lost, for its status reports */
     enum llm_reason broken_reason; /* reason for a loss without lost packets, if no other is known */
-    enum llm_reason end_reason; /* not LLM_REASON_NONE: report the end after everything before it */
-    bool passed;           /* packets were skipped since the last one unpacked, without a loss before them */
+    enum llm_reason end_reason;    /* not LLM_REASON_NONE: report the end after everything before it */
+    bool passed; /* packets were skipped since the last one unpacked, without a loss before them */
 };
 
 /* Packets and heartbeats that are not trusted yet: rx_trust.c. */
 struct lli_rx_trust {
-    lli_ns receded_at;     /* since then every heartbeat has had lead or messages below the next two fields; LLI_NEVER: not so */
-    lli_seq receded_next;  /* next packet in order at that time */
+    /* Since then every heartbeat has had lead or messages below the next two fields; LLI_NEVER: not so. */
+    lli_ns receded_at;
+    lli_seq receded_next;    /* next packet in order at that time */
     uint64_t receded_number; /* next message at that time */
-    lli_ns contradicted_at;     /* since then all heartbeats have contradicted what is known; LLI_NEVER: they have not */
-    lli_seq beyond;        /* one past the highest packet received that the latest heartbeat does not cover; 0: it covers all */
-    lli_seq jumped;        /* rejected packet far beyond all others, 0: none */
+    /* Since then all heartbeats have contradicted what is known; LLI_NEVER: they have not. */
+    lli_ns contradicted_at;
+    /* One past the highest packet received that the latest heartbeat does not cover; 0: it covers all. */
+    lli_seq beyond;
+    lli_seq jumped; /* rejected packet far beyond all others, 0: none */
 };
 
 /* NAKs: rx_nak.c. */
 struct lli_rx_nak {
-    lli_ns rtt;            /* smoothed time from NAK to repair, 0: not measured */
-    lli_ns delayed_until;     /* the transmitter answers no NAK until then */
-    uint32_t excess;        /* packets requested beyond the memory to buffer them */
-    uint32_t sent;         /* NAKs sent for this session, for its status reports */
+    lli_ns rtt;           /* smoothed time from NAK to repair, 0: not measured */
+    lli_ns delayed_until; /* the transmitter answers no NAK until then */
+    uint32_t excess;      /* packets requested beyond the memory to buffer them */
+    uint32_t sent;        /* NAKs sent for this session, for its status reports */
 };
 
 /* Names of topics: rx_topics.c, which writes `topics` as well. */
 struct lli_rx_names {
-    lli_ns query_at;       /* LLI_NEVER: no query to send */
+    lli_ns query_at; /* LLI_NEVER: no query to send */
     uint32_t tries;
-    uint32_t wanted;       /* ids before this one should be known */
-    uint32_t granted;      /* likewise, from GRANT: a heartbeat that it overtook may announce fewer */
-    uint32_t reported;         /* ids before this one were delivered as items */
-    uint32_t resolved;     /* while resolving: ids before this one were delivered again */
+    uint32_t wanted;   /* ids before this one should be known */
+    uint32_t granted;  /* likewise, from GRANT: a heartbeat that it overtook may announce fewer */
+    uint32_t reported; /* ids before this one were delivered as items */
+    uint32_t resolved; /* while resolving: ids before this one were delivered again */
     struct lli_topic_count *counts; /* by id, if counted */
 };
 
@@ -256,18 +275,18 @@ struct lli_rx_names {
 struct lli_rx_standing {
     struct lli_wire_notice notice; /* latest notice; decided_at 0: none */
     struct llm_verdict verdict;    /* the notice as reported to the application */
-    lli_ns rejoin_at;      /* expelled: the session is forgotten then, and may be followed again */
-    uint64_t crowd;        /* receivers, as sent with the latest reason */
-    uint8_t crowded;       /* transmitter's reasons for reduced service, a bit each ... */
-    uint8_t crowded_reported;  /* ... and those that lli_rx_take_crowded() returned */
+    lli_ns rejoin_at;              /* expelled: the session is forgotten then, and may be followed again */
+    uint64_t crowd;                /* receivers, as sent with the latest reason */
+    uint8_t crowded;               /* transmitter's reasons for reduced service, a bit each ... */
+    uint8_t crowded_reported;      /* ... and those that lli_rx_take_crowded() returned */
 };
 
 /* Confirmation of addresses: rx_token.c. */
 struct lli_rx_token {
-    uint64_t value;        /* token from the transmitter for this receiver, 0: none yet ... */
+    uint64_t value;               /* token from the transmitter for this receiver, 0: none yet ... */
     struct lli_wire_address from; /* ... and the address that answered with it */
-    uint32_t unanswered;   /* packets sent to an address that has not answered */
-    lli_ns speak_at;       /* earliest time of the next packet to such an address; 0: any time */
+    uint32_t unanswered;          /* packets sent to an address that has not answered */
+    lli_ns speak_at;              /* earliest time of the next packet to such an address; 0: any time */
 };
 
 /* With a filter: the messages delivered last, and their attributes: rx_filter.c. */
@@ -281,30 +300,32 @@ struct lli_rx_filter {
 
 /* Start position: rx_join.c. */
 struct lli_rx_join {
-    struct llm_join position;   /* position to begin at ... */
-    bool chosen;                /* ... is known */
-    bool enters;                /* delivery begins inside packet `begin`, perhaps not with its first message */
-    enum llm_reason refused;    /* pending refusal, reported with the next two numbers */
+    struct llm_join position; /* position to begin at ... */
+    bool chosen;              /* ... is known */
+    /* Delivery begins inside packet `begin`, perhaps not with its first message. */
+    bool enters;
+    enum llm_reason refused; /* pending refusal, reported with the next two numbers */
     uint64_t refused_wanted;
     uint64_t refused_there;
     lli_ns request_at;
     lli_ns request_until;
-    lli_seq began;              /* first packet followed */
-    lli_seq begin;              /* first packet granted */
-    uint64_t first;             /* number of the first message to be delivered, as of joining */
-    uint64_t live;              /* messages before this one were sent before this receiver joined; 0: followed from the start */
-    lli_seq live_seq;           /* they start in packets before this one, as granted */
+    lli_seq began;  /* first packet followed */
+    lli_seq begin;  /* first packet granted */
+    uint64_t first; /* number of the first message to be delivered, as of joining */
+    /* Messages before this one were sent before this receiver joined; 0: followed from the start. */
+    uint64_t live;
+    lli_seq live_seq; /* they start in packets before this one, as granted */
 };
 
 /* Requests for the past, or for LVC messages: rx_join.c. */
 struct lli_rx_replay {
-    lli_seq end;                /* end of the past: packets before it are requested by FETCH, not by NAK */
-    lli_seq fetched;            /* packets before this one were requested by FETCH */
-    uint32_t fetching;          /* packets outstanding of the latest FETCH */
-    uint32_t tries;             /* requests since the latest answer, of ASK as well */
-    lli_ns fetch_at;            /* time of the next request */
-    lli_ns at;                  /* arrival of the latest replay packet */
-    lli_ns distance;            /* smoothed time between two of them, 0: not measured */
+    lli_seq end;       /* end of the past: packets before it are requested by FETCH, not by NAK */
+    lli_seq fetched;   /* packets before this one were requested by FETCH */
+    uint32_t fetching; /* packets outstanding of the latest FETCH */
+    uint32_t tries;    /* requests since the latest answer, of ASK as well */
+    lli_ns fetch_at;   /* time of the next request */
+    lli_ns at;         /* arrival of the latest replay packet */
+    lli_ns distance;   /* smoothed time between two of them, 0: not measured */
 };
 
 /* Unordered delivery: rx_unordered.c. */
@@ -312,11 +333,12 @@ struct lli_rx_unordered {
     struct lli_rx_mark *marks; /* by packet number; NULL: ordered delivery */
     struct lli_unpack unpack;  /* of packet `seq`, which is being read ahead of order */
     lli_seq seq;
-    lli_seq from;              /* buffered packets in [from, end) may not have been read ahead of order yet */
+    lli_seq from; /* buffered packets in [from, end) may not have been read ahead of order yet */
     lli_seq end;
-    struct lli_rx_mark turn;   /* entry of the packet that is unpacked in order, while LLI_RX_TURN is set */
-    lli_seq dropped;           /* packets before this one were dropped after partial delivery, while LLI_RX_AGAIN is set */
-    struct lli_unpacked rest;  /* while LLI_RX_REST is set: next lost messages to report, and the reason */
+    struct lli_rx_mark turn; /* entry of the packet that is unpacked in order, while LLI_RX_TURN is set */
+    /* Packets before this one were dropped after partial delivery, while LLI_RX_AGAIN is set. */
+    lli_seq dropped;
+    struct lli_unpacked rest; /* while LLI_RX_REST is set: next lost messages to report, and the reason */
     enum llm_reason rest_reason;
 };
 
@@ -324,18 +346,19 @@ struct lli_rx_lvc_packet;
 
 /* LVC messages being fetched: rx_lvc.c. */
 struct lli_rx_lvc {
-    struct lli_rx_lvc_packet *buffered;    /* packets that arrived ahead of order, by their start */
+    struct lli_rx_lvc_packet *buffered; /* packets that arrived ahead of order, by their start */
     uint32_t buffered_count;
     struct lli_wire_place next;  /* everything before this position was delivered */
     struct lli_reader records;   /* of the packet being read ... */
     struct lli_wire_place until; /* ... which ends at this position */
     bool reading;
-    struct lli_wire_place part;  /* position where the message being reassembled continues */
-    uint64_t number;             /* as granted: the LVC snapshot covers messages before this one */
-    uint64_t live;               /* messages that displaced LVC messages during the fetch have lower numbers */
-    uint64_t most;               /* messages of each topic, 0: all */
-    uint32_t topics;             /* topics before this one may have an LVC */
-    enum llm_reason lost;        /* set once the fetch is given up */
+    struct lli_wire_place part; /* position where the message being reassembled continues */
+    uint64_t number;            /* as granted: the LVC snapshot covers messages before this one */
+    /* Messages that displaced LVC messages during the fetch have lower numbers. */
+    uint64_t live;
+    uint64_t most;        /* messages of each topic, 0: all */
+    uint32_t topics;      /* topics before this one may have an LVC */
+    enum llm_reason lost; /* set once the fetch is given up */
 };
 
 enum lli_rx_slow_path {
@@ -348,19 +371,21 @@ enum lli_rx_slow_path {
 enum lli_rx_lag {
     LLI_RX_CHASED = 1,    /* packets were gone while this receiver lagged by a window; not caught up since */
     LLI_RX_REPLAYING = 2, /* the past is being fetched */
-    LLI_RX_YOUNG = 4,     /* late join of a young session: the past is what it had sent by then, packets before replay_end */
+    /* Late join of a young session: the past is what it had sent by then, packets before replay_end. */
+    LLI_RX_YOUNG = 4,
 };
 
 struct lli_rx {
-    const struct lli_rx_config *config; /* shared by the sessions of a receiver, as the next two members are */
+    /* Shared by the sessions of a receiver, as the next two members are. */
+    const struct lli_rx_config *config;
     struct lli_rx_counters *counters;
     uint64_t *random;
 
     /* The members from here to the topics are those of the fast path: rx_single.h. */
     enum lli_rx_state state;
     uint32_t tag;
-    uint64_t session;      /* 0 while JOINING */
-    uint64_t stamp_ns;     /* arrival time of the packet being unpacked */
+    uint64_t session;  /* 0 while JOINING */
+    uint64_t stamp_ns; /* arrival time of the packet being unpacked */
     struct lli_rx_pending pending;
     struct lli_gap gap;
     struct lli_rx_report report;
@@ -406,7 +431,8 @@ static inline bool lli_rx_has_data(const struct lli_rx *rx)
  * reorder, counters and random must outlive the session.
  */
 void lli_rx_init(struct lli_rx *rx, const struct lli_rx_config *config, struct lli_reorder *reorder,
-                 struct lli_rx_counters *counters, uint64_t *random, struct lli_arena *arena, struct lli_arena *rare);
+                 struct lli_rx_counters *counters, uint64_t *random, struct lli_arena *arena,
+                 struct lli_arena *rare);
 
 /* Starts following a session by its tag. */
 void lli_rx_start(struct lli_rx *rx, uint32_t tag, lli_ns now);
@@ -419,7 +445,8 @@ void lli_rx_identify(struct lli_rx *rx, uint64_t session);
  * supplied both. Sends reports at once, and often until something of the session is heard. Call after
  * lli_rx_start().
  */
-void lli_rx_expect(struct lli_rx *rx, uint64_t session, lli_seq start, const struct lli_wire_address *address, lli_ns now);
+void lli_rx_expect(struct lli_rx *rx, uint64_t session, lli_seq start, const struct lli_wire_address *address,
+                   lli_ns now);
 
 /* True if lli_rx_expect() was called and nothing was heard since. */
 static inline bool lli_rx_is_unheard(const struct lli_rx *rx)
@@ -430,7 +457,10 @@ static inline bool lli_rx_is_unheard(const struct lli_rx *rx)
 /* Counts the session as heard now: silence counts from here. */
 void lli_rx_refresh(struct lli_rx *rx, lli_ns now);
 
-/* Notes that the receiver did not poll for long: packets sent meanwhile may be lost, so silence counts from now on. */
+/*
+ * Notes that the receiver did not poll for long: packets sent meanwhile may be lost, so silence counts from
+ * now on.
+ */
 void lli_rx_away(struct lli_rx *rx, lli_ns now);
 
 /*
@@ -464,7 +494,8 @@ bool lli_rx_topic_subscribe(struct lli_rx *rx, uint32_t topic, bool subscribed);
 void lli_rx_filter(struct lli_rx *rx);
 
 /* Returns the attributes of a message delivered last, with a filter. False: it is not one of those. */
-bool lli_rx_attributes(const struct lli_rx *rx, const struct llm_message *message, struct lli_rx_frame *frame);
+bool lli_rx_attributes(const struct lli_rx *rx, const struct llm_message *message,
+                       struct lli_rx_frame *frame);
 
 /* Notes that subscriptions changed: delivers all topic items again. */
 void lli_rx_resolve(struct lli_rx *rx);
@@ -481,10 +512,15 @@ static inline bool lli_rx_owes_report(const struct lli_rx *rx)
     return rx->gap.next >= rx->report.due_seq;
 }
 
-/* Checks if lli_rx_single() may take the next packet. That function does so itself, but later than possible. */
+/*
+ * Checks if lli_rx_single() may take the next packet. That function does so itself, but later than possible.
+ */
 void lli_rx_settle(struct lli_rx *rx);
 
-/* True if the session's deadlines may have changed since the previous call: mostly not, after messages in order. */
+/*
+ * True if the session's deadlines may have changed since the previous call: mostly not, after messages in
+ * order.
+ */
 static inline bool lli_rx_take_service(struct lli_rx *rx)
 {
     const bool due = rx->pending.service_due;
@@ -494,7 +530,10 @@ static inline bool lli_rx_take_service(struct lli_rx *rx)
     return due;
 }
 
-/* Returns reasons for reduced service, a bit each of enum lli_wire_join_reason, that are new since the previous call. */
+/*
+ * Returns reasons for reduced service, a bit each of enum lli_wire_join_reason, that are new since the
+ * previous call.
+ */
 unsigned lli_rx_take_crowded(struct lli_rx *rx);
 
 /* True if everything received was delivered, nothing is missing and no end is pending. */
@@ -506,7 +545,9 @@ bool lli_rx_is_idle(const struct lli_rx *rx);
  */
 bool lli_rx_next(struct lli_rx *rx, lli_ns now, struct lli_item *item);
 
-/* True if an ended session may be forgotten, to be followed anew when heard. Check before lli_rx_control(). */
+/*
+ * True if an ended session may be forgotten, to be followed anew when heard. Check before lli_rx_control().
+ */
 static inline bool lli_rx_may_return(const struct lli_rx *rx, lli_ns now)
 {
     return rx->state == LLI_RX_ENDED && now >= rx->standing.rejoin_at;
@@ -524,7 +565,10 @@ bool lli_rx_acknowledge(struct lli_rx *rx, uint64_t number, lli_ns now);
  */
 bool lli_rx_leave(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet);
 
-/* Time at which lli_rx_next() or lli_rx_control() may have something without a packet arriving; LLI_NEVER if never. */
+/*
+ * Time at which lli_rx_next() or lli_rx_control() may have something without a packet arriving; LLI_NEVER if
+ * never.
+ */
 lli_ns lli_rx_deadline(const struct lli_rx *rx);
 
 #endif

@@ -9,7 +9,8 @@
  * Returns the message that alone fills a packet's frames. False: other frames are present, or the message is
  * incomplete.
  */
-static inline bool lli_rx_single_frame(const uint8_t *at, const uint8_t *end, uint32_t *topic, struct llm_message *message)
+static inline bool lli_rx_single_frame(const uint8_t *at, const uint8_t *end, uint32_t *topic,
+                                       struct llm_message *message)
 {
     struct lli_frame frame;
 
@@ -32,8 +33,8 @@ static inline bool lli_rx_single_frame(const uint8_t *at, const uint8_t *end, ui
  * False, with nothing changed, in any other case. Handling the message may make something due: unless
  * lli_rx_is_idle(), call lli_rx_next() afterwards.
  */
-static inline bool lli_rx_single(struct lli_rx *rx, const uint8_t *packet, size_t size, uint64_t stamp_ns, lli_ns now,
-                               struct llm_message *message)
+static inline bool lli_rx_single(struct lli_rx *rx, const uint8_t *packet, size_t size, uint64_t stamp_ns,
+                                 lli_ns now, struct llm_message *message)
 {
     const uint8_t *end = packet + size;
     struct lli_gap *gap = &rx->gap;
@@ -41,8 +42,10 @@ static inline bool lli_rx_single(struct lli_rx *rx, const uint8_t *packet, size_
 
     if (!rx->pending.plain)
         lli_rx_settle(rx);
-    if (!rx->pending.plain || size <= LLI_WIRE_DATA_HEADER || !lli_wire_is_data(packet, size, rx->tag, gap->next, rx->unpack.number) ||
-        !lli_rx_single_frame(packet + LLI_WIRE_DATA_HEADER, end, &topic, message) || !lli_topics_is_plain(&rx->topics, topic))
+    if (!rx->pending.plain || size <= LLI_WIRE_DATA_HEADER ||
+        !lli_wire_is_data(packet, size, rx->tag, gap->next, rx->unpack.number) ||
+        !lli_rx_single_frame(packet + LLI_WIRE_DATA_HEADER, end, &topic, message) ||
+        !lli_topics_is_plain(&rx->topics, topic))
         return false;
     gap->end = gap->received = ++gap->next;
     rx->heard.at = now;

@@ -30,7 +30,9 @@ void lli_rx_topics_start(struct lli_rx *rx)
     }
 }
 
-/* --------------------------------------------------------------------------------------------- subscriptions */
+/*
+ * --------------------------------------------------------------------------------------------- subscriptions
+ */
 
 void lli_rx_topic_refuse(struct lli_rx *rx, uint32_t topic)
 {
@@ -52,7 +54,9 @@ void lli_rx_resolve(struct lli_rx *rx)
     rx->names.resolved = 0;
 }
 
-/* ----------------------------------------------------------------------------------------------------- names */
+/*
+ * ----------------------------------------------------------------------------------------------------- names
+ */
 
 void lli_rx_learn(struct lli_rx *rx, lli_ns now, bool block)
 {
@@ -96,13 +100,15 @@ bool lli_rx_control_query(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct
         rx->names.query_at = LLI_NEVER;
         return false;
     }
-    rx->names.query_at = now + lli_min(base << rx->names.tries, lli_max(rx->config->nak_retry_max, RX_QUERY_DISTANCE));
+    rx->names.query_at =
+        now + lli_min(base << rx->names.tries, lli_max(rx->config->nak_retry_max, RX_QUERY_DISTANCE));
     rx->names.tries++;
     rx->counters->queries_sent++;
     return lli_rx_packet(rx, buffer, lli_wire_put_query(buffer, &query), packet);
 }
 
-void lli_rx_input_topics(struct lli_rx *rx, const struct lli_wire_topics *topics, struct lli_reader names, lli_ns now)
+void lli_rx_input_topics(struct lli_rx *rx, const struct lli_wire_topics *topics, struct lli_reader names,
+                         lli_ns now)
 {
     const uint32_t known = rx->topics.known;
 
@@ -124,7 +130,9 @@ void lli_rx_input_topics(struct lli_rx *rx, const struct lli_wire_topics *topics
         rx->names.query_at = now;
 }
 
-/* ----------------------------------------------------------------------------------------------------- items */
+/*
+ * ----------------------------------------------------------------------------------------------------- items
+ */
 
 bool lli_rx_topic_item(const struct lli_rx *rx, uint32_t topic, struct lli_item *item)
 {
@@ -174,7 +182,9 @@ bool lli_rx_next_topic(struct lli_rx *rx, struct lli_item *item)
     return false;
 }
 
-/* -------------------------------------------------------------------------------------------------- messages */
+/*
+ * -------------------------------------------------------------------------------------------------- messages
+ */
 
 LLI_OUT_OF_LINE int lli_rx_account(struct lli_rx *rx, uint32_t topic, struct lli_item *item, int count)
 {

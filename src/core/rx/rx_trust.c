@@ -26,7 +26,10 @@ void lli_rx_trust_start(struct lli_rx *rx)
 
 /* ------------------------------------------------------------------------------------------ heartbeats */
 
-/* True if the messages announced by a heartbeat could be in the packets that it announces, as far as is known now. */
+/*
+ * True if the messages announced by a heartbeat could be in the packets that it announces, as far as is known
+ * now.
+ */
 static bool trust_messages(const struct lli_rx *rx, const struct lli_wire_heartbeat *heartbeat)
 {
     const struct lli_gap *gap = &rx->gap;
@@ -105,10 +108,13 @@ void lli_rx_replan(struct lli_rx *rx, const struct lli_wire_heartbeat *before, l
 
     lli_rx_learn_less(rx);
     if (heartbeat->receivers < before->receivers && rx->state == LLI_RX_LIVE)
-        lli_rx_report_at(rx, lli_min(rx->report.at, now + config->status * lli_max(1, heartbeat->receivers / 10)));
-    if (rx->gap.missing == 0 || (heartbeat->receivers >= before->receivers && heartbeat->rtt_ns >= before->rtt_ns))
+        lli_rx_report_at(
+            rx, lli_min(rx->report.at, now + config->status * lli_max(1, heartbeat->receivers / 10)));
+    if (rx->gap.missing == 0 ||
+        (heartbeat->receivers >= before->receivers && heartbeat->rtt_ns >= before->rtt_ns))
         return;
-    wait = config->nak_delay + lli_max(lli_max(config->nak_backoff_min, config->nak_retry_max), 4 * lli_rx_rtt(rx));
+    wait = config->nak_delay +
+           lli_max(lli_max(config->nak_backoff_min, config->nak_retry_max), 4 * lli_rx_rtt(rx));
     lli_gap_hasten(&rx->gap, from, lli_max(now + wait, rx->nak.delayed_until));
 }
 
@@ -129,11 +135,15 @@ void lli_rx_cover(struct lli_rx *rx, lli_ns now)
     const lli_seq lead = rx->heartbeat.lead, replay_end = rx->replay.end;
     lli_seq end;
 
-    /* Packets dropped because they arrived too early may not exist. Those that do are requested like live packets. */
+    /*
+     * Packets dropped because they arrived too early may not exist. Those that do are requested like live
+     * packets.
+     */
     if (lli_rx_is_replaying(rx))
         lli_rx_replay_limit(rx, lead);
     if (rx->replay.end < replay_end)
-        lli_gap_hasten(&rx->gap, rx->replay.end, lli_max(now + rx->config->nak_retry_max, rx->nak.delayed_until));
+        lli_gap_hasten(&rx->gap, rx->replay.end,
+                       lli_max(now + rx->config->nak_retry_max, rx->nak.delayed_until));
     end = lli_max(lli_rx_is_replaying(rx) ? lli_max(lead, rx->replay.end) : lead, rx->gap.next);
     lli_gap_retract(&rx->gap, end);
     if (rx->trust.beyond > end)
@@ -147,7 +157,8 @@ void lli_rx_cover(struct lli_rx *rx, lli_ns now)
 /* Messages before this one were delivered; later ones were at most reported lost. */
 static uint64_t trust_delivered(const struct lli_rx *rx)
 {
-    const bool reported = rx->loss.reported_first < rx->loss.reported_end && rx->unpack.number == rx->loss.reported_end && !rx->unpack.assembling;
+    const bool reported = rx->loss.reported_first < rx->loss.reported_end &&
+                          rx->unpack.number == rx->loss.reported_end && !rx->unpack.assembling;
 
     return reported ? rx->loss.reported_first : lli_rx_delivered(rx);
 }
@@ -177,14 +188,16 @@ void lli_rx_recede(struct lli_rx *rx, lli_ns now)
     const uint64_t messages = latest ? rx->heartbeat.messages : rx->heard.messages_before;
     const bool numbered = lead >= rx->gap.next; /* the packets exist; check the messages */
 
-    if (lli_rx_is_replaying(rx) || rx->pending.slow_path & LLI_RX_LATEST || rx->loss.end_reason != LLM_REASON_NONE ||
-        (numbered && messages >= lli_rx_delivered(rx))) {
+    if (lli_rx_is_replaying(rx) || rx->pending.slow_path & LLI_RX_LATEST ||
+        rx->loss.end_reason != LLM_REASON_NONE || (numbered && messages >= lli_rx_delivered(rx))) {
         rx->trust.receded_at = LLI_NEVER;
-    } else if (rx->trust.receded_at == LLI_NEVER || (lead >= rx->trust.receded_next && messages >= rx->trust.receded_number)) {
+    } else if (rx->trust.receded_at == LLI_NEVER ||
+               (lead >= rx->trust.receded_next && messages >= rx->trust.receded_number)) {
         rx->trust.receded_at = now;
         rx->trust.receded_next = rx->gap.next;
         rx->trust.receded_number = lli_rx_delivered(rx);
-    } else if (now >= rx->trust.receded_at + lli_rx_patience(rx) && (numbered || messages >= trust_delivered(rx))) {
+    } else if (now >= rx->trust.receded_at + lli_rx_patience(rx) &&
+               (numbered || messages >= trust_delivered(rx))) {
         /* If neither holds, old heartbeats were replayed, or packets were forged in order. */
         rx->trust.receded_at = LLI_NEVER;
         trust_go_back(rx, lead, messages, now);
@@ -195,7 +208,8 @@ void lli_rx_recede(struct lli_rx *rx, lli_ns now)
 
 bool lli_rx_is_jump(struct lli_rx *rx, lli_seq seq)
 {
-    const lli_seq other = rx->trust.jumped, jump = lli_max(TRUST_JUMP, lli_gap_window(&rx->gap) / TRUST_JUMP_WINDOW);
+    const lli_seq other = rx->trust.jumped,
+                  jump = lli_max(TRUST_JUMP, lli_gap_window(&rx->gap) / TRUST_JUMP_WINDOW);
 
     if (seq < rx->gap.end + jump || seq < rx->heartbeat.lead)
         return false;

@@ -16,7 +16,8 @@
 void lli_rx_unordered_init(struct lli_rx *rx, struct lli_arena *arena)
 {
     if (rx->config->as_it_arrives)
-        rx->unordered.marks = lli_arena_take(arena, rx->config->window_packets * sizeof *rx->unordered.marks, 64);
+        rx->unordered.marks =
+            lli_arena_take(arena, rx->config->window_packets * sizeof *rx->unordered.marks, 64);
     /* Nothing is reassembled in it: only a valid address is needed. */
     lli_unpack_init(&rx->unordered.unpack, rx->unpack.buffer, 0);
 }
@@ -111,14 +112,16 @@ static int unordered_less(const struct lli_rx_mark *given, struct llm_message *m
  * Returns the next messages of a packet, without those of refused topics. In order: without those already
  * delivered. Ahead of order (given NULL): only those of topics with known names.
  */
-static bool unordered_messages(struct lli_rx *rx, struct lli_unpack *unpack, const struct lli_rx_mark *given, struct lli_item *item)
+static bool unordered_messages(struct lli_rx *rx, struct lli_unpack *unpack, const struct lli_rx_mark *given,
+                               struct lli_item *item)
 {
     struct llm_message like = {.session = rx->session, .received_at = rx->stamp_ns};
     uint32_t topic;
 
     item->count = 0;
     item->kind = LLI_ITEM_MESSAGES;
-    while (item->count < LLI_ITEM_MESSAGES_MAX && !lli_unpack_is_done(unpack) && lli_unpack_peek(unpack, &topic)) {
+    while (item->count < LLI_ITEM_MESSAGES_MAX && !lli_unpack_is_done(unpack) &&
+           lli_unpack_peek(unpack, &topic)) {
         struct llm_message *messages = item->messages + item->count;
         int count;
 
@@ -151,8 +154,8 @@ static bool unordered_item(struct lli_rx *rx, struct lli_item *item)
     struct lli_unpacked unpacked;
 
     for (;;) {
-        const bool some =
-            rx->pending.news & LLI_RX_FILTERED ? lli_rx_filtered_unordered(rx, item) : unordered_messages(rx, unpack, NULL, item);
+        const bool some = rx->pending.news & LLI_RX_FILTERED ? lli_rx_filtered_unordered(rx, item)
+                                                             : unordered_messages(rx, unpack, NULL, item);
 
         /* Excludes a message that continues in the next packet. */
         unordered_mark(rx, rx->unordered.seq)->end = unpack->number - unpack->assembling;
@@ -176,7 +179,8 @@ bool lli_rx_next_unordered(struct lli_rx *rx, struct lli_item *item)
     if (rx->pending.lag & (LLI_RX_REPLAYING | LLI_RX_YOUNG))
         return false;
     for (;;) {
-        if (!lli_unpack_is_done(&rx->unordered.unpack) && unordered_is_buffered(rx, rx->unordered.seq) && unordered_item(rx, item))
+        if (!lli_unpack_is_done(&rx->unordered.unpack) && unordered_is_buffered(rx, rx->unordered.seq) &&
+            unordered_item(rx, item))
             return true;
         if (!unordered_next(rx))
             return false;
@@ -217,7 +221,8 @@ bool lli_rx_unordered_split(struct lli_rx *rx, struct lli_unpacked *lost, enum l
     for (lli_seq seq = rx->loss.run_first; seq < end; seq++) {
         const struct lli_rx_mark *mark = unordered_mark(rx, seq);
 
-        if (mark->seq != seq || mark->end <= lost->number || mark->first >= lost->last + 1 || mark->end == mark->first)
+        if (mark->seq != seq || mark->end <= lost->number || mark->first >= lost->last + 1 ||
+            mark->end == mark->first)
             continue;
         rx->unordered.rest = *lost;
         rx->unordered.rest.number = lli_min(mark->end, lost->last + 1);

@@ -26,7 +26,8 @@ bool lli_topics_add(struct lli_topics *topics, uint32_t id, const uint8_t *name,
     uint8_t flags;
 
     size = lli_wire_get_name(name, size, &flags);
-    if (id >= topics->limit || topics->names[id] != 0 || size == 0 || topics->text_used + size + 1 > topics->text_size)
+    if (id >= topics->limit || topics->names[id] != 0 || size == 0 ||
+        topics->text_used + size + 1 > topics->text_size)
         return false;
     topics->names[id] = topics->text_used + 1;
     memcpy(topics->text + topics->text_used, name, size);

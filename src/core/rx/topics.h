@@ -13,8 +13,9 @@ enum lli_topics_flags {
     LLI_TOPICS_ASKED = 8,        /* ... one matched, and the accept predicate was asked */
     LLI_TOPICS_MISSED = 16,      /* ... one matches now, but messages were dropped before */
     LLI_TOPICS_COUNTED = 32,
-    LLI_TOPICS_TRANSIENT = 64,   /* the topic has no history */
-    LLI_TOPICS_MARKS = LLI_TOPICS_REFUSED | LLI_TOPICS_UNSUBSCRIBED | LLI_TOPICS_COUNTED | LLI_TOPICS_TRANSIENT,
+    LLI_TOPICS_TRANSIENT = 64, /* the topic has no history */
+    LLI_TOPICS_MARKS =
+        LLI_TOPICS_REFUSED | LLI_TOPICS_UNSUBSCRIBED | LLI_TOPICS_COUNTED | LLI_TOPICS_TRANSIENT,
 };
 
 /* Messages and bytes sent, or delivered, on a topic. */
@@ -24,13 +25,13 @@ struct lli_topic_count {
 };
 
 struct lli_topics {
-    uint32_t *names;    /* by id: offset of the name in text plus one; 0: unknown */
-    uint8_t *flags;     /* by id: enum lli_topics_flags */
-    char *text;         /* zero-terminated names, one after the other */
+    uint32_t *names; /* by id: offset of the name in text plus one; 0: unknown */
+    uint8_t *flags;  /* by id: enum lli_topics_flags */
+    char *text;      /* zero-terminated names, one after the other */
     uint32_t text_size;
     uint32_t text_used;
     uint32_t limit;
-    uint32_t known;     /* all ids before this one are known */
+    uint32_t known; /* all ids before this one are known */
 };
 
 /* Bytes of name storage per topic, on average. */
@@ -54,7 +55,9 @@ static inline const char *lli_topics_known_name(const struct lli_topics *topics,
     return topics->text + topics->names[id] - 1;
 }
 
-/* True if a topic needs more than delivery: refused, unsubscribed, counted or without history. Most do not. */
+/*
+ * True if a topic needs more than delivery: refused, unsubscribed, counted or without history. Most do not.
+ */
 static inline bool lli_topics_is_marked(const struct lli_topics *topics, uint32_t id)
 {
     return id < topics->limit && topics->flags[id] & LLI_TOPICS_MARKS;
@@ -79,7 +82,8 @@ static inline bool lli_topics_is_transient(const struct lli_topics *topics, uint
 /* True if no message of the topic was dropped. */
 static inline bool lli_topics_is_complete(const struct lli_topics *topics, uint32_t id)
 {
-    return !lli_topics_is_refused(topics, id) && (id >= topics->limit || !(topics->flags[id] & LLI_TOPICS_MISSED));
+    return !lli_topics_is_refused(topics, id) &&
+           (id >= topics->limit || !(topics->flags[id] & LLI_TOPICS_MISSED));
 }
 
 /* Notes if a subscription matches a topic. True at the first match: ask the accept predicate then. */

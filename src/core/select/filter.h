@@ -15,13 +15,14 @@
 enum { LLI_FILTER_WORDS = LLI_FRAME_BITMAP_MAX / 8 };
 
 struct lli_filter {
-    struct llm_label_match labels[LLM_LABELS_MAX]; /* one of them has to match; match has no bit outside of mask */
+    /* One of them has to match; match has no bit outside of mask. */
+    struct llm_label_match labels[LLM_LABELS_MAX];
     uint32_t labels_count; /* 0: every label is wanted */
     bool deep;             /* more than the label is tested */
     bool any;              /* bitmap: one bit of the mask is enough */
     bool bitmap;
-    bool plain;            /* messages without attributes are wanted */
-    bool all;              /* every message is wanted: attributes are only passed to the application */
+    bool plain; /* messages without attributes are wanted */
+    bool all;   /* every message is wanted: attributes are only passed to the application */
     uint64_t mask[LLI_FILTER_WORDS];
     uint64_t match[LLI_FILTER_WORDS];
     struct lli_selector selector;
@@ -75,7 +76,8 @@ static inline bool lli_filter_may_want(const struct lli_filter *filter, uint32_t
     bool may = filter->labels_count == 0;
 
     for (uint32_t i = 0; i < filter->labels_count && !may; i++)
-        may = (filter->labels[i].match & ~any) == 0 && (filter->labels[i].mask & ~filter->labels[i].match & all) == 0;
+        may = (filter->labels[i].match & ~any) == 0 &&
+              (filter->labels[i].mask & ~filter->labels[i].match & all) == 0;
     return may;
 }
 

@@ -5,9 +5,26 @@
 #include <string.h>
 
 enum token_kind {
-    TOKEN_END, TOKEN_BAD, TOKEN_INTEGER, TOKEN_REAL, TOKEN_STRING, TOKEN_NAME,
-    TOKEN_OPEN, TOKEN_CLOSE, TOKEN_COMMA, TOKEN_OPERATOR, /* code: binary operator */
-    TOKEN_AND, TOKEN_OR, TOKEN_NOT, TOKEN_BETWEEN, TOKEN_IN, TOKEN_LIKE, TOKEN_ESCAPE, TOKEN_IS, TOKEN_NULL, TOKEN_TRUE,
+    TOKEN_END,
+    TOKEN_BAD,
+    TOKEN_INTEGER,
+    TOKEN_REAL,
+    TOKEN_STRING,
+    TOKEN_NAME,
+    TOKEN_OPEN,
+    TOKEN_CLOSE,
+    TOKEN_COMMA,
+    TOKEN_OPERATOR, /* code: binary operator */
+    TOKEN_AND,
+    TOKEN_OR,
+    TOKEN_NOT,
+    TOKEN_BETWEEN,
+    TOKEN_IN,
+    TOKEN_LIKE,
+    TOKEN_ESCAPE,
+    TOKEN_IS,
+    TOKEN_NULL,
+    TOKEN_TRUE,
     TOKEN_FALSE,
 };
 
@@ -23,7 +40,8 @@ struct token {
 /* Operators with higher precedence bind more tightly: SQL-92. */
 enum precedence { BRACKET = 0, OR = 1, AND = 2, NOT = 3, COMPARISON = 4, SUM = 5, PRODUCT = 6, SIGN = 7 };
 
-enum { OPEN_BRACKET = 0xff, OPEN_BETWEEN = 0xfe, OPEN_PLUS = 0xfd }; /* open operators without a code of their own */
+/* Open operators without a code of their own. */
+enum { OPEN_BRACKET = 0xff, OPEN_BETWEEN = 0xfe, OPEN_PLUS = 0xfd };
 
 struct open {
     uint8_t code;
@@ -135,7 +153,8 @@ static void read_number(struct compiler *c)
     } else {
         exponent = dropped;
     }
-    token->kind = before + after > 0 && read_exponent(c, &exponent) && !is_letter(c->text[c->at]) ? TOKEN_REAL : TOKEN_BAD;
+    token->kind = before + after > 0 && read_exponent(c, &exponent) && !is_letter(c->text[c->at]) ? TOKEN_REAL
+                                                                                                  : TOKEN_BAD;
     if (token->kind == TOKEN_REAL && c->at == begin && dropped == 0 && value <= INT64_MAX) {
         token->kind = TOKEN_INTEGER;
         token->integer = (int64_t)value;
@@ -175,9 +194,10 @@ static void read_name(struct compiler *c)
     static const struct {
         const char *word;
         enum token_kind kind;
-    } words[] = {{"AND", TOKEN_AND}, {"OR", TOKEN_OR}, {"NOT", TOKEN_NOT}, {"BETWEEN", TOKEN_BETWEEN}, {"IN", TOKEN_IN},
-                 {"LIKE", TOKEN_LIKE}, {"ESCAPE", TOKEN_ESCAPE}, {"IS", TOKEN_IS}, {"NULL", TOKEN_NULL}, {"TRUE", TOKEN_TRUE},
-                 {"FALSE", TOKEN_FALSE}};
+    } words[] = {{"AND", TOKEN_AND},         {"OR", TOKEN_OR},      {"NOT", TOKEN_NOT},
+                 {"BETWEEN", TOKEN_BETWEEN}, {"IN", TOKEN_IN},      {"LIKE", TOKEN_LIKE},
+                 {"ESCAPE", TOKEN_ESCAPE},   {"IS", TOKEN_IS},      {"NULL", TOKEN_NULL},
+                 {"TRUE", TOKEN_TRUE},       {"FALSE", TOKEN_FALSE}};
 
     while (is_letter(c->text[c->at]) || is_digit(c->text[c->at]) || c->text[c->at] == '.')
         c->at++;
@@ -193,16 +213,24 @@ static void read_sign(struct compiler *c)
         const char *sign;
         enum token_kind kind;
         uint8_t code;
-    } signs[] = {{"<>", TOKEN_OPERATOR, LLI_SELECT_UNEQUAL}, {"<=", TOKEN_OPERATOR, LLI_SELECT_AT_MOST},
-                 {">=", TOKEN_OPERATOR, LLI_SELECT_AT_LEAST}, {"=", TOKEN_OPERATOR, LLI_SELECT_EQUAL},
-                 {"<", TOKEN_OPERATOR, LLI_SELECT_LESS}, {">", TOKEN_OPERATOR, LLI_SELECT_MORE},
-                 {"+", TOKEN_OPERATOR, LLI_SELECT_ADD}, {"-", TOKEN_OPERATOR, LLI_SELECT_SUBTRACT},
-                 {"*", TOKEN_OPERATOR, LLI_SELECT_MULTIPLY}, {"/", TOKEN_OPERATOR, LLI_SELECT_DIVIDE},
-                 {"(", TOKEN_OPEN, 0}, {")", TOKEN_CLOSE, 0}, {",", TOKEN_COMMA, 0}};
+    } signs[] = {{"<>", TOKEN_OPERATOR, LLI_SELECT_UNEQUAL},
+                 {"<=", TOKEN_OPERATOR, LLI_SELECT_AT_MOST},
+                 {">=", TOKEN_OPERATOR, LLI_SELECT_AT_LEAST},
+                 {"=", TOKEN_OPERATOR, LLI_SELECT_EQUAL},
+                 {"<", TOKEN_OPERATOR, LLI_SELECT_LESS},
+                 {">", TOKEN_OPERATOR, LLI_SELECT_MORE},
+                 {"+", TOKEN_OPERATOR, LLI_SELECT_ADD},
+                 {"-", TOKEN_OPERATOR, LLI_SELECT_SUBTRACT},
+                 {"*", TOKEN_OPERATOR, LLI_SELECT_MULTIPLY},
+                 {"/", TOKEN_OPERATOR, LLI_SELECT_DIVIDE},
+                 {"(", TOKEN_OPEN, 0},
+                 {")", TOKEN_CLOSE, 0},
+                 {",", TOKEN_COMMA, 0}};
 
     c->token.kind = TOKEN_BAD;
     for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++)
-        if (c->text[c->at] == signs[i].sign[0] && (signs[i].sign[1] == '\0' || c->text[c->at + 1] == signs[i].sign[1])) {
+        if (c->text[c->at] == signs[i].sign[0] &&
+            (signs[i].sign[1] == '\0' || c->text[c->at + 1] == signs[i].sign[1])) {
             c->token.kind = signs[i].kind;
             c->token.code = signs[i].code;
             c->at += (uint32_t)strlen(signs[i].sign);
@@ -244,7 +272,8 @@ static bool emit(struct compiler *c, uint8_t code, uint32_t arg)
 static bool push(struct compiler *c, enum type type)
 {
     if (c->depth == LLI_SELECTOR_DEPTH)
-        return refuse(c, column_of(&c->token), "too many values at a time: there may be 32 that no operator took yet");
+        return refuse(c, column_of(&c->token),
+                      "too many values at a time: there may be 32 that no operator took yet");
     c->types[c->depth++] = (uint8_t)type;
     return true;
 }
@@ -252,7 +281,8 @@ static bool push(struct compiler *c, enum type type)
 static bool open_push(struct compiler *c, uint8_t code, enum precedence precedence, bool negated)
 {
     if (c->opened == LLI_SELECTOR_NESTING)
-        return refuse(c, column_of(&c->token), "too many brackets and operators inside of each other: there may be 64");
+        return refuse(c, column_of(&c->token),
+                      "too many brackets and operators inside of each other: there may be 64");
     c->open[c->opened++] = (struct open){code, (uint8_t)precedence, negated, column_of(&c->token)};
     return true;
 }
@@ -293,7 +323,8 @@ static bool close_comparison(struct compiler *c, const struct open *open)
     if (open->code == OPEN_BETWEEN)
         return refuse(c, open->column, "BETWEEN needs an AND and a second value");
     if (!are_alike(c, operands, open->code == LLI_SELECT_EQUAL || open->code == LLI_SELECT_UNEQUAL))
-        return refuse(c, open->column, "it compares what is not alike: numbers with numbers, strings with strings");
+        return refuse(c, open->column,
+                      "it compares what is not alike: numbers with numbers, strings with strings");
     c->depth -= operands;
     c->types[c->depth - 1] = TYPE_CONDITION;
     return emit(c, open->code, 0) && (!open->negated || emit(c, LLI_SELECT_NOT, 0));
@@ -351,7 +382,8 @@ static bool pool_string(struct compiler *c, uint32_t *where, uint32_t *size)
     *where = selector->pooled;
     for (uint32_t i = 1; i + 1 < c->token.size; i++) {
         if (selector->pooled == LLI_SELECTOR_POOL)
-            return refuse(c, column_of(&c->token), "its strings are too long: there may be 4096 bytes in all");
+            return refuse(c, column_of(&c->token),
+                          "its strings are too long: there may be 4096 bytes in all");
         selector->pool[selector->pooled++] = (uint8_t)text[i];
         i += text[i] == '\'';
     }
@@ -377,9 +409,11 @@ static bool value_literal(struct compiler *c)
 
     if (kind == TOKEN_STRING && !pool_string(c, &where, &size))
         return false;
-    if (!emit(c, kind == TOKEN_STRING    ? LLI_SELECT_STRING
-                 : kind == TOKEN_INTEGER ? LLI_SELECT_INTEGER
-                                         : LLI_SELECT_REAL, where))
+    if (!emit(c,
+              kind == TOKEN_STRING    ? LLI_SELECT_STRING
+              : kind == TOKEN_INTEGER ? LLI_SELECT_INTEGER
+                                      : LLI_SELECT_REAL,
+              where))
         return false;
     if (kind == TOKEN_STRING)
         c->selector->ops[c->selector->count - 1].value.size = size;
@@ -421,12 +455,14 @@ static bool compile_value(struct compiler *c, bool *more)
         break;
     }
     *more = true;
-    if (token->kind == TOKEN_OPERATOR && (token->code == LLI_SELECT_ADD || token->code == LLI_SELECT_SUBTRACT))
+    if (token->kind == TOKEN_OPERATOR &&
+        (token->code == LLI_SELECT_ADD || token->code == LLI_SELECT_SUBTRACT))
         return open_push(c, token->code == LLI_SELECT_ADD ? OPEN_PLUS : LLI_SELECT_NEGATE, SIGN, false);
     if (token->kind == TOKEN_BAD && c->text[token->at] == '\'')
         return refuse(c, column_of(token), "a string does not end");
     return refuse(c, column_of(token),
-                  token->kind == TOKEN_END ? "it ends where a value should come" : "a value should come here");
+                  token->kind == TOKEN_END ? "it ends where a value should come"
+                                           : "a value should come here");
 }
 
 /* --------------------------------------------------------------------------------------------- predicates */
@@ -455,8 +491,11 @@ static bool compile_in(struct compiler *c, uint32_t column)
     return emit(c, LLI_SELECT_IN, count);
 }
 
-/* Compiles the token's pattern into the pool; `escape`: the byte that makes the next one literal; -1: none. */
-static bool pool_pattern(struct compiler *c, const struct token *token, int escape, uint32_t *where, uint32_t *size)
+/*
+ * Compiles the token's pattern into the pool; `escape`: the byte that makes the next one literal; -1: none.
+ */
+static bool pool_pattern(struct compiler *c, const struct token *token, int escape, uint32_t *where,
+                         uint32_t *size)
 {
     struct lli_selector *selector = c->selector;
     const char *text = c->text + token->at;
@@ -475,8 +514,9 @@ static bool pool_pattern(struct compiler *c, const struct token *token, int esca
         else if (!escaped && text[i] == '%')
             kind = LLI_PATTERN_RUN;
         if (selector->pooled + 2 > LLI_SELECTOR_POOL)
-            return refuse(c, column_of(token),
-                          "its strings are too long: there may be 4096 bytes in all, two for each of a pattern");
+            return refuse(
+                c, column_of(token),
+                "its strings are too long: there may be 4096 bytes in all, two for each of a pattern");
         selector->pool[selector->pooled++] = kind;
         selector->pool[selector->pooled++] = (uint8_t)text[i];
     }
@@ -527,7 +567,9 @@ static bool compile_is(struct compiler *c, bool *negated)
     return emit(c, LLI_SELECT_IS_NULL, 0);
 }
 
-/* Compiles a predicate after a value and leaves a condition in its place. Its next token is the current one. */
+/*
+ * Compiles a predicate after a value and leaves a condition in its place. Its next token is the current one.
+ */
 static bool compile_predicate(struct compiler *c, bool *more)
 {
     const uint32_t column = column_of(&c->token);
@@ -573,8 +615,9 @@ static bool compile_operator(struct compiler *c)
 {
     const uint8_t code = c->token.code;
     const bool compares = code >= LLI_SELECT_EQUAL;
-    const enum precedence precedence = compares ? COMPARISON
-                                       : code == LLI_SELECT_ADD || code == LLI_SELECT_SUBTRACT ? SUM : PRODUCT;
+    const enum precedence precedence = compares                                                ? COMPARISON
+                                       : code == LLI_SELECT_ADD || code == LLI_SELECT_SUBTRACT ? SUM
+                                                                                               : PRODUCT;
 
     if (!close_down_to(c, (uint8_t)(compares ? SUM : precedence)))
         return false;
@@ -593,7 +636,8 @@ static bool compile_join(struct compiler *c)
         c->open[c->opened - 1].code = LLI_SELECT_BETWEEN;
         return true;
     }
-    return close_down_to(c, both ? AND : OR) && open_push(c, both ? LLI_SELECT_AND : LLI_SELECT_OR, both ? AND : OR, false);
+    return close_down_to(c, both ? AND : OR) &&
+           open_push(c, both ? LLI_SELECT_AND : LLI_SELECT_OR, both ? AND : OR, false);
 }
 
 static bool compile_close(struct compiler *c)
@@ -648,10 +692,12 @@ static bool compile_end(struct compiler *c)
     return true;
 }
 
-bool lli_selector_compile(struct lli_selector *selector, const char *text, const struct llm_property_name *names,
-                          uint32_t names_count, struct lli_selector_fault *fault)
+bool lli_selector_compile(struct lli_selector *selector, const char *text,
+                          const struct llm_property_name *names, uint32_t names_count,
+                          struct lli_selector_fault *fault)
 {
-    struct compiler c = {.selector = selector, .text = text, .names = names, .names_count = names_count, .fault = fault};
+    struct compiler c = {
+        .selector = selector, .text = text, .names = names, .names_count = names_count, .fault = fault};
     bool more = true;
 
     selector->count = selector->pooled = 0;

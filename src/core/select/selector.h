@@ -36,7 +36,7 @@ struct lli_selector {
 };
 
 struct lli_selector_fault {
-    uint32_t column;  /* in bytes, from 1 */
+    uint32_t column; /* in bytes, from 1 */
     const char *text;
 };
 
@@ -44,8 +44,9 @@ struct lli_selector_fault {
  * Compiles a text; names maps the names in it to property codes. False: *fault says where and why it cannot
  * be compiled.
  */
-bool lli_selector_compile(struct lli_selector *selector, const char *text, const struct llm_property_name *names,
-                          uint32_t names_count, struct lli_selector_fault *fault);
+bool lli_selector_compile(struct lli_selector *selector, const char *text,
+                          const struct llm_property_name *names, uint32_t names_count,
+                          struct lli_selector_fault *fault);
 
 /*
  * True if the selector holds for these properties, encoded as in a frame of attributes (docs/protocol.md
@@ -72,8 +73,8 @@ enum lli_selector_code {
     LLI_SELECT_MORE,
     LLI_SELECT_AT_LEAST,
     LLI_SELECT_BETWEEN,
-    LLI_SELECT_IN,    /* a value and `arg` literals */
-    LLI_SELECT_LIKE,  /* pattern: pairs of kind and byte */
+    LLI_SELECT_IN,   /* a value and `arg` literals */
+    LLI_SELECT_LIKE, /* pattern: pairs of kind and byte */
     LLI_SELECT_IS_NULL,
     LLI_SELECT_NOT,
     LLI_SELECT_AND,

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Selector stack machine: runs a program over the properties of a message, with the three-valued logic of SQL. */
+/*
+ * Selector stack machine: runs a program over the properties of a message, with the three-valued logic of
+ * SQL.
+ */
 #include <string.h>
 
 #include "core/select/filter.h"
@@ -58,8 +61,9 @@ static struct value property_value(const struct llm_property *property)
     case LLM_PROPERTY_DOUBLE:
         return value_real(property->value.float64);
     case LLM_PROPERTY_BYTES:
-        return (struct value){
-            .kind = VALUE_STRING, .size = property->value.bytes.size, .as.string = property->value.bytes.data};
+        return (struct value){.kind = VALUE_STRING,
+                              .size = property->value.bytes.size,
+                              .as.string = property->value.bytes.data};
     }
     return value_unknown();
 }
@@ -85,11 +89,14 @@ static struct value run_integers(uint8_t code, int64_t a, int64_t b)
 
     switch (code) {
     case LLI_SELECT_ADD:
-        return __builtin_add_overflow(a, b, &result) ? value_real((double)a + (double)b) : value_integer(result);
+        return __builtin_add_overflow(a, b, &result) ? value_real((double)a + (double)b)
+                                                     : value_integer(result);
     case LLI_SELECT_SUBTRACT:
-        return __builtin_sub_overflow(a, b, &result) ? value_real((double)a - (double)b) : value_integer(result);
+        return __builtin_sub_overflow(a, b, &result) ? value_real((double)a - (double)b)
+                                                     : value_integer(result);
     case LLI_SELECT_MULTIPLY:
-        return __builtin_mul_overflow(a, b, &result) ? value_real((double)a * (double)b) : value_integer(result);
+        return __builtin_mul_overflow(a, b, &result) ? value_real((double)a * (double)b)
+                                                     : value_integer(result);
     default:
         if (b == 0)
             return value_unknown();
@@ -142,7 +149,8 @@ static bool order_numbers(const struct value *a, const struct value *b, int *ord
         *order = (a->as.integer > b->as.integer) - (a->as.integer < b->as.integer);
         return true;
     }
-    if ((a->kind == VALUE_REAL && a->as.real != a->as.real) || (b->kind == VALUE_REAL && b->as.real != b->as.real))
+    if ((a->kind == VALUE_REAL && a->as.real != a->as.real) ||
+        (b->kind == VALUE_REAL && b->as.real != b->as.real))
         return false;
     if (a->kind == VALUE_INTEGER)
         *order = order_mixed(a->as.integer, b->as.real);
@@ -195,7 +203,8 @@ static struct value run_compare(uint8_t code, const struct value *a, const struc
 /* AND: false decides; OR: true decides. Otherwise an unknown value makes the result unknown. */
 static struct value run_join(const struct value *a, const struct value *b, bool decides)
 {
-    if ((a->kind == VALUE_TRUTH && a->as.integer == decides) || (b->kind == VALUE_TRUTH && b->as.integer == decides))
+    if ((a->kind == VALUE_TRUTH && a->as.integer == decides) ||
+        (b->kind == VALUE_TRUTH && b->as.integer == decides))
         return value_truth(decides);
     return a->kind == VALUE_TRUTH && b->kind == VALUE_TRUTH ? value_truth(!decides) : value_unknown();
 }
@@ -250,18 +259,21 @@ static struct value run_literal(const struct lli_selector *selector, const struc
     case LLI_SELECT_TRUTH:
         return value_truth(op->arg != 0);
     default:
-        return (struct value){.kind = VALUE_STRING, .size = op->value.size, .as.string = selector->pool + op->arg};
+        return (struct value){
+            .kind = VALUE_STRING, .size = op->value.size, .as.string = selector->pool + op->arg};
     }
 }
 
 /* Applies an operation on the top value alone. */
-static struct value run_unary(const struct lli_selector *selector, const struct lli_selector_op *op, const struct value *a)
+static struct value run_unary(const struct lli_selector *selector, const struct lli_selector_op *op,
+                              const struct value *a)
 {
     const struct value zero = value_integer(0);
 
     switch (op->code) {
     case LLI_SELECT_NEGATE:
-        return a->kind == VALUE_REAL ? value_real(-a->as.real) : run_arithmetic(LLI_SELECT_SUBTRACT, &zero, a);
+        return a->kind == VALUE_REAL ? value_real(-a->as.real)
+                                     : run_arithmetic(LLI_SELECT_SUBTRACT, &zero, a);
     case LLI_SELECT_NOT:
         return a->kind == VALUE_TRUTH ? value_truth(!a->as.integer) : value_unknown();
     case LLI_SELECT_IS_NULL:
@@ -282,7 +294,8 @@ static struct value run_binary(uint8_t code, const struct value *a, const struct
 
 static struct value run_between(const struct value *a)
 {
-    const struct value least = run_compare(LLI_SELECT_AT_LEAST, a, a + 1), most = run_compare(LLI_SELECT_AT_MOST, a, a + 2);
+    const struct value least = run_compare(LLI_SELECT_AT_LEAST, a, a + 1),
+                       most = run_compare(LLI_SELECT_AT_MOST, a, a + 2);
 
     return run_join(&least, &most, false);
 }

@@ -8,14 +8,14 @@ enum {
 };
 
 void lli_slow_init(struct lli_slow *slow, const struct lli_slow_policy *policy, uint32_t members_max,
-                    struct lli_arena *arena, lli_seq start, lli_ns now)
+                   struct lli_arena *arena, lli_seq start, lli_ns now)
 {
     *slow = (struct lli_slow){.policy = *policy,
-                                .limit = members_max,
-                                .counted = start,
-                                .bucket_at = now + LLI_SLOW_PERIOD / LLI_SLOW_BUCKETS,
-                                .assessed_at = now,
-                                .quiet = true};
+                              .limit = members_max,
+                              .counted = start,
+                              .bucket_at = now + LLI_SLOW_PERIOD / LLI_SLOW_BUCKETS,
+                              .assessed_at = now,
+                              .quiet = true};
     slow->table = lli_arena_take(arena, members_max * sizeof *slow->table, 64);
     slow->returns = lli_arena_take(arena, LLI_SLOW_RETURNS * sizeof *slow->returns, 64);
 }
@@ -36,18 +36,21 @@ static void slow_turned(const struct lli_slow *slow, struct lli_slow_record *rec
 /* Creates the record of an unknown receiver. */
 static struct lli_slow_record slow_new(uint64_t id, lli_ns now)
 {
-    return (struct lli_slow_record){.id = id, .heard_at = now, .back_at = now, .goal_at = now, .beyond_at = {LLI_NEVER, LLI_NEVER}};
+    return (struct lli_slow_record){
+        .id = id, .heard_at = now, .back_at = now, .goal_at = now, .beyond_at = {LLI_NEVER, LLI_NEVER}};
 }
 
 /*
  * Returns the record of a member; resets it if it belongs to another receiver, or dates from before the
  * member left, was forgotten or expelled.
  */
-static struct lli_slow_record *slow_record(const struct lli_slow *slow, const struct lli_members *members, uint32_t index, lli_ns now)
+static struct lli_slow_record *slow_record(const struct lli_slow *slow, const struct lli_members *members,
+                                           uint32_t index, lli_ns now)
 {
     struct lli_slow_record *record = &slow->table[index];
     struct lli_member *member = &members->table[index];
-    const bool same = record->id == member->id, event_due = same && record->event_due, ordered = same && record->ordered;
+    const bool same = record->id == member->id, event_due = same && record->event_due,
+               ordered = same && record->ordered;
 
     if (same && member->record) {
         slow_turned(slow, record);
@@ -62,7 +65,8 @@ static struct lli_slow_record *slow_record(const struct lli_slow *slow, const st
     return record;
 }
 
-static bool slow_is_of(const struct lli_members *members, uint32_t index, const struct lli_slow_record *record)
+static bool slow_is_of(const struct lli_members *members, uint32_t index,
+                       const struct lli_slow_record *record)
 {
     return record->id != 0 && members->table[index].id == record->id;
 }
@@ -97,27 +101,32 @@ static void slow_turn(struct lli_slow *slow, lli_ns now)
  * Interval at which a receiver reports: grows with the number of receivers (section 7), now or when the
  * receiver last heard it.
  */
-static lli_ns slow_report_interval(const struct lli_slow *slow, const struct lli_members *members, const struct lli_slow_record *record)
+static lli_ns slow_report_interval(const struct lli_slow *slow, const struct lli_members *members,
+                                   const struct lli_slow_record *record)
 {
     const struct lli_member *member = &members->table[record - slow->table];
 
-    return lli_max(slow->policy.status * lli_max(1, members->count / 10), lli_members_distance(members, member, record->heard_at));
+    return lli_max(slow->policy.status * lli_max(1, members->count / 10),
+                   lli_members_distance(members, member, record->heard_at));
 }
 
 /* Threshold of a figure; that of silence grows with the report interval. */
-static uint64_t slow_limit(const struct lli_slow *slow, const struct lli_members *members, const struct lli_slow_record *record,
-                            enum llm_threshold threshold)
+static uint64_t slow_limit(const struct lli_slow *slow, const struct lli_members *members,
+                           const struct lli_slow_record *record, enum llm_threshold threshold)
 {
     const uint64_t limit = slow->policy.limits[threshold];
 
     return threshold != LLM_THRESHOLD_SILENCE || limit == 0
-               ? limit : limit * (slow_report_interval(slow, members, record) / lli_max(slow->policy.status, 1));
+               ? limit
+               : limit * (slow_report_interval(slow, members, record) / lli_max(slow->policy.status, 1));
 }
 
 /* Time of silence: 0 while the receiver has everything, as no report is expected then. */
 static lli_ns slow_silence(const struct lli_slow *slow, const struct lli_slow_record *record, lli_ns now)
 {
-    return record->next == 0 || record->next >= slow->counted || now < record->heard_at ? 0 : now - record->heard_at;
+    return record->next == 0 || record->next >= slow->counted || now < record->heard_at
+               ? 0
+               : now - record->heard_at;
 }
 
 static lli_ns slow_debt(const struct lli_slow_record *record)
@@ -125,8 +134,8 @@ static lli_ns slow_debt(const struct lli_slow_record *record)
     return lli_max(record->debt.goal_ns, record->debt.before_ns);
 }
 
-static uint64_t slow_figure(const struct lli_slow *slow, const struct lli_slow_record *record, enum llm_threshold threshold,
-                             lli_ns now)
+static uint64_t slow_figure(const struct lli_slow *slow, const struct lli_slow_record *record,
+                            enum llm_threshold threshold, lli_ns now)
 {
     const uint64_t sent = slow_sum(slow->sent);
 
@@ -155,12 +164,14 @@ static uint64_t slow_figure(const struct lli_slow *slow, const struct lli_slow_r
 
 /* Standing of a receiver by one of its figures. */
 static struct lli_slow_level slow_level(const struct lli_slow *slow, const struct lli_members *members,
-                                          struct lli_slow_record *record, enum llm_threshold threshold, lli_ns now)
+                                        struct lli_slow_record *record, enum llm_threshold threshold,
+                                        lli_ns now)
 {
     const struct lli_slow_policy *policy = &slow->policy;
     const uint64_t limit = slow_limit(slow, members, record, threshold);
     const bool patient = threshold == LLM_THRESHOLD_NAKS || threshold == LLM_THRESHOLD_NAK_SHARE;
-    struct lli_slow_level level = {.threshold = threshold, .value = slow_figure(slow, record, threshold, now), .limit = limit};
+    struct lli_slow_level level = {
+        .threshold = threshold, .value = slow_figure(slow, record, threshold, now), .limit = limit};
     /* A receiver that is new, or back from a silence, gets time to catch up. */
     const bool spared = (threshold == LLM_THRESHOLD_LAG_PACKETS || threshold == LLM_THRESHOLD_LAG_BYTES) &&
                         now - record->back_at < policy->recover;
@@ -183,11 +194,13 @@ static struct lli_slow_level slow_level(const struct lli_slow *slow, const struc
 }
 
 /* Sets the standing wanted by the worst figure. */
-static void slow_weigh(const struct lli_slow *slow, const struct lli_members *members, struct lli_slow_record *record, lli_ns now)
+static void slow_weigh(const struct lli_slow *slow, const struct lli_members *members,
+                       struct lli_slow_record *record, lli_ns now)
 {
     record->wanted = (struct lli_slow_level){.standing = LLI_STANDING_FINE};
     for (int threshold = LLM_THRESHOLD_NAKS; threshold < LLI_SLOW_LIMITS; threshold++) {
-        const struct lli_slow_level level = slow_level(slow, members, record, (enum llm_threshold)threshold, now);
+        const struct lli_slow_level level =
+            slow_level(slow, members, record, (enum llm_threshold)threshold, now);
 
         if (level.standing > record->wanted.standing)
             record->wanted = level;
@@ -197,10 +210,11 @@ static void slow_weigh(const struct lli_slow *slow, const struct lli_members *me
 /* ------------------------------------------------------------------------------------------ packets in */
 
 static void slow_set(struct lli_slow *slow, struct lli_member *member, struct lli_slow_record *record,
-                      struct lli_slow_level level, lli_ns now)
+                     struct lli_slow_level level, lli_ns now)
 {
     /* An operator's order, and its end, count even in a dry run. */
-    const bool earnest = !slow->policy.dry || record->ordered || record->stands.threshold == LLM_THRESHOLD_OPERATOR;
+    const bool earnest =
+        !slow->policy.dry || record->ordered || record->stands.threshold == LLM_THRESHOLD_OPERATOR;
 
     record->stands = level;
     record->decided_at = now;
@@ -211,7 +225,8 @@ static void slow_set(struct lli_slow *slow, struct lli_member *member, struct ll
 }
 
 /* Ends a suspension; this changes which members count, and the next evaluation reports that. */
-static void slow_lift(struct lli_slow *slow, struct lli_member *member, struct lli_slow_record *record, lli_ns now)
+static void slow_lift(struct lli_slow *slow, struct lli_member *member, struct lli_slow_record *record,
+                      lli_ns now)
 {
     slow_set(slow, member, record, (struct lli_slow_level){.standing = LLI_STANDING_FINE}, now);
     slow->lifted = true;
@@ -223,7 +238,8 @@ static void slow_lift(struct lli_slow *slow, struct lli_member *member, struct l
  * first packet heard of it, and the silent time does not count as lag. One not served for another reason gets
  * a notice whenever it is heard.
  */
-static struct lli_slow_record *slow_heard(struct lli_slow *slow, struct lli_members *members, uint32_t index, lli_ns now)
+static struct lli_slow_record *slow_heard(struct lli_slow *slow, struct lli_members *members, uint32_t index,
+                                          lli_ns now)
 {
     struct lli_slow_record *record = slow_record(slow, members, index, now);
     const uint64_t limit = slow_limit(slow, members, record, LLM_THRESHOLD_SILENCE);
@@ -235,7 +251,8 @@ static struct lli_slow_record *slow_heard(struct lli_slow *slow, struct lli_memb
     }
     record->heard_at = now;
     record->probes = 0;
-    if (record->stands.standing == LLI_STANDING_SUSPENDED && record->stands.threshold == LLM_THRESHOLD_SILENCE && !record->ordered)
+    if (record->stands.standing == LLI_STANDING_SUSPENDED &&
+        record->stands.threshold == LLM_THRESHOLD_SILENCE && !record->ordered)
         slow_lift(slow, &members->table[index], record, now);
     if (!lli_member_counts(&members->table[index]))
         record->answer = true;
@@ -249,12 +266,14 @@ bool lli_slow_heard(struct lli_slow *slow, struct lli_members *members, uint32_t
     return slow->suspends_all || !lli_member_counts(&members->table[index]);
 }
 
-bool lli_slow_nak(struct lli_slow *slow, struct lli_members *members, uint32_t index, uint64_t packets, lli_ns now)
+bool lli_slow_nak(struct lli_slow *slow, struct lli_members *members, uint32_t index, uint64_t packets,
+                  lli_ns now)
 {
     struct lli_slow_record *record = slow_record(slow, members, index, now);
 
     record->naks[slow->bucket]++;
-    record->requested[slow->bucket] = (uint32_t)lli_min(record->requested[slow->bucket] + packets, UINT32_MAX);
+    record->requested[slow->bucket] =
+        (uint32_t)lli_min(record->requested[slow->bucket] + packets, UINT32_MAX);
     return lli_slow_heard(slow, members, index, now);
 }
 
@@ -263,7 +282,8 @@ bool lli_slow_nak(struct lli_slow *slow, struct lli_members *members, uint32_t i
  * the reports are its goal, replaced once all of them are acknowledged or no longer waited for. Restarts if
  * the transmitter was not polled for long.
  */
-static void slow_owes(const struct lli_slow *slow, struct lli_slow_record *record, lli_seq owes, lli_seq sent, lli_ns now)
+static void slow_owes(const struct lli_slow *slow, struct lli_slow_record *record, lli_seq owes, lli_seq sent,
+                      lli_ns now)
 {
     struct lli_slow_debt *debt = &record->debt;
 
@@ -285,13 +305,17 @@ static void slow_owes(const struct lli_slow *slow, struct lli_slow_record *recor
  * sent before one of its reports are its goal, replaced once it has them. The lag is the longer of the
  * current and the previous goal's time.
  */
-void lli_slow_report(struct lli_slow *slow, struct lli_members *members, uint32_t index, lli_seq sent, lli_ns now)
+void lli_slow_report(struct lli_slow *slow, struct lli_members *members, uint32_t index, lli_seq sent,
+                     lli_ns now)
 {
     struct lli_slow_record *record = slow_heard(slow, members, index, now);
 
     record->next = members->table[index].next;
     record->lag_bytes = members->table[index].lag_bytes;
-    /* A receiver that fetches the past does not report its position; its lag counts from the first report that does. */
+    /*
+     * A receiver that fetches the past does not report its position; its lag counts from the first report
+     * that does.
+     */
     if (record->next == 0) {
         record->lag_packets = record->lag_ns = record->goal = record->goal_ns = record->before_ns = 0;
         record->debt = (struct lli_slow_debt){.goal = 0};
@@ -329,10 +353,14 @@ static struct lli_slow_return *slow_return(const struct lli_slow *slow, uint64_t
     return found;
 }
 
-/* Expulsion time: twice the previous one, so that a receiver that never fits the policy returns ever less often. */
+/*
+ * Expulsion time: twice the previous one, so that a receiver that never fits the policy returns ever less
+ * often.
+ */
 static lli_ns slow_rejoin(const struct lli_slow *slow, const struct lli_slow_record *record, lli_ns now)
 {
-    const lli_ns rejoin = slow->policy.rejoin, most = lli_max(rejoin, lli_min(rejoin * LLI_SLOW_REJOIN_TIMES, LLI_SLOW_REJOIN_MAX));
+    const lli_ns rejoin = slow->policy.rejoin,
+                 most = lli_max(rejoin, lli_min(rejoin * LLI_SLOW_REJOIN_TIMES, LLI_SLOW_REJOIN_MAX));
     struct lli_slow_return *last = slow_return(slow, record->id);
     const bool again = last->id == record->id && now - last->since < LLI_SLOW_REJOIN_MAX;
 
@@ -343,8 +371,12 @@ static lli_ns slow_rejoin(const struct lli_slow *slow, const struct lli_slow_rec
 
 /* -------------------------------------------------------------------------------------------- decisions */
 
-/* Standing wanted by the figures, limited by the policy; if most receivers suffer, none gets a worse standing. */
-static struct lli_slow_level slow_allowed(const struct lli_slow *slow, const struct lli_slow_record *record, bool most_suffer)
+/*
+ * Standing wanted by the figures, limited by the policy; if most receivers suffer, none gets a worse
+ * standing.
+ */
+static struct lli_slow_level slow_allowed(const struct lli_slow *slow, const struct lli_slow_record *record,
+                                          bool most_suffer)
 {
     struct lli_slow_level level = record->wanted;
     enum lli_standing most = slow->policy.most;
@@ -352,7 +384,8 @@ static struct lli_slow_level slow_allowed(const struct lli_slow *slow, const str
     if (most_suffer)
         most = (enum lli_standing)lli_min(most, lli_max(record->stands.standing, LLI_STANDING_WARNED));
     if (record->ordered)
-        return (struct lli_slow_level){.standing = LLI_STANDING_SUSPENDED, .threshold = LLM_THRESHOLD_OPERATOR};
+        return (struct lli_slow_level){.standing = LLI_STANDING_SUSPENDED,
+                                       .threshold = LLM_THRESHOLD_OPERATOR};
     if (level.standing > most)
         level.standing = most;
     return level;
@@ -367,7 +400,8 @@ static bool slow_is_lifted(const struct lli_slow_record *record, struct lli_slow
            (stands->threshold == LLM_THRESHOLD_SILENCE || stands->threshold == LLM_THRESHOLD_OPERATOR);
 }
 
-static void slow_one(struct lli_slow *slow, struct lli_member *member, struct lli_slow_record *record, bool most_suffer, lli_ns now)
+static void slow_one(struct lli_slow *slow, struct lli_member *member, struct lli_slow_record *record,
+                     bool most_suffer, lli_ns now)
 {
     const struct lli_slow_policy *policy = &slow->policy;
     const struct lli_slow_level *stands = &record->stands;
@@ -375,8 +409,8 @@ static void slow_one(struct lli_slow *slow, struct lli_member *member, struct ll
 
     if (record->wanted.standing != LLI_STANDING_FINE)
         record->bad_at = now;
-    if (stands->standing == LLI_STANDING_SUSPENDED && policy->most == LLI_STANDING_EXPELLED && !most_suffer && !record->ordered &&
-        record->bad_at == now && now - record->decided_at >= policy->expel) {
+    if (stands->standing == LLI_STANDING_SUSPENDED && policy->most == LLI_STANDING_EXPELLED && !most_suffer &&
+        !record->ordered && record->bad_at == now && now - record->decided_at >= policy->expel) {
         level = *stands;
         level.standing = LLI_STANDING_EXPELLED;
         record->rejoin = slow_rejoin(slow, record, now);
@@ -386,7 +420,8 @@ static void slow_one(struct lli_slow *slow, struct lli_member *member, struct ll
     else if (level.standing == LLI_STANDING_SUSPENDED && stands->threshold == LLM_THRESHOLD_SILENCE &&
              level.threshold != LLM_THRESHOLD_SILENCE)
         slow_set(slow, member, record, level, now);
-    else if (stands->standing != LLI_STANDING_FINE && level.standing == LLI_STANDING_FINE && now - record->bad_at >= policy->recover)
+    else if (stands->standing != LLI_STANDING_FINE && level.standing == LLI_STANDING_FINE &&
+             now - record->bad_at >= policy->recover)
         slow_set(slow, member, record, level, now);
 }
 
@@ -403,7 +438,8 @@ static bool slow_is_over(struct lli_slow *slow, struct lli_members *members, uin
         return false;
     if (record->rejoin == 0 || now - record->decided_at < record->rejoin)
         return true;
-    slow_set(slow, &members->table[index], record, (struct lli_slow_level){.standing = LLI_STANDING_FINE}, now);
+    slow_set(slow, &members->table[index], record, (struct lli_slow_level){.standing = LLI_STANDING_FINE},
+             now);
     record->notices = 0;
     members->table[index].record = false;
     last = slow_return(slow, record->id);
@@ -415,15 +451,18 @@ static bool slow_is_over(struct lli_slow *slow, struct lli_members *members, uin
 }
 
 /* True if a receiver's report is overdue and may have been lost: probe it. */
-static bool slow_is_probed(const struct lli_slow *slow, const struct lli_members *members, struct lli_slow_record *record, lli_ns now)
+static bool slow_is_probed(const struct lli_slow *slow, const struct lli_members *members,
+                           struct lli_slow_record *record, lli_ns now)
 {
     const lli_ns interval = slow_report_interval(slow, members, record);
 
     return slow->policy.most >= LLI_STANDING_SUSPENDED && record->stands.standing < LLI_STANDING_SUSPENDED &&
-           slow_silence(slow, record, now) > interval + interval / 5 && record->probes < SLOW_PROBES && ++record->probes > 0;
+           slow_silence(slow, record, now) > interval + interval / 5 && record->probes < SLOW_PROBES &&
+           ++record->probes > 0;
 }
 
-static void slow_notify(struct lli_slow *slow, const struct lli_members *members, struct lli_slow_record *record, lli_ns now)
+static void slow_notify(struct lli_slow *slow, const struct lli_members *members,
+                        struct lli_slow_record *record, lli_ns now)
 {
     if (record->notices > 0) {
         record->notices--;
@@ -445,7 +484,8 @@ static bool slow_group(struct lli_slow *slow, lli_ns now)
     if (most_suffer)
         slow->group_at = now;
     /* With a single receiver, its own verdict says everything. */
-    if (most_suffer ? !slow->group && slow->slice.receivers > 1 : slow->group && now - slow->group_at >= slow->policy.recover) {
+    if (most_suffer ? !slow->group && slow->slice.receivers > 1
+                    : slow->group && now - slow->group_at >= slow->policy.recover) {
         slow->group = most_suffer;
         slow->group_event_due = slow->unreported = slow->policy.most != LLI_STANDING_FINE;
     }
@@ -470,14 +510,18 @@ static struct lli_slow_slice slow_slice(const struct lli_members *members, uint3
     while (places < members->end)
         places *= 2;
     size = (places + count - 1) / count;
-    return (struct lli_slow_slice){.index = index, .count = count, .from = index * size,
-                                    .to = (uint32_t)lli_min((index + 1) * size, places), .mask = places - 1};
+    return (struct lli_slow_slice){.index = index,
+                                   .count = count,
+                                   .from = index * size,
+                                   .to = (uint32_t)lli_min((index + 1) * size, places),
+                                   .mask = places - 1};
 }
 
 /* Advances to the next slice; evaluates all receivers at once after a time without evaluation. */
 static void slow_go_on(struct lli_slow *slow, const struct lli_members *members, bool all)
 {
-    const uint32_t count = all ? 1 : (uint32_t)lli_max((members->end + LLI_SLOW_SLICE - 1) / LLI_SLOW_SLICE, 1);
+    const uint32_t count =
+        all ? 1 : (uint32_t)lli_max((members->end + LLI_SLOW_SLICE - 1) / LLI_SLOW_SLICE, 1);
     const bool goes_on = count == slow->slice.count && slow->slice.index + 1 < count;
 
     slow->slice = slow_slice(members, goes_on ? slow->slice.index + 1 : 0, count);
@@ -489,7 +533,9 @@ static void slow_go_on(struct lli_slow *slow, const struct lli_members *members,
     slow->unsent = false;
 }
 
-/* Figures of all receivers: sums once all were evaluated; until then the first slice stands for the others. */
+/*
+ * Figures of all receivers: sums once all were evaluated; until then the first slice stands for the others.
+ */
 static void slow_sum_up(struct lli_slow *slow)
 {
     const struct lli_slow_slice *slice = &slow->slice;
@@ -524,11 +570,12 @@ static void slow_weigh_slice(struct lli_slow *slow, struct lli_members *members,
          * A receiver that has not reported counts if it suffers: an only receiver is one before its first
          * report, too.
          */
-        if ((record->next == 0 && record->wanted.standing == LLI_STANDING_FINE) || record->stands.standing == LLI_STANDING_EXPELLED)
+        if ((record->next == 0 && record->wanted.standing == LLI_STANDING_FINE) ||
+            record->stands.standing == LLI_STANDING_EXPELLED)
             continue;
         slow->slice.receivers++;
         slow->slice.suffering += record->wanted.standing != LLI_STANDING_FINE ||
-                                  (record->stands.standing == LLI_STANDING_SUSPENDED && !record->ordered);
+                                 (record->stands.standing == LLI_STANDING_SUSPENDED && !record->ordered);
     }
     slow_sum_up(slow);
 }
@@ -566,14 +613,15 @@ bool lli_slow_all(struct lli_slow *slow, struct lli_members *members, lli_seq se
                  (record->next == 0 || record->next >= sent);
     }
     slow->round_quiet &= quiet;
-    slow->quiet = slow->slice.index + 1 == slow->slice.count && slow->round_quiet && !slow->group && slow_sum(slow->sent) == 0;
+    slow->quiet = slow->slice.index + 1 == slow->slice.count && slow->round_quiet && !slow->group &&
+                  slow_sum(slow->sent) == 0;
     return changed;
 }
 
 /* ---------------------------------------------------------------------------------------------- results */
 
 bool lli_slow_notice(struct lli_slow *slow, const struct lli_members *members, struct lli_wire_notice *notice,
-                      uint32_t *index)
+                     uint32_t *index)
 {
     while (slow->unsent && slow->cursor < slow->slice.to) {
         const uint32_t place = slow_place(&slow->slice, slow->cursor++);
@@ -590,7 +638,8 @@ bool lli_slow_notice(struct lli_slow *slow, const struct lli_members *members, s
         level = record->stands;
         slow_turned(slow, record);
         if (slow->suspends_all && level.standing < LLI_STANDING_SUSPENDED)
-            level = (struct lli_slow_level){.standing = LLI_STANDING_SUSPENDED, .threshold = LLM_THRESHOLD_OPERATOR};
+            level = (struct lli_slow_level){.standing = LLI_STANDING_SUSPENDED,
+                                            .threshold = LLM_THRESHOLD_OPERATOR};
         else if (slow->policy.dry && !record->ordered)
             level = (struct lli_slow_level){.standing = LLI_STANDING_FINE};
         *notice = (struct lli_wire_notice){
@@ -618,15 +667,17 @@ bool lli_slow_notice(struct lli_slow *slow, const struct lli_members *members, s
 
 static void slow_event(struct lli_slow *slow, struct lli_slow_level level, struct llm_event *event)
 {
-    static const enum llm_event_kind kinds[] = {LLM_EVENT_READMITTED, LLM_EVENT_WARNED, LLM_EVENT_UNICAST_ONLY,
-                                                LLM_EVENT_SUSPENDED, LLM_EVENT_EXPELLED};
+    static const enum llm_event_kind kinds[] = {LLM_EVENT_READMITTED, LLM_EVENT_WARNED,
+                                                LLM_EVENT_UNICAST_ONLY, LLM_EVENT_SUSPENDED,
+                                                LLM_EVENT_EXPELLED};
 
-    slow->verdict = (struct llm_verdict){.threshold = level.threshold,
-                                          .value = level.value,
-                                          .limit = level.limit,
-                                          .receivers = slow->receivers,
-                                          .suffering = slow->suffering,
-                                          .dry_run = slow->policy.dry && level.threshold != LLM_THRESHOLD_OPERATOR};
+    slow->verdict =
+        (struct llm_verdict){.threshold = level.threshold,
+                             .value = level.value,
+                             .limit = level.limit,
+                             .receivers = slow->receivers,
+                             .suffering = slow->suffering,
+                             .dry_run = slow->policy.dry && level.threshold != LLM_THRESHOLD_OPERATOR};
     *event = (struct llm_event){.kind = kinds[level.standing], .verdict = &slow->verdict};
 }
 
@@ -637,11 +688,11 @@ bool lli_slow_event(struct lli_slow *slow, struct llm_event *event)
     if (slow->group_event_due) {
         slow->group_event_due = false;
         slow_event(slow,
-                    (struct lli_slow_level){.standing = slow->group ? LLI_STANDING_WARNED : LLI_STANDING_FINE,
-                                             .threshold = LLM_THRESHOLD_GROUP,
-                                             .value = slow->suffering,
-                                             .limit = slow->receivers / 2 + 1},
-                    event);
+                   (struct lli_slow_level){.standing = slow->group ? LLI_STANDING_WARNED : LLI_STANDING_FINE,
+                                           .threshold = LLM_THRESHOLD_GROUP,
+                                           .value = slow->suffering,
+                                           .limit = slow->receivers / 2 + 1},
+                   event);
         return true;
     }
     for (uint32_t i = 0; slow->unreported && i < slow->limit; i++) {
@@ -668,7 +719,8 @@ bool lli_slow_event(struct lli_slow *slow, struct llm_event *event)
     return false;
 }
 
-bool lli_slow_suspend(struct lli_slow *slow, struct lli_members *members, uint64_t receiver, bool suspend, lli_ns now)
+bool lli_slow_suspend(struct lli_slow *slow, struct lli_members *members, uint64_t receiver, bool suspend,
+                      lli_ns now)
 {
     const uint32_t index = lli_members_get(members, receiver);
     struct lli_slow_record *record;
@@ -679,8 +731,10 @@ bool lli_slow_suspend(struct lli_slow *slow, struct lli_members *members, uint64
     record = slow_record(slow, members, index, now);
     record->ordered = suspend;
     if (suspend && record->stands.standing < LLI_STANDING_SUSPENDED)
-        slow_set(slow, &members->table[index], record,
-                  (struct lli_slow_level){.standing = LLI_STANDING_SUSPENDED, .threshold = LLM_THRESHOLD_OPERATOR}, now);
+        slow_set(
+            slow, &members->table[index], record,
+            (struct lli_slow_level){.standing = LLI_STANDING_SUSPENDED, .threshold = LLM_THRESHOLD_OPERATOR},
+            now);
     return true;
 }
 

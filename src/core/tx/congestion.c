@@ -11,7 +11,8 @@ static uint32_t congestion_narrow(uint64_t value)
     return (uint32_t)lli_min(value, UINT32_MAX);
 }
 
-void lli_congestion_fill(struct lli_wire_status *status, const struct llm_bottleneck *latest, const struct llm_bottleneck *ever)
+void lli_congestion_fill(struct lli_wire_status *status, const struct llm_bottleneck *latest,
+                         const struct llm_bottleneck *ever)
 {
     status->dropped = (uint32_t)ever->packets_dropped;
     /* The first interval is not over. */
@@ -29,7 +30,8 @@ void lli_congestion_fill(struct lli_wire_status *status, const struct llm_bottle
     };
 }
 
-void lli_congestion_reported(struct lli_tx *tx, struct lli_member *member, const struct lli_wire_status *status)
+void lli_congestion_reported(struct lli_tx *tx, struct lli_member *member,
+                             const struct lli_wire_status *status)
 {
     const struct lli_wire_limits *limits = &status->limits;
 

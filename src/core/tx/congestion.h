@@ -12,10 +12,12 @@
  * Receiver side: fills in the bottleneck and its figures. Only `latest` matters if the receiver does not
  * watch its bottleneck.
  */
-void lli_congestion_fill(struct lli_wire_status *status, const struct llm_bottleneck *latest, const struct llm_bottleneck *ever);
+void lli_congestion_fill(struct lli_wire_status *status, const struct llm_bottleneck *latest,
+                         const struct llm_bottleneck *ever);
 
 /* Transmitter side: takes a member's report. */
-void lli_congestion_reported(struct lli_tx *tx, struct lli_member *member, const struct lli_wire_status *status);
+void lli_congestion_reported(struct lli_tx *tx, struct lli_member *member,
+                             const struct lli_wire_status *status);
 
 /*
  * Returns the next event for a member whose limit changed since the application's last event; false: none.

@@ -2,7 +2,8 @@
 #include "core/tx/ranges.h"
 
 /* Inserts a range among the first `count`, which are sorted relative to `near` (insertion sort). */
-static void ranges_insert(struct lli_wire_range *ranges, uint16_t count, lli_seq near, struct lli_wire_range range)
+static void ranges_insert(struct lli_wire_range *ranges, uint16_t count, lli_seq near,
+                          struct lli_wire_range range)
 {
     const lli_seq first = lli_seq_extend(near, range.first);
 
@@ -11,7 +12,8 @@ static void ranges_insert(struct lli_wire_range *ranges, uint16_t count, lli_seq
     ranges[count] = range;
 }
 
-uint16_t lli_ranges_merge(struct lli_wire_range *ranges, uint16_t count, lli_seq near, lli_seq low, uint64_t most)
+uint16_t lli_ranges_merge(struct lli_wire_range *ranges, uint16_t count, lli_seq near, lli_seq low,
+                          uint64_t most)
 {
     lli_seq end = low;
     uint16_t used = 0;

@@ -11,6 +11,7 @@
  * beyond the first `most` packets. The ranges hold low halves of packet numbers near `near`. Returns the
  * number of ranges left.
  */
-uint16_t lli_ranges_merge(struct lli_wire_range *ranges, uint16_t count, lli_seq near, lli_seq low, uint64_t most);
+uint16_t lli_ranges_merge(struct lli_wire_range *ranges, uint16_t count, lli_seq near, lli_seq low,
+                          uint64_t most);
 
 #endif

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/tx/repair.h"
 
-void lli_repair_init(struct lli_repair *repair, struct lli_history *history, uint32_t packets, uint32_t members_max,
-                     struct lli_arena *arena)
+void lli_repair_init(struct lli_repair *repair, struct lli_history *history, uint32_t packets,
+                     uint32_t members_max, struct lli_arena *arena)
 {
-    *repair = (struct lli_repair){
-        .history = history, .members_max = members_max, .turn = LLI_REPAIR_NONE, .turn_last = LLI_REPAIR_NONE};
+    *repair = (struct lli_repair){.history = history,
+                                  .members_max = members_max,
+                                  .turn = LLI_REPAIR_NONE,
+                                  .turn_last = LLI_REPAIR_NONE};
     repair->entries = lli_arena_take(arena, packets * sizeof *repair->entries, 64);
     repair->queues = lli_arena_take(arena, (members_max + 1u) * sizeof *repair->queues, 64);
     if (arena->memory == NULL)
@@ -79,8 +81,12 @@ static void repair_remove(struct lli_repair *repair, uint32_t slot)
     repair->count--;
 }
 
-/* Upper bound of the entries before one with this ticket in a queue: entries removed from between are included. */
-static uint32_t repair_before(const struct lli_repair *repair, const struct lli_repair_queue *queue, uint32_t ticket)
+/*
+ * Upper bound of the entries before one with this ticket in a queue: entries removed from between are
+ * included.
+ */
+static uint32_t repair_before(const struct lli_repair *repair, const struct lli_repair_queue *queue,
+                              uint32_t ticket)
 {
     return queue->first == LLI_REPAIR_NONE ? 0 : ticket - repair->entries[queue->first].ticket;
 }
@@ -99,15 +105,15 @@ static void repair_join(struct lli_repair *repair, uint32_t slot, uint32_t membe
     const uint32_t index = repair_queue_of(repair, member);
     const struct lli_repair_queue *own = &repair->queues[index];
 
-    if (entry->queue == index ||
-        repair_before(repair, &repair->queues[entry->queue], entry->ticket) <= repair_before(repair, own, own->arrivals))
+    if (entry->queue == index || repair_before(repair, &repair->queues[entry->queue], entry->ticket) <=
+                                     repair_before(repair, own, own->arrivals))
         return;
     repair_remove(repair, slot);
     repair_append(repair, slot, index);
 }
 
-enum lli_repair_verdict lli_repair_request(struct lli_repair *repair, lli_seq seq, uint32_t member, lli_ns now,
-                                           lli_ns linger_ns, lli_ns shared_ns)
+enum lli_repair_verdict lli_repair_request(struct lli_repair *repair, lli_seq seq, uint32_t member,
+                                           lli_ns now, lli_ns linger_ns, lli_ns shared_ns)
 {
     const uint32_t place = (uint32_t)(seq & repair->history->slots_mask);
     struct lli_history_slot *slot;
@@ -127,7 +133,8 @@ enum lli_repair_verdict lli_repair_request(struct lli_repair *repair, lli_seq se
         return LLI_REPAIR_JOINED;
     }
     others = slot->repaired_at != 0 && slot->repair_to != member;
-    if (slot->repaired_at != 0 && now < slot->repaired_at + linger_ns && (!others || slot->repair_to == LLI_REPAIR_TO_GROUP))
+    if (slot->repaired_at != 0 && now < slot->repaired_at + linger_ns &&
+        (!others || slot->repair_to == LLI_REPAIR_TO_GROUP))
         return LLI_REPAIR_IGNORED;
     if (others && now < slot->repaired_at + shared_ns)
         member = LLI_REPAIR_TO_GROUP;

@@ -26,22 +26,24 @@ enum lli_repair_verdict {
     LLI_REPAIR_GONE,    /* no longer in the history */
 };
 
-/* Queue entry of the packet in the same slot of the history. The history may drop the packet while it waits. */
+/*
+ * Queue entry of the packet in the same slot of the history. The history may drop the packet while it waits.
+ */
 struct lli_repair_entry {
     uint32_t previous; /* slot numbers */
     uint32_t next;
-    uint32_t queue;    /* its queue, LLI_REPAIR_NONE: not queued */
-    uint32_t ticket;   /* the queue's count of arrivals when it was queued */
+    uint32_t queue;  /* its queue, LLI_REPAIR_NONE: not queued */
+    uint32_t ticket; /* the queue's count of arrivals when it was queued */
 };
 
 /* Packets that wait for one member. */
 struct lli_repair_queue {
-    uint32_t first;    /* slots, LLI_REPAIR_NONE: empty */
+    uint32_t first; /* slots, LLI_REPAIR_NONE: empty */
     uint32_t last;
     uint32_t count;
     uint32_t arrivals;
-    uint32_t after;   /* the queue whose turn follows, LLI_REPAIR_NONE: none */
-    bool waits;        /* in the list of turns */
+    uint32_t after; /* the queue whose turn follows, LLI_REPAIR_NONE: none */
+    bool waits;     /* in the list of turns */
 };
 
 struct lli_repair {
@@ -49,22 +51,22 @@ struct lli_repair {
     struct lli_repair_entry *entries; /* by slot */
     struct lli_repair_queue *queues;  /* by member; the last one is for receivers not in the table */
     uint32_t members_max;
-    uint32_t turn;       /* first and last queue in the list of turns; LLI_REPAIR_NONE: none */
+    uint32_t turn; /* first and last queue in the list of turns; LLI_REPAIR_NONE: none */
     uint32_t turn_last;
-    uint64_t count;      /* packets in all queues */
+    uint64_t count; /* packets in all queues */
 };
 
 /* Places the queues; packets: number of slots in the history. */
-void lli_repair_init(struct lli_repair *repair, struct lli_history *history, uint32_t packets, uint32_t members_max,
-                     struct lli_arena *arena);
+void lli_repair_init(struct lli_repair *repair, struct lli_history *history, uint32_t packets,
+                     uint32_t members_max, struct lli_arena *arena);
 
 /*
  * Queues a packet before history->next that a member requested (LLI_REPAIR_TO_GROUP: a receiver not in the
  * table). linger_ns: time for which a repair is under way; shared_ns: time after a unicast repair in which a
  * request by another receiver concerns the same loss, 0: nothing goes to the group for this member.
  */
-enum lli_repair_verdict lli_repair_request(struct lli_repair *repair, lli_seq seq, uint32_t member, lli_ns now,
-                                           lli_ns linger_ns, lli_ns shared_ns);
+enum lli_repair_verdict lli_repair_request(struct lli_repair *repair, lli_seq seq, uint32_t member,
+                                           lli_ns now, lli_ns linger_ns, lli_ns shared_ns);
 
 /* Returns the next packet to repair, without dequeuing it; false if there is none. */
 bool lli_repair_peek(struct lli_repair *repair, lli_seq *seq);

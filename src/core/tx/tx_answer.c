@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rejects, confirmations of NAKs and answers to queries: queued until the transport has room (docs/protocol.md
- * sections 5.3, 6 and 8).
+ * Rejects, confirmations of NAKs and answers to queries: queued until the transport has room
+ * (docs/protocol.md sections 5.3, 6 and 8).
  */
 #include "core/tx/tx_internal.h"
 
@@ -82,7 +82,8 @@ bool lli_tx_control_answer(struct lli_tx *tx, uint8_t *buffer, size_t size, stru
         used = lli_wire_put_reject(buffer, &answer->reject);
         tx->counters.rejects_sent++;
     }
-    *packet = (struct lli_packet){.data = buffer, .size = (uint32_t)used, .to = answer->to_group ? NULL : &answer->to};
+    *packet = (struct lli_packet){
+        .data = buffer, .size = (uint32_t)used, .to = answer->to_group ? NULL : &answer->to};
     lli_tx_count(tx, used);
     return true;
 }

@@ -2,7 +2,10 @@
 /* Packets blocked by flow control and rate limits. */
 #include "core/tx/tx_session.h"
 
-/* Returns the first packet, at most end, that the pace does not allow to be sent; bytes: of the packets before it. */
+/*
+ * Returns the first packet, at most end, that the pace does not allow to be sent; bytes: of the packets
+ * before it.
+ */
 static lli_seq tx_paced_end(struct lli_tx *tx, lli_ns now, lli_seq end, uint64_t *bytes)
 {
     lli_seq seq;
@@ -17,7 +20,8 @@ int lli_tx_ready_paced(struct lli_tx *tx, lli_ns now, int max)
 {
     uint64_t bytes;
 
-    return (int)(tx_paced_end(tx, now, lli_min(tx->sent + (unsigned)max, tx->history.next), &bytes) - tx->sent);
+    return (int)(tx_paced_end(tx, now, lli_min(tx->sent + (unsigned)max, tx->history.next), &bytes) -
+                 tx->sent);
 }
 
 bool lli_tx_may_leave(struct lli_tx *tx, lli_ns now)
@@ -27,5 +31,6 @@ bool lli_tx_may_leave(struct lli_tx *tx, lli_ns now)
 
     if (!lli_pack_pending(&tx->pack) || open >= tx->flow.limit)
         return false;
-    return !lli_tx_is_paced(tx) || (tx_paced_end(tx, now, open, &bytes) == open && lli_flow_allows(&tx->flow, open, bytes));
+    return !lli_tx_is_paced(tx) ||
+           (tx_paced_end(tx, now, open, &bytes) == open && lli_flow_allows(&tx->flow, open, bytes));
 }

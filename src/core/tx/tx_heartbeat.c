@@ -17,9 +17,14 @@ enum { TX_HEARTBEAT_SHARE = 4 };
  */
 enum { TX_HEARTBEATS_UNHEARD = 16 };
 
-/* ------------------------------------------------------------------------------------------------ contents */
+/*
+ * ------------------------------------------------------------------------------------------------ contents
+ */
 
-/* Adds the heartbeat's fields about assured topics. Joining receivers begin with the oldest unacknowledged message. */
+/*
+ * Adds the heartbeat's fields about assured topics. Joining receivers begin with the oldest unacknowledged
+ * message.
+ */
 static void tx_heartbeat_assured(const struct lli_tx *tx, struct lli_wire_heartbeat *heartbeat)
 {
     const struct lli_ack *ack = &tx->ack;
@@ -40,8 +45,11 @@ static void tx_heartbeat_assured(const struct lli_tx *tx, struct lli_wire_heartb
 /* Interval to the next heartbeat unless data is sent: it doubles, except directly after data. */
 static lli_ns tx_heartbeat_distance(const struct lli_tx *tx)
 {
-    /* On a connection whose other side never reported, and may be a third party, heartbeats become far rarer. */
-    const lli_ns most = tx->config.heartbeat_max * (tx->config.flow.awaits && tx->members.count == 0 ? TX_HEARTBEATS_UNHEARD : 1);
+    /*
+     * On a connection whose other side never reported, and may be a third party, heartbeats become far rarer.
+     */
+    const lli_ns most = tx->config.heartbeat_max *
+                        (tx->config.flow.awaits && tx->members.count == 0 ? TX_HEARTBEATS_UNHEARD : 1);
 
     return tx->heartbeat.flowing ? tx->heartbeat.interval : lli_min(tx->heartbeat.interval * 2, most);
 }
@@ -66,7 +74,8 @@ static size_t tx_build_heartbeat(struct lli_tx *tx, lli_ns now, uint8_t *buffer)
     };
 
     lli_members_announce(&tx->members, lli_tx_status_interval(tx), now);
-    heartbeat.flags = (uint8_t)(LLI_WIRE_HEARTBEAT_SHARE * lli_flow_share(&tx->flow, &tx->members, tx->ack.count > 0));
+    heartbeat.flags =
+        (uint8_t)(LLI_WIRE_HEARTBEAT_SHARE * lli_flow_share(&tx->flow, &tx->members, tx->ack.count > 0));
     if (!whole && lli_flow_ready_at(&tx->flow, tx->sent) == LLI_NEVER)
         heartbeat.flags |= LLI_WIRE_HEARTBEAT_HELD;
     if (tx->ack.count > 0)
@@ -80,7 +89,9 @@ static size_t tx_build_heartbeat(struct lli_tx *tx, lli_ns now, uint8_t *buffer)
     return lli_wire_put_heartbeat(buffer, &heartbeat);
 }
 
-/* ------------------------------------------------------------------------------------------------ interval */
+/*
+ * ------------------------------------------------------------------------------------------------ interval
+ */
 
 static void tx_heartbeat_next(struct lli_tx *tx, lli_ns now)
 {
@@ -94,7 +105,8 @@ static void tx_heartbeat_next(struct lli_tx *tx, lli_ns now)
     tx->heartbeat.at = now + tx->heartbeat.interval;
     lli_time_index_add(&tx->time_index, tx->sent, tx->history.trail, now);
     if (tx->config.history_ns != 0 && now > tx->config.history_ns)
-        lli_history_forget_before(&tx->history, lli_time_index_find(&tx->time_index, now - tx->config.history_ns), lli_tx_busy(tx));
+        lli_history_forget_before(
+            &tx->history, lli_time_index_find(&tx->time_index, now - tx->config.history_ns), lli_tx_busy(tx));
 }
 
 /*
@@ -106,7 +118,8 @@ void lli_tx_heartbeat_took(struct lli_tx *tx, lli_ns took)
     const lli_ns most = tx->config.heartbeat_max, share = lli_min(took, most) * TX_HEARTBEAT_SHARE;
 
     if (tx->heartbeat.followed)
-        tx->heartbeat.first = lli_max(tx->config.heartbeat_min, lli_min(lli_min(share, most), 2 * tx->heartbeat.first));
+        tx->heartbeat.first =
+            lli_max(tx->config.heartbeat_min, lli_min(lli_min(share, most), 2 * tx->heartbeat.first));
 }
 
 bool lli_tx_control_heartbeat(struct lli_tx *tx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
@@ -123,7 +136,9 @@ bool lli_tx_control_heartbeat(struct lli_tx *tx, lli_ns now, uint8_t *buffer, st
     return true;
 }
 
-/* ----------------------------------------------------------------------------------------------------- end */
+/*
+ * ----------------------------------------------------------------------------------------------------- end
+ */
 
 void lli_tx_end(struct lli_tx *tx, lli_ns now)
 {
@@ -137,7 +152,8 @@ void lli_tx_end(struct lli_tx *tx, lli_ns now)
 
 bool lli_tx_drained(const struct lli_tx *tx)
 {
-    return tx->heartbeat.ended && tx->heartbeat.ends_sent >= TX_ENDS && lli_members_waiting(&tx->members) == 0;
+    return tx->heartbeat.ended && tx->heartbeat.ends_sent >= TX_ENDS &&
+           lli_members_waiting(&tx->members) == 0;
 }
 
 void lli_tx_end_again(struct lli_tx *tx)

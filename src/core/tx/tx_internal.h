@@ -47,10 +47,12 @@ struct lli_tx_requester {
 };
 
 /* Checks the token of a request. A receiver confirmed by it becomes a member, if there is room. */
-struct lli_tx_requester lli_tx_requester(struct lli_tx *tx, uint64_t id, const struct lli_wire_address *address, uint64_t token, lli_ns now);
+struct lli_tx_requester lli_tx_requester(struct lli_tx *tx, uint64_t id,
+                                         const struct lli_wire_address *address, uint64_t token, lli_ns now);
 
 /* Likewise for requests that make no member. False: answer with a token only. */
-bool lli_tx_is_confirmed(struct lli_tx *tx, uint64_t id, const struct lli_wire_address *address, uint64_t token);
+bool lli_tx_is_confirmed(struct lli_tx *tx, uint64_t id, const struct lli_wire_address *address,
+                         uint64_t token);
 
 /* Queues a token for a receiver, with the reason for reduced service, if any. */
 void lli_tx_give_token(struct lli_tx *tx, uint64_t receiver, const struct lli_wire_address *address,
@@ -129,7 +131,9 @@ static inline bool lli_tx_is_done(const struct lli_tx *tx, const struct lli_wire
     return tx->heartbeat.ended && (status->flags & LLI_WIRE_STATUS_DONE) && status->next >= tx->history.next;
 }
 
-/* Takes the acknowledgement in a report of the member at this index; LLI_MEMBER_NONE: counts it as refused. */
+/*
+ * Takes the acknowledgement in a report of the member at this index; LLI_MEMBER_NONE: counts it as refused.
+ */
 void lli_tx_input_acknowledgement(struct lli_tx *tx, const struct lli_wire_status *status, uint32_t index);
 
 /* Handles a receiver's last report. */

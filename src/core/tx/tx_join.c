@@ -100,7 +100,8 @@ static void tx_grant(const struct lli_tx *tx, struct lli_wire_join *answer, lli_
     answer->lead = tx->sent;
 }
 
-static void tx_refuse(const struct lli_tx *tx, struct lli_wire_join *answer, enum lli_wire_join_reason reason, uint64_t wanted)
+static void tx_refuse(const struct lli_tx *tx, struct lli_wire_join *answer, enum lli_wire_join_reason reason,
+                      uint64_t wanted)
 {
     answer->kind = LLI_WIRE_JOIN_REFUSE;
     answer->reason = (uint8_t)reason;
@@ -207,7 +208,10 @@ const struct lli_wire_address *lli_tx_join_to(struct lli_tx *tx, const struct ll
     return &tx->join.to;
 }
 
-/* True if a request is not answered. Its receiver may be known from NAKs and reports, and be suspended or expelled. */
+/*
+ * True if a request is not answered. Its receiver may be known from NAKs and reports, and be suspended or
+ * expelled.
+ */
 static bool tx_ignores_join(struct lli_tx *tx, uint64_t receiver, lli_ns now)
 {
     const uint32_t member = lli_members_get(&tx->members, receiver);
@@ -225,7 +229,8 @@ static bool tx_ignores_now(const struct lli_tx *tx, uint64_t receiver)
 {
     const uint32_t member = lli_members_get(&tx->members, receiver);
 
-    return tx->slow.suspends_all || (member != LLI_MEMBER_NONE && !lli_member_counts(&tx->members.table[member]));
+    return tx->slow.suspends_all ||
+           (member != LLI_MEMBER_NONE && !lli_member_counts(&tx->members.table[member]));
 }
 
 void lli_tx_drop_joins(struct lli_tx *tx, lli_ns now)
@@ -257,7 +262,8 @@ static enum lli_wire_reason tx_is_left_out(const struct lli_tx *tx, lli_seq seq,
 }
 
 /* Rejects those packets of a FETCH that are left out for this reason. */
-static void tx_fetch_left_out(struct lli_tx *tx, const struct lli_wire_join *join, enum lli_wire_reason reason)
+static void tx_fetch_left_out(struct lli_tx *tx, const struct lli_wire_join *join,
+                              enum lli_wire_reason reason)
 {
     struct lli_tx_unrepaired unrepaired = {.count = 0};
     uint32_t left = JOIN_LOOKED_AT;
@@ -401,8 +407,8 @@ static size_t tx_build_gone(struct lli_tx *tx, uint8_t *buffer)
     return lli_wire_put_reject(buffer, &reject);
 }
 
-static size_t tx_build_answer(struct lli_tx *tx, const struct lli_replay_place *place, uint64_t receiver, lli_ns now,
-                              uint8_t *buffer)
+static size_t tx_build_answer(struct lli_tx *tx, const struct lli_replay_place *place, uint64_t receiver,
+                              lli_ns now, uint8_t *buffer)
 {
     struct lli_wire_join answer = {
         .session = tx->config.session, .receiver = receiver, .from = place->from, .value = place->value};
@@ -424,7 +430,8 @@ bool lli_tx_control_join(struct lli_tx *tx, lli_ns now, uint8_t *buffer, struct 
     if (!lli_replay_answer(&tx->replay, &receiver, &place))
         return false;
     used = place.requested ? tx_build_answer(tx, &place, receiver, now, buffer) : tx_build_gone(tx, buffer);
-    *packet = (struct lli_packet){.data = buffer, .size = (uint32_t)used, .to = lli_tx_join_to(tx, &place.address)};
+    *packet =
+        (struct lli_packet){.data = buffer, .size = (uint32_t)used, .to = lli_tx_join_to(tx, &place.address)};
     lli_tx_replay_due(tx, tx->replay.fetching > 0 ? now : LLI_NEVER);
     lli_tx_count(tx, used);
     return true;

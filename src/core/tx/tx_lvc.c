@@ -12,8 +12,8 @@ void lli_tx_lvc_begin(struct lli_tx *tx, struct lli_lvc_topic *topic, struct lli
     lli_lvc_add(&tx->lvc, topic);
 }
 
-void lli_tx_lvc_add(struct lli_tx *tx, struct lli_lvc_topic *topic, const struct lli_pack_attributes *attributes,
-                 const struct iovec *pieces, uint32_t size)
+void lli_tx_lvc_add(struct lli_tx *tx, struct lli_lvc_topic *topic,
+                    const struct lli_pack_attributes *attributes, const struct iovec *pieces, uint32_t size)
 {
     lli_lvc_put(topic, tx->pack.number - 1, attributes, pieces, size);
     tx->counters.messages_cached++;

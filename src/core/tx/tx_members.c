@@ -21,7 +21,8 @@ void lli_tx_leave(struct lli_tx *tx, uint64_t receiver, lli_seq next)
  */
 void lli_tx_input_leaving(struct lli_tx *tx, const struct lli_wire_status *status)
 {
-    const uint32_t index = status->receiver == 0 ? LLI_MEMBER_NONE : lli_members_get(&tx->members, status->receiver);
+    const uint32_t index =
+        status->receiver == 0 ? LLI_MEMBER_NONE : lli_members_get(&tx->members, status->receiver);
 
     if (tx->config.confirms && index == LLI_MEMBER_NONE)
         return;
@@ -49,7 +50,10 @@ static void tx_rtt(struct lli_tx *tx)
         tx->group.rtt = rtt;
 }
 
-/* Scans all members only if the one with the greatest round trip has come nearer or no longer counts, which is rare. */
+/*
+ * Scans all members only if the one with the greatest round trip has come nearer or no longer counts, which
+ * is rare.
+ */
 void lli_tx_measured(struct lli_tx *tx, const struct lli_member *member)
 {
     const struct lli_member *furthest = tx->group.furthest;

@@ -32,7 +32,8 @@ static uint32_t tx_unreliable(const struct lli_tx *tx, const struct lli_wire_ran
 {
     const lli_seq first = lli_seq_extend(tx->sent, range->first);
 
-    return lli_history_unreliable(&tx->history, lli_max(first, tx->history.trail), lli_min(first + range->count, tx->sent));
+    return lli_history_unreliable(&tx->history, lli_max(first, tx->history.trail),
+                                  lli_min(first + range->count, tx->sent));
 }
 
 /* Charges this packet to the budget for unconfirmed receivers; true if the budget is exhausted. */
@@ -45,8 +46,8 @@ static bool tx_is_used_up(struct lli_tx *tx, lli_seq seq)
 }
 
 /* Queues the packets [seq, end), all of which were sent before. */
-static void tx_nak_packets(struct lli_tx *tx, lli_seq seq, lli_seq end, struct lli_tx_requester requester, lli_ns now,
-                           struct tx_nak_result *result)
+static void tx_nak_packets(struct lli_tx *tx, lli_seq seq, lli_seq end, struct lli_tx_requester requester,
+                           lli_ns now, struct tx_nak_result *result)
 {
     const uint32_t member = requester.member;
     const lli_ns linger = lli_max(tx->config.repair_linger, tx_distance(tx, member));
@@ -79,8 +80,8 @@ static void tx_nak_packets(struct lli_tx *tx, lli_seq seq, lli_seq end, struct l
     }
 }
 
-static void tx_nak_range(struct lli_tx *tx, const struct lli_wire_range *range, struct lli_tx_requester requester, lli_ns now,
-                         struct tx_nak_result *result)
+static void tx_nak_range(struct lli_tx *tx, const struct lli_wire_range *range,
+                         struct lli_tx_requester requester, lli_ns now, struct tx_nak_result *result)
 {
     lli_seq first = lli_seq_extend(tx->sent, range->first);
     lli_seq end = first + range->count;
@@ -98,7 +99,8 @@ static void tx_nak_range(struct lli_tx *tx, const struct lli_wire_range *range, 
 
         if (gone_end > first) {
             tx->counters.nak_packets_gone += gone_end - first;
-            result->gone[result->gone_count++] = (struct lli_wire_range){range->first, (uint32_t)(gone_end - first)};
+            result->gone[result->gone_count++] =
+                (struct lli_wire_range){range->first, (uint32_t)(gone_end - first)};
         }
         first = tx->history.trail;
     }
@@ -123,8 +125,9 @@ static bool tx_ignores(struct lli_tx *tx, const struct lli_wire_nak *nak, uint32
     if (member == LLI_MEMBER_NONE)
         return tx->slow.suspends_all;
     /* Asking for unreliable packets makes no receiver slow: it cannot know before it asks. */
-    ignored = unreliable > 0 && unreliable == packets ? lli_slow_heard(&tx->slow, &tx->members, member, now)
-                                                   : lli_slow_nak(&tx->slow, &tx->members, member, packets - unreliable, now);
+    ignored = unreliable > 0 && unreliable == packets
+                  ? lli_slow_heard(&tx->slow, &tx->members, member, now)
+                  : lli_slow_nak(&tx->slow, &tx->members, member, packets - unreliable, now);
     lli_tx_look_soon(tx);
     return ignored;
 }
@@ -144,7 +147,8 @@ static void tx_bound_nak(const struct lli_tx *tx, struct lli_wire_nak *nak, stru
 void lli_tx_input_nak(struct lli_tx *tx, struct lli_wire_nak *nak, lli_ns now)
 {
     struct tx_nak_result result = {.queued = 0};
-    const struct lli_tx_requester requester = lli_tx_requester(tx, nak->receiver, &nak->address, nak->token, now);
+    const struct lli_tx_requester requester =
+        lli_tx_requester(tx, nak->receiver, &nak->address, nak->token, now);
 
     tx->counters.naks_received++;
     tx_bound_nak(tx, nak, requester);
@@ -155,18 +159,26 @@ void lli_tx_input_nak(struct lli_tx *tx, struct lli_wire_nak *nak, lli_ns now)
     lli_pacer_fill(&tx->repair.unconfirmed, now);
     for (uint16_t i = 0; i < nak->count; i++)
         tx_nak_range(tx, &nak->ranges[i], requester, now, &result);
-    /* An unconfirmed receiver gets repairs through the group only, and REJECT when it asks again with the token. */
+    /*
+     * An unconfirmed receiver gets repairs through the group only, and REJECT when it asks again with the
+     * token.
+     */
     if (!requester.confirmed)
         return;
     if (result.gone_count > 0)
         lli_tx_reject(tx, &nak->address, LLI_WIRE_GONE, result.gone, result.gone_count);
     lli_tx_unrepaired_send(tx, &nak->address, LLI_WIRE_UNREPAIRED, &result.unrepaired);
-    /* Confirms repairs that are delayed to the group, so that other receivers suppress their NAKs (section 5.3). */
+    /*
+     * Confirms repairs that are delayed to the group, so that other receivers suppress their NAKs (section
+     * 5.3).
+     */
     if (result.queued > 0 && lli_tx_is_crowded(tx) && tx->repair.pacer.tokens == 0)
         lli_tx_reject(tx, NULL, LLI_WIRE_PENDING, nak->ranges, nak->count);
 }
 
-/* -------------------------------------------------------------------------------------------------- repairs */
+/*
+ * -------------------------------------------------------------------------------------------------- repairs
+ */
 
 void lli_tx_repair_init(struct lli_tx *tx, lli_ns now)
 {
@@ -186,8 +198,8 @@ static bool tx_is_served(const struct lli_tx *tx, uint32_t to)
 {
     const struct lli_member *members = tx->members.table;
 
-    return !tx->slow.suspends_all &&
-           (to == LLI_REPAIR_TO_GROUP || (members[to].id != 0 && members[to].standing < LLI_STANDING_SUSPENDED));
+    return !tx->slow.suspends_all && (to == LLI_REPAIR_TO_GROUP ||
+                                      (members[to].id != 0 && members[to].standing < LLI_STANDING_SUSPENDED));
 }
 
 /* Drops repairs at the head whose receiver has left or is not served. False if none is left. */
@@ -228,8 +240,12 @@ bool lli_tx_repair(struct lli_tx *tx, lli_ns now, struct lli_packet *packet)
         return false;
     packet->data = lli_history_packet(&tx->history, seq);
     packet->size = slot->size;
-    /* On a connection the group is the other side, at the address exchanged then, whatever address a NAK has. */
-    packet->to = slot->repair_to == LLI_REPAIR_TO_GROUP || tx->config.flow.awaits ? NULL : &tx->members.table[slot->repair_to].address;
+    /*
+     * On a connection the group is the other side, at the address exchanged then, whatever address a NAK has.
+     */
+    packet->to = slot->repair_to == LLI_REPAIR_TO_GROUP || tx->config.flow.awaits
+                     ? NULL
+                     : &tx->members.table[slot->repair_to].address;
     return true;
 }
 

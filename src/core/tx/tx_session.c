@@ -49,7 +49,8 @@ void lli_tx_init(struct lli_tx *tx, const struct lli_tx_config *config, struct l
         .due.slow_at = now + config->status,
         .due.wake_at = LLI_NEVER,
     };
-    tx->blocked_max = lli_min(LLI_TX_BLOCKED_MAX, lli_max(LLI_TX_BLOCKED_BYTES / config->history.packet_max, LLI_TX_BLOCKED_MIN));
+    tx->blocked_max = lli_min(LLI_TX_BLOCKED_MAX,
+                              lli_max(LLI_TX_BLOCKED_BYTES / config->history.packet_max, LLI_TX_BLOCKED_MIN));
     lli_history_init(&tx->history, &config->history, arena);
     lli_repair_init(&tx->repair.queue, &tx->history, config->history.packets, config->receivers_max, arena);
     lli_replay_init(&tx->replay, config->replay_bytes_per_s, arena, now);
@@ -90,8 +91,8 @@ static void tx_plan_retained(struct lli_tx *tx)
     tx->inflight.first_idle = tx->ack.unacknowledged;
 }
 
-bool lli_tx_assure(struct lli_tx *tx, struct lli_ack_topic *topic, const struct lli_ack_rule *rule, struct lli_ack_message *ring,
-                   uint64_t places)
+bool lli_tx_assure(struct lli_tx *tx, struct lli_ack_topic *topic, const struct lli_ack_rule *rule,
+                   struct lli_ack_message *ring, uint64_t places)
 {
     if (!lli_ack_set(&tx->ack, &tx->members, topic, rule, ring, places))
         return false;
@@ -111,7 +112,8 @@ void lli_tx_input_acknowledgement(struct lli_tx *tx, const struct lli_wire_statu
 {
     if (tx->ack.count == 0 || !(status->flags & LLI_WIRE_STATUS_ACKNOWLEDGES))
         return;
-    if (index == LLI_MEMBER_NONE || !lli_ack_report(&tx->ack, &tx->members, index, status, lli_tx_lead_number(tx)))
+    if (index == LLI_MEMBER_NONE ||
+        !lli_ack_report(&tx->ack, &tx->members, index, status, lli_tx_lead_number(tx)))
         tx->counters.acknowledgements_refused++;
     tx_plan_retained(tx);
     /* Reports the event to the application at once. */
@@ -122,7 +124,8 @@ void lli_tx_input_acknowledgement(struct lli_tx *tx, const struct lli_wire_statu
 /* --------------------------------------------------------------------------------------------- receivers */
 
 /* Smoothed as in TCP (RFC 6298 section 2, without the variance). */
-static void tx_measure(struct lli_tx *tx, struct lli_member *member, const struct lli_wire_status *status, lli_ns now)
+static void tx_measure(struct lli_tx *tx, struct lli_member *member, const struct lli_wire_status *status,
+                       lli_ns now)
 {
     const bool lagging = status->flags & LLI_WIRE_STATUS_BEHIND;
     lli_ns elapsed;
@@ -197,7 +200,8 @@ static bool tx_is_mine(struct lli_tx *tx, bool decoded, const uint64_t *session)
     return decoded && *session == tx->config.session;
 }
 
-void lli_tx_input(struct lli_tx *tx, const struct lli_wire_header *header, const uint8_t *body, size_t size, lli_ns now)
+void lli_tx_input(struct lli_tx *tx, const struct lli_wire_header *header, const uint8_t *body, size_t size,
+                  lli_ns now)
 {
     union {
         struct lli_wire_nak nak;
@@ -212,7 +216,8 @@ void lli_tx_input(struct lli_tx *tx, const struct lli_wire_header *header, const
             lli_tx_input_nak(tx, &packet.nak, now);
         break;
     case LLI_WIRE_STATUS:
-        if (tx_is_mine(tx, lli_wire_get_status(body, size, header->tag, &packet.status), &packet.status.session))
+        if (tx_is_mine(tx, lli_wire_get_status(body, size, header->tag, &packet.status),
+                       &packet.status.session))
             tx_input_status(tx, &packet.status, now);
         break;
     case LLI_WIRE_QUERY:
@@ -303,7 +308,8 @@ static bool tx_control_notice(struct lli_tx *tx, uint8_t *buffer, struct lli_pac
     notice.session = tx->config.session;
     notice.lead = tx->sent;
     used = lli_wire_put_notice(buffer, &notice);
-    *packet = (struct lli_packet){.data = buffer, .size = (uint32_t)used, .to = &tx->members.table[member].address};
+    *packet =
+        (struct lli_packet){.data = buffer, .size = (uint32_t)used, .to = &tx->members.table[member].address};
     tx->counters.notices_sent++;
     lli_tx_count(tx, used);
     return true;
@@ -311,7 +317,8 @@ static bool tx_control_notice(struct lli_tx *tx, uint8_t *buffer, struct lli_pac
 
 bool lli_tx_event(struct lli_tx *tx, struct llm_event *event)
 {
-    if (!(tx->slow.unreported && lli_slow_event(&tx->slow, event)) && !(tx->ack.unreported && lli_ack_event(&tx->ack, event)) &&
+    if (!(tx->slow.unreported && lli_slow_event(&tx->slow, event)) &&
+        !(tx->ack.unreported && lli_ack_event(&tx->ack, event)) &&
         !(tx->limits.unreported && lli_congestion_event(tx, event)))
         return false;
     event->session = tx->config.session;

@@ -21,60 +21,67 @@
 #include "core/wire/wire.h"
 
 /* X(name, text) */
-#define LLI_TX_COUNTERS(X)                                                                                                 \
-    X(packets_sent, "packets of every kind sent")                                                                          \
-    X(bytes_sent, "bytes of these packets, as passed to the transport")                                                    \
-    X(packets_data, "data packets sent for the first time")                                                                \
-    X(packets_repaired, "data packets sent again")                                                                         \
-    X(repairs_multicast, "of these, to the group")                                                                         \
-    X(repairs_delayed, "repairs that waited for the rate limit of repairs")                                                \
-    X(packets_replayed, "data packets sent to receivers that join late")                                                   \
-    X(packets_without_history, "data packets not sent to late joiners, as all their messages are of topics without history") \
-    X(heartbeats_sent, "heartbeats sent")                                                                                  \
-    X(rejects_sent, "rejects and confirmations of NAKs sent")                                                              \
-    X(topics_sent, "answers to queries sent")                                                                              \
-    X(naks_received, "NAKs received")                                                                                      \
-    X(nak_packets, "packets requested by NAKs")                                                                            \
-    X(nak_packets_ignored, "of these, requested again too soon, or queued already")                                        \
-    X(nak_packets_gone, "of these, no longer in the history")                                                              \
-    X(nak_packets_unreliable, "of these, of unreliable topics: not repaired, and not counted against the receiver")        \
-    X(nak_packets_beyond, "of these, never sent")                                                                          \
-    X(nak_packets_unconfirmed, "of these, not repaired as unconfirmed receivers (without a token) requested too many")     \
-    X(naks_ignored, "NAKs not answered: of suspended receivers, or by the operator's order")                               \
-    X(repairs_dropped, "queued repairs dropped for the same reasons, or because the receiver had left")                    \
-    X(notices_sent, "notices sent to slow receivers")                                                                      \
-    X(receivers_warned, "warnings to slow receivers")                                                                      \
-    X(receivers_unicast, "times that a slow receiver was limited to unicast repairs")                                      \
-    X(receivers_suspended, "suspensions of slow receivers")                                                                \
-    X(receivers_expelled, "expulsions of slow receivers")                                                                  \
-    X(receivers_readmitted, "slow receivers that returned to full service")                                                \
-    X(status_received, "status reports received")                                                                          \
-    X(queries_received, "topic queries received")                                                                          \
-    X(tokens_sent, "tokens sent to receivers, to confirm the addresses that they announce")                                \
-    X(requests_unconfirmed, "reports and requests without the token for their address, which have no effect")              \
-    X(joins_received, "requests of late joiners for a position to begin at")                                               \
-    X(joins_granted, "of these, granted")                                                                                  \
-    X(joins_refused, "of these, refused")                                                                                  \
-    X(fetches_received, "requests for past packets")                                                                       \
-    X(messages_cached, "messages copied to the last value cache")                                                          \
-    X(cache_fetches_received, "requests of late joiners for cached messages")                                              \
-    X(cache_packets_sent, "packets of cached messages sent")                                                               \
-    X(joins_ignored, "requests of either kind not answered: of suspended receivers, or by the operator's order")           \
-    X(joins_dropped, "requests of either kind dropped because too many late joiners were being served")                    \
-    X(receivers_joined, "receivers that became known")                                                                     \
-    X(receivers_left, "receivers that announced that they leave")                                                          \
-    X(receivers_lost, "receivers forgotten after ten missing reports")                                                     \
-    X(receivers_refused, "reports of receivers beyond receivers_max")                                                      \
-    X(messages_assured, "messages sent on assured topics")                                                                 \
-    X(acknowledgements_refused, "acknowledgements of messages that were not sent, or by receivers beyond receivers_max")   \
-    X(send_blocked_unacknowledged, "messages refused because too many before them were not acknowledged")                  \
-    X(answers_dropped, "rejects and answers not sent because too many were waiting")                                       \
-    X(control_malformed, "control packets that contradict themselves")                                                     \
-    X(control_foreign, "control packets with another session's identity")                                                  \
-    X(send_blocked, "messages refused because the history was full of unsent packets, or because sending was blocked")     \
-    X(send_blocked_flow, "of these, because flow control waited for receivers")                                            \
-    X(send_blocked_rate, "because of a rate limit")                                                                        \
-    X(send_blocked_history, "because unacknowledged messages fill the history")                                            \
+#define LLI_TX_COUNTERS(X)                                                                                \
+    X(packets_sent, "packets of every kind sent")                                                         \
+    X(bytes_sent, "bytes of these packets, as passed to the transport")                                   \
+    X(packets_data, "data packets sent for the first time")                                               \
+    X(packets_repaired, "data packets sent again")                                                        \
+    X(repairs_multicast, "of these, to the group")                                                        \
+    X(repairs_delayed, "repairs that waited for the rate limit of repairs")                               \
+    X(packets_replayed, "data packets sent to receivers that join late")                                  \
+    X(packets_without_history,                                                                            \
+      "data packets not sent to late joiners, as all their messages are of topics without history")       \
+    X(heartbeats_sent, "heartbeats sent")                                                                 \
+    X(rejects_sent, "rejects and confirmations of NAKs sent")                                             \
+    X(topics_sent, "answers to queries sent")                                                             \
+    X(naks_received, "NAKs received")                                                                     \
+    X(nak_packets, "packets requested by NAKs")                                                           \
+    X(nak_packets_ignored, "of these, requested again too soon, or queued already")                       \
+    X(nak_packets_gone, "of these, no longer in the history")                                             \
+    X(nak_packets_unreliable,                                                                             \
+      "of these, of unreliable topics: not repaired, and not counted against the receiver")               \
+    X(nak_packets_beyond, "of these, never sent")                                                         \
+    X(nak_packets_unconfirmed,                                                                            \
+      "of these, not repaired as unconfirmed receivers (without a token) requested too many")             \
+    X(naks_ignored, "NAKs not answered: of suspended receivers, or by the operator's order")              \
+    X(repairs_dropped, "queued repairs dropped for the same reasons, or because the receiver had left")   \
+    X(notices_sent, "notices sent to slow receivers")                                                     \
+    X(receivers_warned, "warnings to slow receivers")                                                     \
+    X(receivers_unicast, "times that a slow receiver was limited to unicast repairs")                     \
+    X(receivers_suspended, "suspensions of slow receivers")                                               \
+    X(receivers_expelled, "expulsions of slow receivers")                                                 \
+    X(receivers_readmitted, "slow receivers that returned to full service")                               \
+    X(status_received, "status reports received")                                                         \
+    X(queries_received, "topic queries received")                                                         \
+    X(tokens_sent, "tokens sent to receivers, to confirm the addresses that they announce")               \
+    X(requests_unconfirmed,                                                                               \
+      "reports and requests without the token for their address, which have no effect")                   \
+    X(joins_received, "requests of late joiners for a position to begin at")                              \
+    X(joins_granted, "of these, granted")                                                                 \
+    X(joins_refused, "of these, refused")                                                                 \
+    X(fetches_received, "requests for past packets")                                                      \
+    X(messages_cached, "messages copied to the last value cache")                                         \
+    X(cache_fetches_received, "requests of late joiners for cached messages")                             \
+    X(cache_packets_sent, "packets of cached messages sent")                                              \
+    X(joins_ignored,                                                                                      \
+      "requests of either kind not answered: of suspended receivers, or by the operator's order")         \
+    X(joins_dropped, "requests of either kind dropped because too many late joiners were being served")   \
+    X(receivers_joined, "receivers that became known")                                                    \
+    X(receivers_left, "receivers that announced that they leave")                                         \
+    X(receivers_lost, "receivers forgotten after ten missing reports")                                    \
+    X(receivers_refused, "reports of receivers beyond receivers_max")                                     \
+    X(messages_assured, "messages sent on assured topics")                                                \
+    X(acknowledgements_refused,                                                                           \
+      "acknowledgements of messages that were not sent, or by receivers beyond receivers_max")            \
+    X(send_blocked_unacknowledged, "messages refused because too many before them were not acknowledged") \
+    X(answers_dropped, "rejects and answers not sent because too many were waiting")                      \
+    X(control_malformed, "control packets that contradict themselves")                                    \
+    X(control_foreign, "control packets with another session's identity")                                 \
+    X(send_blocked,                                                                                       \
+      "messages refused because the history was full of unsent packets, or because sending was blocked")  \
+    X(send_blocked_flow, "of these, because flow control waited for receivers")                           \
+    X(send_blocked_rate, "because of a rate limit")                                                       \
+    X(send_blocked_history, "because unacknowledged messages fill the history")                           \
     X(send_blocked_transport, "because the transport took no more")
 
 struct lli_tx_counters {
@@ -109,8 +116,8 @@ struct lli_tx_config {
     lli_ns status;
     struct lli_flow_config flow;
     struct lli_slow_policy slow; /* its `status` is the one above */
-    bool reports_limits; /* report receivers' bottlenecks to the application */
-    bool confirms;     /* receivers count, and are sent more than a token, only after they returned it */
+    bool reports_limits;         /* report receivers' bottlenecks to the application */
+    bool confirms; /* receivers count, and are sent more than a token, only after they returned it */
     struct lli_token_key key;
     struct lli_wire_address address; /* where receivers reach the session */
 };
@@ -141,8 +148,9 @@ struct lli_tx_token {
 };
 
 /*
- * The state of a session is in groups, besides the modules that it combines. The file named at each group owns it;
- * others read it, or call a function of its owner (tx_internal.h). lli_tx_init() sets the first values.
+ * The state of a session is in groups, besides the modules that it combines. The file named at each group
+ * owns it; others read it, or call a function of its owner (tx_internal.h). lli_tx_init() sets the first
+ * values.
  */
 
 /*
@@ -155,39 +163,44 @@ struct lli_tx_inflight {
     lli_seq first_idle;  /* likewise, when the transport is done with every packet */
 };
 
-/* Times of heartbeats, and the end that they announce: tx_heartbeat.c; lli_tx_sent_at() sets the next time, too. */
+/*
+ * Times of heartbeats, and the end that they announce: tx_heartbeat.c; lli_tx_sent_at() sets the next time,
+ * too.
+ */
 struct lli_tx_heartbeat {
     lli_ns at;
     lli_ns last;
-    lli_ns first;       /* interval from the last data packet to the first heartbeat */
+    lli_ns first; /* interval from the last data packet to the first heartbeat */
     lli_ns interval;
-    bool flowing;       /* data was sent since the last heartbeat */
-    bool followed;      /* data was sent since the heartbeat before that */
+    bool flowing;  /* data was sent since the last heartbeat */
+    bool followed; /* data was sent since the heartbeat before that */
     bool ended;
     uint32_t ends_sent; /* heartbeats with END sent */
 };
 
 /* Times of rare work: tx_session.c, and functions in tx_internal.h. */
 struct lli_tx_due {
-    lli_ns slow_at;   /* the earlier of look_at and join.at */
-    lli_ns look_at;   /* time to check members for expiry and evaluation */
-    lli_ns wake_at;   /* time at which the application may retry a send refused by a limit; members are checked then, too */
+    lli_ns slow_at; /* the earlier of look_at and join.at */
+    lli_ns look_at; /* time to check members for expiry and evaluation */
+    /* Time at which the application may retry a send refused by a limit; members are checked then, too. */
+    lli_ns wake_at;
 };
 
 /* Figures of all members: tx_members.c. */
 struct lli_tx_group {
-    lli_ns rtt;       /* round trip of the group */
-    const struct lli_member *furthest; /* member with that round trip, if it is still there; NULL: not known */
+    lli_ns rtt; /* round trip of the group */
+    /* Member with that round trip, if it is still there; NULL: not known. */
+    const struct lli_member *furthest;
     lli_ns expire_at;
-    lli_seq taken;    /* next packet expected by the most recently departed receiver */
+    lli_seq taken; /* next packet expected by the most recently departed receiver */
 };
 
 /* Repairs, and the rates that limit them: tx_nak.c. */
 struct lli_tx_repair {
     struct lli_repair queue;
     struct lli_pacer pacer;
-    uint32_t share;   /* repair budget per byte of new data, in 65536ths */
-    bool waits;       /* a repair is blocked by the next limit */
+    uint32_t share;               /* repair budget per byte of new data, in 65536ths */
+    bool waits;                   /* a repair is blocked by the next limit */
     struct lli_pacer limit;       /* enforces config.repair_rate */
     struct lli_pacer unconfirmed; /* budget of repairs for unconfirmed receivers */
 };
@@ -204,7 +217,7 @@ struct lli_tx_tokens {
     struct lli_tx_token *queue;
     uint32_t head;
     uint32_t tail;
-    uint8_t crowded;      /* reasons sent to receivers, a bit each ... */
+    uint8_t crowded;          /* reasons sent to receivers, a bit each ... */
     uint8_t crowded_reported; /* ... and those that lli_tx_take_crowded() returned */
 };
 
@@ -217,14 +230,14 @@ struct lli_tx_topics {
 
 /* Work for late joiners: tx_join.c. */
 struct lli_tx_join {
-    lli_ns at;      /* time of the next replay work for late joiners ... */
-    lli_ns lvc_at;  /* ... and of LVC work, which `at` includes */
+    lli_ns at;                  /* time of the next replay work for late joiners ... */
+    lli_ns lvc_at;              /* ... and of LVC work, which `at` includes */
     struct lli_wire_address to; /* destination of the latest answer or LVC packet */
 };
 
 /* Bottlenecks of receivers: congestion.c. */
 struct lli_tx_limits {
-    bool unreported;    /* some member's limit changed since it was last reported; slow.untold is set, too */
+    bool unreported; /* some member's limit changed since it was last reported; slow.untold is set, too */
     struct llm_bottleneck reported; /* figures of the latest such event */
 };
 
@@ -232,7 +245,7 @@ struct lli_tx {
     struct lli_tx_config config;
     struct lli_history history;
     struct lli_pack pack;
-    lli_seq sent;     /* first packet not yet given to the transport */
+    lli_seq sent;         /* first packet not yet given to the transport */
     uint64_t blocked_max; /* packets that flow control may block before messages are refused */
     struct lli_tx_inflight inflight;
     struct lli_tx_heartbeat heartbeat;
@@ -270,15 +283,20 @@ void lli_tx_init(struct lli_tx *tx, const struct lli_tx_config *config, struct l
 /* Returns the length of the longest message that the history can hold. */
 uint64_t lli_tx_message_max(const struct lli_tx *tx);
 
-/* Adds a topic and announces it; its name must outlive the session. Returns LLM_OK, LLM_ELIMIT or LLM_EAGAIN. */
+/*
+ * Adds a topic and announces it; its name must outlive the session. Returns LLM_OK, LLM_ELIMIT or LLM_EAGAIN.
+ */
 int lli_tx_topic_add(struct lli_tx *tx, const char *name, uint32_t *id);
 
-/* Likewise for a topic without history; its name has to be LLI_WIRE_NAME_FLAGS bytes shorter than the maximum. */
+/*
+ * Likewise for a topic without history; its name has to be LLI_WIRE_NAME_FLAGS bytes shorter than the
+ * maximum.
+ */
 int lli_tx_topic_add_transient(struct lli_tx *tx, const char *name, uint32_t *id);
 
 /* Like lli_ack_set(), and adds the topic if it is not assured yet. False: LLI_WIRE_ASSURED_MAX topics are. */
-bool lli_tx_assure(struct lli_tx *tx, struct lli_ack_topic *topic, const struct lli_ack_rule *rule, struct lli_ack_message *ring,
-                   uint64_t places);
+bool lli_tx_assure(struct lli_tx *tx, struct lli_ack_topic *topic, const struct lli_ack_rule *rule,
+                   struct lli_ack_message *ring, uint64_t places);
 
 /* Notes that the latest message, of an assured topic that allowed it, starts in this packet or later. */
 void lli_tx_assured(struct lli_tx *tx, struct lli_ack_topic *topic, lli_seq seq, uint64_t size);
@@ -290,8 +308,8 @@ void lli_tx_assured(struct lli_tx *tx, struct lli_ack_topic *topic, lli_seq seq,
 void lli_tx_lvc_begin(struct lli_tx *tx, struct lli_lvc_topic *topic, struct lli_arena *memory);
 
 /* Stores the latest message packed, with its attributes or NULL, in the LVC of its topic. */
-void lli_tx_lvc_add(struct lli_tx *tx, struct lli_lvc_topic *topic, const struct lli_pack_attributes *attributes,
-                 const struct iovec *pieces, uint32_t size);
+void lli_tx_lvc_add(struct lli_tx *tx, struct lli_lvc_topic *topic,
+                    const struct lli_pack_attributes *attributes, const struct iovec *pieces, uint32_t size);
 
 /* First packet that must stay in place: not yet sent, or in use by the transport. */
 static inline lli_seq lli_tx_busy(const struct lli_tx *tx)
@@ -305,7 +323,8 @@ static inline lli_seq lli_tx_busy(const struct lli_tx *tx)
 void lli_tx_leave(struct lli_tx *tx, uint64_t receiver, lli_seq next);
 
 /* Handles a packet with this session's tag, whose header was read. */
-void lli_tx_input(struct lli_tx *tx, const struct lli_wire_header *header, const uint8_t *body, size_t size, lli_ns now);
+void lli_tx_input(struct lli_tx *tx, const struct lli_wire_header *header, const uint8_t *body, size_t size,
+                  lli_ns now);
 
 /* ----------------------------------------------------------------------------------------- packets out */
 
@@ -324,7 +343,10 @@ static inline bool lli_tx_is_waiting(const struct lli_tx *tx)
     return tx->sent < tx->history.next || (lli_pack_pending(&tx->pack) && tx->pack.claim == NULL);
 }
 
-/* Part of lli_tx_seal() for flow control and limits: true if the open packet could be sent after all sealed ones. */
+/*
+ * Part of lli_tx_seal() for flow control and limits: true if the open packet could be sent after all sealed
+ * ones.
+ */
 bool lli_tx_may_leave(struct lli_tx *tx, lli_ns now);
 
 /*
@@ -371,8 +393,11 @@ void lli_tx_sent(struct lli_tx *tx, int count, lli_ns now);
 /* For callers that delay no packet by reading the clock. */
 static inline void lli_tx_sent_at(struct lli_tx *tx, lli_ns now)
 {
-    /* Tail loss: a heartbeat follows soon, unless more data does; while data flows, one every heartbeat_busy. */
-    tx->heartbeat.at = lli_min(now + tx->heartbeat.first, lli_max(tx->heartbeat.last + tx->config.heartbeat_busy, now));
+    /*
+     * Tail loss: a heartbeat follows soon, unless more data does; while data flows, one every heartbeat_busy.
+     */
+    tx->heartbeat.at =
+        lli_min(now + tx->heartbeat.first, lli_max(tx->heartbeat.last + tx->config.heartbeat_busy, now));
     if (tx->heartbeat.ended)
         tx->heartbeat.at = now;
 }
@@ -391,13 +416,17 @@ static inline void lli_tx_sent_at(struct lli_tx *tx, lli_ns now)
 static inline bool lli_tx_is_blocked(const struct lli_tx *tx)
 {
     return tx->flow.blocking != LLI_FLOW_OPEN &&
-           tx->history.next - tx->sent >= lli_min(tx->blocked_max, tx->history.packets_free / LLI_TX_BLOCKED_SHARE);
+           tx->history.next - tx->sent >=
+               lli_min(tx->blocked_max, tx->history.packets_free / LLI_TX_BLOCKED_SHARE);
 }
 
 /* Sets the rate limits of new data and of repairs; 0: no limit. */
 void lli_tx_rate(struct lli_tx *tx, uint64_t bytes_per_s, uint64_t repair_bytes_per_s, lli_ns now);
 
-/* Schedules a wake-up at this time, in addition to the pending deadline: lli_tx_deadline() returns the earlier one. */
+/*
+ * Schedules a wake-up at this time, in addition to the pending deadline: lli_tx_deadline() returns the
+ * earlier one.
+ */
 void lli_tx_wake_at(struct lli_tx *tx, lli_ns at, lli_ns now);
 
 /*
@@ -418,7 +447,8 @@ bool lli_tx_replay(struct lli_tx *tx, lli_ns now, struct lli_packet *packet);
 void lli_tx_replayed(struct lli_tx *tx);
 
 /* Likewise for LVC messages, built in buffer as by lli_tx_control(). It counts as sent. */
-bool lli_tx_replay_lvc(struct lli_tx *tx, lli_ns now, uint8_t *buffer, size_t size, struct lli_packet *packet);
+bool lli_tx_replay_lvc(struct lli_tx *tx, lli_ns now, uint8_t *buffer, size_t size,
+                       struct lli_packet *packet);
 
 /*
  * Builds the next heartbeat, notice, reject or answer that is due, in buffer of at least LLI_WIRE_CONTROL_MAX
@@ -432,10 +462,15 @@ static inline bool lli_tx_has_events(const struct lli_tx *tx)
     return tx->slow.unreported || tx->ack.unreported;
 }
 
-/* Returns the next event about receivers; false if there is none. Its verdict is valid until the next call. */
+/*
+ * Returns the next event about receivers; false if there is none. Its verdict is valid until the next call.
+ */
 bool lli_tx_event(struct lli_tx *tx, struct llm_event *event);
 
-/* Returns reasons for reduced service, a bit each of enum lli_wire_join_reason, that are new since the previous call. */
+/*
+ * Returns reasons for reduced service, a bit each of enum lli_wire_join_reason, that are new since the
+ * previous call.
+ */
 unsigned lli_tx_take_crowded(struct lli_tx *tx);
 
 /* Operator's orders, see lli_slow_suspend(). */

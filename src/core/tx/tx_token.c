@@ -33,10 +33,11 @@ static bool tx_is_known(const struct lli_tx *tx, uint32_t member, const struct l
     return member != LLI_MEMBER_NONE && lli_wire_is_address(&tx->members.table[member].address, address);
 }
 
-static bool tx_is_confirmed(struct lli_tx *tx, uint64_t id, uint32_t member, const struct lli_wire_address *address, uint64_t token)
+static bool tx_is_confirmed(struct lli_tx *tx, uint64_t id, uint32_t member,
+                            const struct lli_wire_address *address, uint64_t token)
 {
-    const bool confirmed =
-        !tx->config.confirms || tx_is_known(tx, member, address) || token == lli_token(&tx->config.key, id, address);
+    const bool confirmed = !tx->config.confirms || tx_is_known(tx, member, address) ||
+                           token == lli_token(&tx->config.key, id, address);
 
     /* A zero token requests one: a known receiver may have seen another address, and dropped its token. */
     if (!confirmed || token == 0)
@@ -45,15 +46,18 @@ static bool tx_is_confirmed(struct lli_tx *tx, uint64_t id, uint32_t member, con
     return confirmed;
 }
 
-bool lli_tx_is_confirmed(struct lli_tx *tx, uint64_t id, const struct lli_wire_address *address, uint64_t token)
+bool lli_tx_is_confirmed(struct lli_tx *tx, uint64_t id, const struct lli_wire_address *address,
+                         uint64_t token)
 {
     return tx_is_confirmed(tx, id, lli_members_get(&tx->members, id), address, token);
 }
 
-struct lli_tx_requester lli_tx_requester(struct lli_tx *tx, uint64_t id, const struct lli_wire_address *address, uint64_t token, lli_ns now)
+struct lli_tx_requester lli_tx_requester(struct lli_tx *tx, uint64_t id,
+                                         const struct lli_wire_address *address, uint64_t token, lli_ns now)
 {
     const uint32_t known = tx->members.count;
-    struct lli_tx_requester requester = {.member = id == 0 ? LLI_MEMBER_NONE : lli_members_get(&tx->members, id)};
+    struct lli_tx_requester requester = {.member =
+                                             id == 0 ? LLI_MEMBER_NONE : lli_members_get(&tx->members, id)};
 
     requester.confirmed = tx_is_confirmed(tx, id, requester.member, address, token);
     if (!requester.confirmed) {

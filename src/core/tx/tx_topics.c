@@ -11,7 +11,8 @@ static int tx_topic_add(struct lli_tx *tx, const char *name, uint8_t flags, uint
 
     if (tx->topics.count == tx->config.topics_max)
         return LLM_ELIMIT;
-    if (!lli_pack_announce(&tx->pack, tx->topics.count, bytes, lli_wire_put_name(bytes, name, flags), lli_tx_busy(tx)))
+    if (!lli_pack_announce(&tx->pack, tx->topics.count, bytes, lli_wire_put_name(bytes, name, flags),
+                           lli_tx_busy(tx)))
         return LLM_EAGAIN;
     *id = tx->topics.count;
     tx->topics.flags[tx->topics.count] = flags;

@@ -130,11 +130,13 @@ bool lli_wire_skip_extensions(const uint8_t **body, size_t *body_size)
     return true;
 }
 
-enum lli_wire_fault lli_wire_get_connection(const uint8_t *packet, size_t size, struct lli_wire_header *header,
-                                            const uint8_t **body, size_t *body_size)
+enum lli_wire_fault lli_wire_get_connection(const uint8_t *packet, size_t size,
+                                            struct lli_wire_header *header, const uint8_t **body,
+                                            size_t *body_size)
 {
     assert(size >= LLI_WIRE_HEADER);
-    *header = (struct lli_wire_header){.type = packet[0] & 15, .flags = packet[1], .tag = lli_load_u32(packet + 4)};
+    *header =
+        (struct lli_wire_header){.type = packet[0] & 15, .flags = packet[1], .tag = lli_load_u32(packet + 4)};
     if (header->type < LLI_WIRE_CONNECT || header->type > LLI_WIRE_CLOSE)
         return LLI_WIRE_TYPE_BAD;
     header->size = lli_load_u16(packet + LLI_WIRE_SIZE_AT);
@@ -268,10 +270,12 @@ static bool read_assured(struct lli_reader *reader, struct lli_wire_heartbeat *h
     for (int i = 0; i < heartbeat->assured && i < LLI_WIRE_ASSURED_MAX; i++)
         heartbeat->assured_topics[i] = lli_read_u32(reader);
     return heartbeat->assured <= LLI_WIRE_ASSURED_MAX && heartbeat->unacknowledged >= heartbeat->trail &&
-           heartbeat->unacknowledged <= heartbeat->lead && heartbeat->unacknowledged_messages <= heartbeat->messages;
+           heartbeat->unacknowledged <= heartbeat->lead &&
+           heartbeat->unacknowledged_messages <= heartbeat->messages;
 }
 
-bool lli_wire_get_heartbeat(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_heartbeat *heartbeat)
+bool lli_wire_get_heartbeat(const uint8_t *body, size_t size, uint32_t tag,
+                            struct lli_wire_heartbeat *heartbeat)
 {
     struct lli_reader reader = lli_reader_of(body, size);
     uint8_t address_size;
@@ -293,7 +297,9 @@ bool lli_wire_get_heartbeat(const uint8_t *body, size_t size, uint32_t tag, stru
     read_address(&reader, address_size, &heartbeat->address);
     if (heartbeat->flags & LLI_WIRE_HEARTBEAT_ASSURED && !read_assured(&reader, heartbeat))
         return false;
-    /* No session lives long enough for numbers beyond 2^63, and arithmetic on numbers below cannot overflow. */
+    /*
+     * No session lives long enough for numbers beyond 2^63, and arithmetic on numbers below cannot overflow.
+     */
     return reader.ok && heartbeat->start <= heartbeat->trail && heartbeat->trail <= heartbeat->lead &&
            heartbeat->lead <= INT64_MAX && heartbeat->messages <= INT64_MAX;
 }
@@ -421,11 +427,13 @@ static bool read_acknowledgement(struct lli_reader *reader, struct lli_wire_stat
     status->acknowledged_next = lli_read_u64(reader);
     status->accepts = lli_read_u16(reader);
     status->name_size = lli_read_u8(reader);
-    if (status->name_size > LLI_WIRE_RECEIVER_NAME_MAX || (name = lli_read_bytes(reader, status->name_size)) == NULL)
+    if (status->name_size > LLI_WIRE_RECEIVER_NAME_MAX ||
+        (name = lli_read_bytes(reader, status->name_size)) == NULL)
         return false;
     memset(status->name, 0, sizeof status->name);
     memcpy(status->name, name, status->name_size);
-    return status->acknowledged_from <= status->acknowledged_next && strlen(status->name) == status->name_size;
+    return status->acknowledged_from <= status->acknowledged_next &&
+           strlen(status->name) == status->name_size;
 }
 
 bool lli_wire_get_status(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_status *status)
@@ -679,7 +687,8 @@ bool lli_wire_get_connect(const uint8_t *body, size_t size, uint32_t tag, struct
     (void)lli_read_u8(&reader);
     address_size = lli_read_u8(&reader);
     read_address(&reader, address_size, &connect->address);
-    if (connect->payload_size > LLI_WIRE_PAYLOAD_MAX || (payload = lli_read_bytes(&reader, connect->payload_size)) == NULL)
+    if (connect->payload_size > LLI_WIRE_PAYLOAD_MAX ||
+        (payload = lli_read_bytes(&reader, connect->payload_size)) == NULL)
         return false;
     memcpy(connect->payload, payload, connect->payload_size);
     return reader.ok;
@@ -757,7 +766,9 @@ bool lli_wire_get_close(const uint8_t *body, size_t size, uint32_t tag, struct l
     return reader.ok;
 }
 
-/* ------------------------------------------------------------------------------- addresses, by packet type */
+/*
+ * ------------------------------------------------------------------------------- addresses, by packet type
+ */
 
 /* Offsets in the body of the address's size and of the address; 0: the type has no address. */
 struct wire_place {
@@ -766,8 +777,9 @@ struct wire_place {
 };
 
 static const struct wire_place wire_places[16] = {
-    [LLI_WIRE_HEARTBEAT] = {69, 70}, [LLI_WIRE_NAK] = {17, 20},     [LLI_WIRE_STATUS] = {61, 62},  [LLI_WIRE_QUERY] = {20, 21},
-    [LLI_WIRE_JOIN] = {19, 66},      [LLI_WIRE_CONNECT] = {23, 24}, [LLI_WIRE_ACCEPT] = {28, 29}, [LLI_WIRE_CLOSE] = {9, 18},
+    [LLI_WIRE_HEARTBEAT] = {69, 70}, [LLI_WIRE_NAK] = {17, 20},  [LLI_WIRE_STATUS] = {61, 62},
+    [LLI_WIRE_QUERY] = {20, 21},     [LLI_WIRE_JOIN] = {19, 66}, [LLI_WIRE_CONNECT] = {23, 24},
+    [LLI_WIRE_ACCEPT] = {28, 29},    [LLI_WIRE_CLOSE] = {9, 18},
 };
 
 bool lli_wire_get_announced(uint8_t type, const uint8_t *body, size_t size, struct lli_wire_address *address)

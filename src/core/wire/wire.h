@@ -12,21 +12,22 @@
 
 enum {
     LLI_WIRE_VERSION = 1,
-    LLI_WIRE_HEADER = 16,       /* bytes of the base header, section 2 */
-    LLI_WIRE_SIZE_AT = 2,       /* offset of the packet's size in it */
-    LLI_WIRE_DATA_HEADER = 18,  /* bytes before the frames of DATA, without extensions */
-    LLI_WIRE_ADDRESS_MAX = 31,  /* bytes of a transport's address */
-    LLI_WIRE_RANGES_MAX = 64,   /* ranges in a NAK or REJECT */
-    LLI_WIRE_FETCH_MAX = 16,    /* ranges in a FETCH ... */
+    LLI_WIRE_HEADER = 16,         /* bytes of the base header, section 2 */
+    LLI_WIRE_SIZE_AT = 2,         /* offset of the packet's size in it */
+    LLI_WIRE_DATA_HEADER = 18,    /* bytes before the frames of DATA, without extensions */
+    LLI_WIRE_ADDRESS_MAX = 31,    /* bytes of a transport's address */
+    LLI_WIRE_RANGES_MAX = 64,     /* ranges in a NAK or REJECT */
+    LLI_WIRE_FETCH_MAX = 16,      /* ranges in a FETCH ... */
     LLI_WIRE_FETCH_PACKETS = 256, /* ... and the packets that they name */
-    LLI_WIRE_SPANS_MAX = 16,    /* spans in a LATEST request */
-    LLI_WIRE_NAME_MAX = 255,    /* bytes of a topic's name */
-    LLI_WIRE_NAME_FLAGS = 2,    /* bytes that flags take of these */
-    LLI_WIRE_CONTROL_MAX = 640, /* bytes of the largest control packet except TOPICS, which fills the given buffer */
-    LLI_WIRE_FRAME_MAX = 5,     /* bytes of the longest frame header before a message */
-    LLI_WIRE_ASSURED_MAX = 16,  /* assured topics in a session */
+    LLI_WIRE_SPANS_MAX = 16,      /* spans in a LATEST request */
+    LLI_WIRE_NAME_MAX = 255,      /* bytes of a topic's name */
+    LLI_WIRE_NAME_FLAGS = 2,      /* bytes that flags take of these */
+    /* Bytes of the largest control packet except TOPICS, which fills the given buffer. */
+    LLI_WIRE_CONTROL_MAX = 640,
+    LLI_WIRE_FRAME_MAX = 5,          /* bytes of the longest frame header before a message */
+    LLI_WIRE_ASSURED_MAX = 16,       /* assured topics in a session */
     LLI_WIRE_RECEIVER_NAME_MAX = 31, /* bytes of a receiver's own name */
-    LLI_WIRE_PAYLOAD_MAX = 512, /* bytes of application data in CONNECT */
+    LLI_WIRE_PAYLOAD_MAX = 512,      /* bytes of application data in CONNECT */
 };
 
 enum lli_wire_type {
@@ -52,7 +53,8 @@ enum { LLI_WIRE_SESSION_TYPES = ((1 << LLI_WIRE_CONNECT) - (1 << LLI_WIRE_DATA))
 
 enum {
     LLI_WIRE_FLAG_EXTENDED = 0x80,
-    LLI_WIRE_FLAGS_UNREPAIRED = 0x3f, /* DATA: unrepaired packets directly before this one; the maximum: this many or more */
+    /* DATA: unrepaired packets directly before this one; the maximum: this many or more */
+    LLI_WIRE_FLAGS_UNREPAIRED = 0x3f,
 };
 
 /* Base header, section 2. */
@@ -69,11 +71,11 @@ struct lli_wire_header {
 /* Reasons to drop a packet; each has a counter. */
 enum lli_wire_fault {
     LLI_WIRE_OK = 0,
-    LLI_WIRE_SHORT,     /* truncated */
+    LLI_WIRE_SHORT,       /* truncated */
     LLI_WIRE_VERSION_BAD, /* not version 1 */
-    LLI_WIRE_TYPE_BAD,  /* type unknown to this version */
-    LLI_WIRE_MALFORMED, /* inconsistent contents */
-    LLI_WIRE_CONTROL,   /* no fault: a packet other than DATA, see lli_wire_get_base() */
+    LLI_WIRE_TYPE_BAD,    /* type unknown to this version */
+    LLI_WIRE_MALFORMED,   /* inconsistent contents */
+    LLI_WIRE_CONTROL,     /* no fault: a packet other than DATA, see lli_wire_get_base() */
 };
 
 /* Transport address in wire format. */
@@ -96,31 +98,34 @@ struct lli_wire_range {
 /* HEARTBEAT, section 4. */
 struct lli_wire_heartbeat {
     uint64_t session;
-    uint64_t lead;     /* sequence number of the next packet to be sent */
-    uint64_t trail;    /* oldest packet that can still be repaired */
-    uint64_t start;    /* first packet of the session */
-    uint64_t messages; /* number of the first message that starts at lead or later */
-    uint64_t sent_at;  /* transmitter's clock, echoed in status reports */
-    uint32_t interval_us; /* another heartbeat or data packet follows within this time */
-    uint32_t rtt_ns;      /* measured round trip of the group */
-    uint32_t receivers;   /* receivers known from their status reports */
-    uint32_t topics;      /* topics announced so far, with ids 0 to topics - 1 */
+    uint64_t lead;           /* sequence number of the next packet to be sent */
+    uint64_t trail;          /* oldest packet that can still be repaired */
+    uint64_t start;          /* first packet of the session */
+    uint64_t messages;       /* number of the first message that starts at lead or later */
+    uint64_t sent_at;        /* transmitter's clock, echoed in status reports */
+    uint32_t interval_us;    /* another heartbeat or data packet follows within this time */
+    uint32_t rtt_ns;         /* measured round trip of the group */
+    uint32_t receivers;      /* receivers known from their status reports */
+    uint32_t topics;         /* topics announced so far, with ids 0 to topics - 1 */
     uint32_t report_packets; /* receivers also report after this many packets; 0: by time only */
     uint8_t flags;
     struct lli_wire_address address; /* destination of NAKs, status reports and queries */
     /* Valid with LLI_WIRE_HEARTBEAT_ASSURED. */
-    uint64_t unacknowledged;          /* unacknowledged messages start in this packet or later; lead if there are none */
+    /* Unacknowledged messages start in this packet or later; lead if there are none. */
+    uint64_t unacknowledged;
     uint64_t unacknowledged_messages; /* number of the first message that starts there or later */
-    uint8_t assured;        /* number of topics that are or were assured */
-    uint32_t assured_topics[LLI_WIRE_ASSURED_MAX]; /* their ids; an id keeps its position for the session's life */
+    uint8_t assured;                  /* number of topics that are or were assured */
+    /* Their ids; an id keeps its position for the session's life. */
+    uint32_t assured_topics[LLI_WIRE_ASSURED_MAX];
 };
 
 enum {
-    LLI_WIRE_HEARTBEAT_END = 1,   /* no packet at lead or later will be sent */
-    LLI_WIRE_HEARTBEAT_YOUNG = 2, /* a receiver that discovers the session now begins at start */
-    LLI_WIRE_HEARTBEAT_HELD = 4,  /* the transmitter waits for reports or acknowledgements */
+    LLI_WIRE_HEARTBEAT_END = 1,     /* no packet at lead or later will be sent */
+    LLI_WIRE_HEARTBEAT_YOUNG = 2,   /* a receiver that discovers the session now begins at start */
+    LLI_WIRE_HEARTBEAT_HELD = 4,    /* the transmitter waits for reports or acknowledgements */
     LLI_WIRE_HEARTBEAT_ASSURED = 8, /* the session has assured topics */
-    LLI_WIRE_HEARTBEAT_SHARE = 16,  /* unit of the share k (at most 15): one receiver of 2^k reports by packets */
+    /* Unit of the share k (at most 15): one receiver of 2^k reports by packets. */
+    LLI_WIRE_HEARTBEAT_SHARE = 16,
     LLI_WIRE_SHARE_MAX = 15,
 };
 
@@ -140,14 +145,16 @@ struct lli_wire_nak {
     struct lli_wire_address address; /* destination of unicast repairs */
     uint16_t count;
     struct lli_wire_range ranges[LLI_WIRE_RANGES_MAX];
-    uint64_t token; /* token for this receiver and address, 0: none yet; also in STATUS, QUERY, JOIN (section 5.4) */
+    /* Token for this receiver and address, 0: none yet; also in STATUS, QUERY, JOIN (section 5.4) */
+    uint64_t token;
 };
 
 enum lli_wire_reason {
-    LLI_WIRE_GONE = 1,    /* no longer in the history: do not ask again */
-    LLI_WIRE_PENDING = 2, /* already requested, repair under way: do not ask now */
+    LLI_WIRE_GONE = 1,       /* no longer in the history: do not ask again */
+    LLI_WIRE_PENDING = 2,    /* already requested, repair under way: do not ask now */
     LLI_WIRE_UNREPAIRED = 3, /* of an unreliable topic: do not ask again */
-    LLI_WIRE_PASSED = 4,     /* only of topics without history, and sent before the receiver joined: not a loss */
+    /* Only of topics without history, and sent before the receiver joined: not a loss. */
+    LLI_WIRE_PASSED = 4,
 };
 
 /* REJECT, section 6. */
@@ -174,23 +181,25 @@ struct lli_wire_limits {
 struct lli_wire_status {
     uint64_t session;
     uint64_t receiver;
-    uint64_t next;    /* every packet before this one was delivered or given up */
-    uint64_t highest; /* one past the highest packet known */
-    uint64_t echo;    /* sent_at of the latest heartbeat, 0: none */
+    uint64_t next;        /* every packet before this one was delivered or given up */
+    uint64_t highest;     /* one past the highest packet known */
+    uint64_t echo;        /* sent_at of the latest heartbeat, 0: none */
     uint32_t echo_age_ns; /* time since that heartbeat arrived */
     uint32_t lost_packets;
     uint32_t naks;
-    uint32_t dropped; /* packets dropped by the receiver's own host, as far as known */
+    uint32_t dropped;     /* packets dropped by the receiver's own host, as far as known */
     uint32_t window_free; /* free packets in the window */
     uint8_t flags;
     struct lli_wire_address address;
     /* Valid with LLI_WIRE_STATUS_ACKNOWLEDGES: section 7.3. */
     uint64_t acknowledged_from; /* first message of the acknowledged run ... */
-    uint64_t acknowledged_next; /* ... and one past its last: all delivered and, where required, acknowledged by the application */
-    uint16_t accepts;   /* a bit for each assured topic that is not refused, by its position in the heartbeat */
+    /* ... and one past its last: all delivered and, where required, acknowledged by the application */
+    uint64_t acknowledged_next;
+    /* A bit for each assured topic that is not refused, by its position in the heartbeat. */
+    uint16_t accepts;
     uint8_t name_size;
     char name[LLI_WIRE_RECEIVER_NAME_MAX + 1]; /* receiver's own name; zero-terminated */
-    struct lli_wire_limits limits; /* valid with LLI_WIRE_STATUS_LIMITED */
+    struct lli_wire_limits limits;             /* valid with LLI_WIRE_STATUS_LIMITED */
     uint64_t token;
 };
 
@@ -238,11 +247,12 @@ enum lli_wire_join_kind {
 
 enum lli_wire_join_reason {
     LLI_WIRE_JOIN_NO_REASON = 0,
-    LLI_WIRE_JOIN_HISTORY = 1, /* the history does not reach back so far */
-    LLI_WIRE_JOIN_NOT_SENT = 2,   /* the message was not sent yet */
-    LLI_WIRE_JOIN_NOTHING = 3, /* no topic has an LVC */
-    LLI_WIRE_JOIN_FULL = 4,    /* TOKEN: the transmitter's table of receivers is full, and this one is not in it */
-    LLI_WIRE_JOIN_BUSY = 5,    /* TOKEN: the transmitter is serving many late joiners, so replay is slow */
+    LLI_WIRE_JOIN_HISTORY = 1,  /* the history does not reach back so far */
+    LLI_WIRE_JOIN_NOT_SENT = 2, /* the message was not sent yet */
+    LLI_WIRE_JOIN_NOTHING = 3,  /* no topic has an LVC */
+    /* TOKEN: the transmitter's table of receivers is full, and this one is not in it */
+    LLI_WIRE_JOIN_FULL = 4,
+    LLI_WIRE_JOIN_BUSY = 5, /* TOKEN: the transmitter is serving many late joiners, so replay is slow */
 };
 
 /* Position among the LVC messages, which are ordered by topic, then by number. */
@@ -270,19 +280,28 @@ struct lli_wire_join {
     uint64_t session;
     uint64_t receiver; /* receiver that asks, or that the answer is for */
     uint8_t kind;
-    uint8_t from;      /* enum llm_join_mode; in an answer, as requested */
+    uint8_t from; /* enum llm_join_mode; in an answer, as requested */
     uint8_t reason;
-    uint32_t topics;   /* GRANT: topics announced so far */
-    uint64_t value;    /* messages, ns or a message number; in an answer, as requested; LATEST: messages of each topic, 0: all */
-    uint64_t packet;   /* GRANT: first packet to fetch; REFUSE: oldest packet in the history */
-    uint64_t number;   /* GRANT: first message to deliver; REFUSE: first that starts in `packet` or later; LATEST: as granted */
-    uint64_t wanted;   /* REFUSE: message requested, 0: unknown; GRANT: first that starts at lead or later; LATEST: packets requested */
-    uint64_t lead;     /* GRANT, REFUSE: next packet to be sent; FETCH: as granted */
+    uint32_t topics; /* GRANT: topics announced so far */
+    /*
+     * Messages, ns or a message number; in an answer, as requested; LATEST: messages of each topic, 0: all.
+     */
+    uint64_t value;
+    uint64_t packet; /* GRANT: first packet to fetch; REFUSE: oldest packet in the history */
+    /* GRANT: first message to deliver; REFUSE: first that starts in `packet` or later; LATEST: as granted */
+    uint64_t number;
+    /*
+     * REFUSE: message requested, 0: unknown; GRANT: first that starts at lead or later; LATEST: packets
+     * requested
+     */
+    uint64_t wanted;
+    uint64_t lead;                   /* GRANT, REFUSE: next packet to be sent; FETCH: as granted */
     struct lli_wire_address address; /* ASK, FETCH, LATEST: destination of answers and packets */
     uint16_t count;
     struct lli_wire_range ranges[LLI_WIRE_FETCH_MAX]; /* FETCH */
     struct lli_wire_span spans[LLI_WIRE_SPANS_MAX];   /* LATEST */
-    uint64_t token;    /* ASK, FETCH, LATEST: as in a NAK; GRANT, REFUSE, TOKEN: token for the receiver at its address */
+    /* ASK, FETCH, LATEST: as in a NAK; GRANT, REFUSE, TOKEN: token for the receiver at its address */
+    uint64_t token;
 };
 
 /* Head of an LVC packet, section 12.3; records follow. */
@@ -290,10 +309,11 @@ struct lli_wire_lvc {
     uint64_t session;
     uint64_t receiver; /* receiver that it is for */
     uint64_t number;   /* the LVC snapshot covers messages before this one, as granted */
-    uint64_t next;     /* number of the next message when the packet was built; displacements so far concern lower numbers */
+    /* Number of the next message when the packet was built; displacements so far concern lower numbers. */
+    uint64_t next;
     struct lli_wire_span span; /* the packet holds every LVC message in this span */
-    uint16_t left;     /* further packets that may follow, of those requested */
-    uint16_t count;    /* number of records */
+    uint16_t left;             /* further packets that may follow, of those requested */
+    uint16_t count;            /* number of records */
 };
 
 /* LVC message in a packet, or a part of one: attribute frame and message frame, as in DATA. */
@@ -326,10 +346,10 @@ struct lli_wire_notice {
     uint32_t nak_ppm;
     uint32_t lag_packets;
     uint32_t receivers;
-    uint32_t suffering;  /* of these, slow receivers */
-    uint32_t rejoin_ms;  /* expelled: time until it may return, 0: never */
-    uint8_t standing;    /* enum lli_standing */
-    uint8_t threshold;   /* enum llm_threshold */
+    uint32_t suffering; /* of these, slow receivers */
+    uint32_t rejoin_ms; /* expelled: time until it may return, 0: never */
+    uint8_t standing;   /* enum lli_standing */
+    uint8_t threshold;  /* enum llm_threshold */
 };
 
 enum { LLI_WIRE_THRESHOLD_MAX = 9 };
@@ -347,8 +367,8 @@ struct lli_wire_connect {
 /* ACCEPT, section 13.2. */
 struct lli_wire_accept {
     uint64_t id;
-    uint64_t session;           /* of the accepting side's transmitter */
-    lli_seq start;              /* the session's first packet */
+    uint64_t session; /* of the accepting side's transmitter */
+    lli_seq start;    /* the session's first packet */
     uint32_t message_bytes_max;
     struct lli_wire_address address;
 };
@@ -476,12 +496,15 @@ static inline void lli_wire_put_header(uint8_t *packet, const struct lli_wire_he
  * True if a packet of LLI_WIRE_DATA_HEADER bytes or more is DATA of this session with these sequence and
  * message numbers (low halves), without extensions, and a frame starts at the beginning of its body.
  */
-static inline bool lli_wire_is_data(const uint8_t *packet, size_t size, uint32_t tag, uint64_t seq, uint64_t number)
+static inline bool lli_wire_is_data(const uint8_t *packet, size_t size, uint32_t tag, uint64_t seq,
+                                    uint64_t number)
 {
     const uint64_t flags = (uint64_t)(0xff & ~LLI_WIRE_FLAG_EXTENDED) << 8;
-    const uint64_t head = LLI_WIRE_VERSION << 4 | LLI_WIRE_DATA | (uint64_t)size << 8 * LLI_WIRE_SIZE_AT | (uint64_t)tag << 32;
+    const uint64_t head =
+        LLI_WIRE_VERSION << 4 | LLI_WIRE_DATA | (uint64_t)size << 8 * LLI_WIRE_SIZE_AT | (uint64_t)tag << 32;
 
-    return (lli_load_u64(packet) & ~flags) == head && lli_load_u64(packet + 8) == ((uint32_t)seq | number << 32) &&
+    return (lli_load_u64(packet) & ~flags) == head &&
+           lli_load_u64(packet + 8) == ((uint32_t)seq | number << 32) &&
            lli_load_u16(packet + LLI_WIRE_HEADER) == 0;
 }
 
@@ -489,7 +512,8 @@ static inline bool lli_wire_is_data(const uint8_t *packet, size_t size, uint32_t
 bool lli_wire_skip_extensions(const uint8_t **body, size_t *body_size);
 
 /* Reads the header fields that only DATA has. */
-static inline enum lli_wire_fault lli_wire_get_first(struct lli_wire_header *header, const uint8_t **body, size_t *body_size)
+static inline enum lli_wire_fault lli_wire_get_first(struct lli_wire_header *header, const uint8_t **body,
+                                                     size_t *body_size)
 {
     if (*body_size < LLI_WIRE_DATA_HEADER - LLI_WIRE_HEADER)
         return LLI_WIRE_SHORT;
@@ -503,8 +527,9 @@ static inline enum lli_wire_fault lli_wire_get_first(struct lli_wire_header *hea
  * Like lli_wire_get_header(), but returns LLI_WIRE_CONTROL for packets other than DATA: a caller that handles
  * them separately need not test the type again.
  */
-static inline enum lli_wire_fault lli_wire_get_base(const uint8_t *packet, size_t size, struct lli_wire_header *header,
-                                                    const uint8_t **body, size_t *body_size)
+static inline enum lli_wire_fault lli_wire_get_base(const uint8_t *packet, size_t size,
+                                                    struct lli_wire_header *header, const uint8_t **body,
+                                                    size_t *body_size)
 {
     if (size < LLI_WIRE_HEADER)
         return LLI_WIRE_SHORT;
@@ -535,8 +560,9 @@ static inline enum lli_wire_fault lli_wire_get_base(const uint8_t *packet, size_
  * *body_size is the number of bytes left. For DATA *body points to the frames, after `first`, and `first` is
  * at most *body_size. LLI_WIRE_TYPE_BAD: unknown type, or a packet of a connection.
  */
-static inline enum lli_wire_fault lli_wire_get_header(const uint8_t *packet, size_t size, struct lli_wire_header *header,
-                                                      const uint8_t **body, size_t *body_size)
+static inline enum lli_wire_fault lli_wire_get_header(const uint8_t *packet, size_t size,
+                                                      struct lli_wire_header *header, const uint8_t **body,
+                                                      size_t *body_size)
 {
     const enum lli_wire_fault fault = lli_wire_get_base(packet, size, header, body, body_size);
 
@@ -544,8 +570,9 @@ static inline enum lli_wire_fault lli_wire_get_header(const uint8_t *packet, siz
 }
 
 /* Likewise for packets that lli_wire_get_header() reports as LLI_WIRE_TYPE_BAD. */
-enum lli_wire_fault lli_wire_get_connection(const uint8_t *packet, size_t size, struct lli_wire_header *header,
-                                            const uint8_t **body, size_t *body_size);
+enum lli_wire_fault lli_wire_get_connection(const uint8_t *packet, size_t size,
+                                            struct lli_wire_header *header, const uint8_t **body,
+                                            size_t *body_size);
 
 /* -------------------------------------------------------------------------------------------- frames */
 
@@ -566,7 +593,7 @@ struct lli_frame {
 };
 
 enum {
-    LLI_FRAME_SHORT_MAX = 127,   /* longest message with a one-byte header */
+    LLI_FRAME_SHORT_MAX = 127,    /* longest message with a one-byte header */
     LLI_FRAME_MEDIUM_MAX = 16383, /* ... and with a two-byte header */
     LLI_FRAME_TOPIC_SHORT_MAX = 8191,
     LLI_FRAME_MEDIUM = 0x80,
@@ -579,7 +606,10 @@ enum {
     LLI_FRAME_SUMMARY = 0xf2,
 };
 
-/* Reads frames of LLI_FRAME_PAD and above: all but messages of up to LLI_FRAME_MEDIUM_MAX bytes and short topics. */
+/*
+ * Reads frames of LLI_FRAME_PAD and above: all but messages of up to LLI_FRAME_MEDIUM_MAX bytes and short
+ * topics.
+ */
 const uint8_t *lli_frame_get_rare(const uint8_t *at, const uint8_t *end, struct lli_frame *frame);
 
 /*
@@ -664,8 +694,8 @@ enum {
 
 /* Summary of all messages that start in a packet before `end` of its body. */
 struct lli_frame_summary {
-    uint32_t any;   /* bits set in any label */
-    uint32_t all;   /* bits set in every label */
+    uint32_t any; /* bits set in any label */
+    uint32_t all; /* bits set in every label */
     uint16_t end;
     uint16_t count;
 };
@@ -673,13 +703,14 @@ struct lli_frame_summary {
 void lli_frame_put_summary(uint8_t *at, const struct lli_frame_summary *summary);
 
 /* Reads the summary if the first frame of a packet is one. False: it is not. */
-static inline bool lli_frame_get_summary(const uint8_t *at, const uint8_t *end, struct lli_frame_summary *summary)
+static inline bool lli_frame_get_summary(const uint8_t *at, const uint8_t *end,
+                                         struct lli_frame_summary *summary)
 {
     if (end - at < LLI_FRAME_SUMMARY_SIZE || *at != LLI_FRAME_SUMMARY ||
         lli_load_u16(at + 1) < LLI_FRAME_SUMMARY_SIZE - LLI_FRAME_HEAD)
         return false;
-    *summary = (struct lli_frame_summary){
-        lli_load_u32(at + 3), lli_load_u32(at + 7), lli_load_u16(at + 11), lli_load_u16(at + 13)};
+    *summary = (struct lli_frame_summary){lli_load_u32(at + 3), lli_load_u32(at + 7), lli_load_u16(at + 11),
+                                          lli_load_u16(at + 13)};
     return true;
 }
 
@@ -729,7 +760,8 @@ size_t lli_wire_put_name(char *to, const char *name, uint8_t flags);
 size_t lli_wire_get_name(const uint8_t *bytes, size_t size, uint8_t *flags);
 
 /* Each decoder reads the body of a control packet whose header had this tag. */
-bool lli_wire_get_heartbeat(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_heartbeat *heartbeat);
+bool lli_wire_get_heartbeat(const uint8_t *body, size_t size, uint32_t tag,
+                            struct lli_wire_heartbeat *heartbeat);
 bool lli_wire_get_nak(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_nak *nak);
 bool lli_wire_get_reject(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_reject *reject);
 bool lli_wire_get_status(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_status *status);
@@ -750,7 +782,8 @@ bool lli_wire_get_topics(const uint8_t *body, size_t size, uint32_t tag, struct 
  * *records is positioned after the head. All records are in the span, in order and before `number`; read them
  * with lli_wire_next_record().
  */
-bool lli_wire_get_lvc(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_lvc *unacknowledged, struct lli_reader *records);
+bool lli_wire_get_lvc(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_lvc *unacknowledged,
+                      struct lli_reader *records);
 bool lli_wire_next_record(struct lli_reader *records, struct lli_wire_record *record);
 
 /*
@@ -759,7 +792,10 @@ bool lli_wire_next_record(struct lli_reader *records, struct lli_wire_record *re
  */
 bool lli_wire_get_announced(uint8_t type, const uint8_t *body, size_t size, struct lli_wire_address *address);
 
-/* Spans of a JOIN. Empty spans, and more than LLI_WIRE_SPANS_MAX, are not read: the reader's ok is false then. */
+/*
+ * Spans of a JOIN. Empty spans, and more than LLI_WIRE_SPANS_MAX, are not read: the reader's ok is false
+ * then.
+ */
 uint8_t *lli_wire_put_spans(uint8_t *at, const struct lli_wire_span *spans, uint16_t count);
 void lli_wire_get_spans(struct lli_reader *reader, uint16_t count, struct lli_wire_span *spans);
 

@@ -37,7 +37,8 @@ void lli_wire_get_spans(struct lli_reader *reader, uint16_t count, struct lli_wi
 
 size_t lli_wire_put_lvc(uint8_t *packet, const struct lli_wire_lvc *lvc, size_t size)
 {
-    const struct lli_wire_header header = {.type = LLI_WIRE_LVC, .size = (uint16_t)size, .tag = (uint32_t)lvc->session};
+    const struct lli_wire_header header = {
+        .type = LLI_WIRE_LVC, .size = (uint16_t)size, .tag = (uint32_t)lvc->session};
     uint8_t *at = packet + LLI_WIRE_HEADER;
 
     lli_wire_put_header(packet, &header);
@@ -74,7 +75,10 @@ bool lli_wire_next_record(struct lli_reader *records, struct lli_wire_record *re
     return records->ok;
 }
 
-/* Checks all records, and excludes trailing bytes of later versions. False: a record is missing or outside the span. */
+/*
+ * Checks all records, and excludes trailing bytes of later versions. False: a record is missing or outside
+ * the span.
+ */
 static bool lvc_is_sound(const struct lli_wire_lvc *lvc, struct lli_reader *records)
 {
     struct lli_wire_place at = lvc->span.from;
@@ -94,7 +98,8 @@ static bool lvc_is_sound(const struct lli_wire_lvc *lvc, struct lli_reader *reco
     return !lli_wire_is_before(&lvc->span.to, &at);
 }
 
-bool lli_wire_get_lvc(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_lvc *lvc, struct lli_reader *records)
+bool lli_wire_get_lvc(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_lvc *lvc,
+                      struct lli_reader *records)
 {
     struct lli_reader reader = lli_reader_of(body, size);
 

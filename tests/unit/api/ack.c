@@ -5,8 +5,10 @@
 #include <llm/llm.h>
 #include <stdio.h>
 
-#define CHANNEL "loop://assurance:1?mtu=1500&linger_ns=0&history_bytes=1M&history_packets=256&reorder_bytes=64K&sessions_max=2" \
-                "&message_bytes_max=512K&topics_max=32&window_packets=64&receivers_max=4&rcvbuf_bytes=4M"
+#define CHANNEL                                                                                              \
+    "loop://"                                                                                                \
+    "assurance:1?mtu=1500&linger_ns=0&history_bytes=1M&history_packets=256&reorder_bytes=64K&sessions_max=2" \
+    "&message_bytes_max=512K&topics_max=32&window_packets=64&receivers_max=4&rcvbuf_bytes=4M"
 
 static struct llm_context *context;
 static struct llm_transmitter *transmitter;

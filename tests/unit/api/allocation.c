@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Nothing allocates after open: this program defines the allocator's functions itself, counts the calls, and passes them on
- * to the C library's under their internal names.
+ * Nothing allocates after open: this program defines the allocator's functions itself, counts the calls, and
+ * passes them on to the C library's under their internal names.
  */
 #define _GNU_SOURCE
 #include "unit.h"
@@ -91,7 +91,9 @@ void *mmap(void *at, size_t size, int protection, int flags, int fd, off_t offse
 }
 #endif
 
-/* ------------------------------------------------------------------------------------------------- traffic */
+/*
+ * ------------------------------------------------------------------------------------------------- traffic
+ */
 
 struct station {
     struct llm_context *context;
@@ -145,7 +147,9 @@ static bool station_open(struct station *station, const char *channel)
         char name[16];
 
         snprintf(name, sizeof name, "topic %d", i);
-        assert_int_equal(llm_topic_open(station->transmitter, name, i % 2 ? LLM_TOPIC_WHOLE : 0, &station->topics[i]), LLM_OK);
+        assert_int_equal(
+            llm_topic_open(station->transmitter, name, i % 2 ? LLM_TOPIC_WHOLE : 0, &station->topics[i]),
+            LLM_OK);
     }
     return true;
 }
@@ -228,8 +232,10 @@ static void nothing_allocates_after_open_over_loop(void **state)
 static void nothing_allocates_while_losses_are_repaired(void **state)
 {
     (void)state;
-    expect_no_allocation("impair+loop://allocation:2?mtu=1500&linger_ns=0&impair_loss_ppm=50000&impair_reorder_ppm=20000"
-                         "&impair_duplicate_ppm=20000&impair_delay_ns=20000", false);
+    expect_no_allocation(
+        "impair+loop://allocation:2?mtu=1500&linger_ns=0&impair_loss_ppm=50000&impair_reorder_ppm=20000"
+        "&impair_duplicate_ppm=20000&impair_delay_ns=20000",
+        false);
 }
 
 static void nothing_allocates_after_open_over_udp(void **state)

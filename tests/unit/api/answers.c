@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When what is sent from a handler leaves: at once in answer to a message that came alone, else with what its packet brings. */
+/*
+ * When what is sent from a handler leaves: at once in answer to a message that came alone, else with what its
+ * packet brings.
+ */
 #include "unit.h"
 
 #include <llm/llm.h>
@@ -9,8 +12,8 @@ static struct llm_context *asking, *answering;
 static struct llm_transmitter *questions, *answers;
 static struct llm_receiver *listener, *hearer;
 static struct llm_topic *question, *answer;
-static unsigned flags;      /* of an answer */
-static uint64_t left[8];    /* packets of answers that had left when a handler was done */
+static unsigned flags;   /* of an answer */
+static uint64_t left[8]; /* packets of answers that had left when a handler was done */
 static unsigned questions_came, answers_came;
 
 static uint64_t packets_of_answers(void)
@@ -104,7 +107,10 @@ static void ask(unsigned count, unsigned more)
     }
 }
 
-/* A thread that is interrupted finds a heartbeat beside the question, or the transport busy: then the answer may leave later. */
+/*
+ * A thread that is interrupted finds a heartbeat beside the question, or the transport busy: then the answer
+ * may leave later.
+ */
 static void a_question_that_comes_alone_is_answered_at_once(void **state)
 {
     unsigned at_once = 0, asked = 0;

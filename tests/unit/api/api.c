@@ -11,8 +11,10 @@ enum { MESSAGES_MAX = 4096, EVENTS_MAX = 256, TEXT_MAX = 64 };
 #define CHANNEL "loop://api:1?mtu=1500&linger_ns=0"
 
 /* Small memory, so that many can be open. */
-#define SMALL "&history_bytes=1M&history_packets=256&reorder_bytes=64K&sessions_max=2&message_bytes_max=64K&topics_max=8" \
-              "&window_packets=64&receivers_max=4&rcvbuf_bytes=1M"
+#define SMALL                                                                                              \
+    "&history_bytes=1M&history_packets=256&reorder_bytes=64K&sessions_max=2&message_bytes_max=64K&topics_" \
+    "max=8"                                                                                                \
+    "&window_packets=64&receivers_max=4&rcvbuf_bytes=1M"
 
 /* What a receiver was given. */
 struct heard {
@@ -23,7 +25,7 @@ struct heard {
     char topics[MESSAGES_MAX][TEXT_MAX];
     struct llm_event event[EVENTS_MAX];
     struct llm_verdict verdict; /* the latest */
-    const char *refuse; /* a topic, or "" for every session */
+    const char *refuse;         /* a topic, or "" for every session */
     struct llm_context *context;
     struct llm_topic *reply; /* to send to from the handler */
     int handler_results[8];
@@ -37,7 +39,8 @@ static void on_message(void *arg, const struct llm_message *message)
 
     assert_int_equal(message->number, (uint64_t)to->messages);
     to->sizes[to->messages] = message->size;
-    snprintf(to->texts[to->messages], TEXT_MAX, "%.*s", (int)lli_min(message->size, TEXT_MAX - 1), (const char *)message->data);
+    snprintf(to->texts[to->messages], TEXT_MAX, "%.*s", (int)lli_min(message->size, TEXT_MAX - 1),
+             (const char *)message->data);
     snprintf(to->topics[to->messages], TEXT_MAX, "%s", message->topic);
     to->messages++;
 }
@@ -211,9 +214,12 @@ static void wrong_channels_are_refused_by_name(void **state)
     expect_refused("loop://a:1?ttl=1000", LLM_EOPTION, "1000");
     expect_refused("loop://a:1?mtu=100", LLM_EOPTION, "mtu");
     expect_refused("loop://a:1?source=1.2.3.4", LLM_EOPTION, "source");
-    assert_int_equal(llm_transmitter_open(context, "loop://a:1?history_bytes=64K", NULL, NULL, &transmitter), LLM_EOPTION);
+    assert_int_equal(llm_transmitter_open(context, "loop://a:1?history_bytes=64K", NULL, NULL, &transmitter),
+                     LLM_EOPTION);
     assert_non_null(strstr(logged, "history_bytes"));
-    assert_int_equal(llm_transmitter_open(context, "loop://a:1?flow=window&slow_lag_bytes=64K", NULL, NULL, &transmitter), LLM_EOPTION);
+    assert_int_equal(
+        llm_transmitter_open(context, "loop://a:1?flow=window&slow_lag_bytes=64K", NULL, NULL, &transmitter),
+        LLM_EOPTION);
     assert_non_null(strstr(logged, "slow_lag_bytes"));
     /* Nothing is left behind: the same context works. */
     assert_int_equal(llm_transmitter_open(context, CHANNEL SMALL, NULL, NULL, &transmitter), LLM_OK);
@@ -258,7 +264,9 @@ static void context_options_have_to_be_enumerators(void **state)
     assert_null(other);
 }
 
-/* ------------------------------------------------------------------------------------------ open and close */
+/*
+ * ------------------------------------------------------------------------------------------ open and close
+ */
 
 static void what_is_open_can_be_closed_in_any_order(void **state)
 {
@@ -301,7 +309,9 @@ static void closing_announces_the_end_after_all_messages(void **state)
     assert_int_equal(end->first, 10);
 }
 
-/* ---------------------------------------------------------------------------------------------------- send */
+/*
+ * ---------------------------------------------------------------------------------------------------- send
+ */
 
 static void messages_of_every_kind_arrive_in_order(void **state)
 {
@@ -345,7 +355,8 @@ static void a_message_beyond_the_limit_is_refused(void **state)
     assert_int_equal(llm_sendv(topic, pieces, 2, 0), LLM_EMSGSIZE);
     assert_int_equal(llm_sendv(topic, pieces, -1, 0), LLM_EINVAL);
     assert_int_equal(llm_send(topic, NULL, 1, 0), LLM_EINVAL);
-    assert_true(llm_transmitter_claim_max(transmitter) > 1400 && llm_transmitter_claim_max(transmitter) < 1500);
+    assert_true(llm_transmitter_claim_max(transmitter) > 1400 &&
+                llm_transmitter_claim_max(transmitter) < 1500);
     assert_int_equal(llm_topic_claim(topic, llm_transmitter_claim_max(transmitter) + 1, &data), LLM_EMSGSIZE);
     assert_int_equal(llm_topic_claim(topic, llm_transmitter_claim_max(transmitter), &data), LLM_OK);
     assert_int_equal(llm_transmitter_next(transmitter), 1);
@@ -442,8 +453,11 @@ static void a_window_is_at_most_half_of_the_history(void **state)
     int error = LLM_OK;
 
     (void)state;
-    assert_int_equal(llm_receiver_open(context, CHANNEL "&reorder_bytes=1M&sessions_max=2", NULL, &handlers, &receiver), LLM_OK);
-    assert_int_equal(llm_transmitter_open(sender, CHANNEL SMALL "&flow=window", NULL, NULL, &transmitter), LLM_OK);
+    assert_int_equal(
+        llm_receiver_open(context, CHANNEL "&reorder_bytes=1M&sessions_max=2", NULL, &handlers, &receiver),
+        LLM_OK);
+    assert_int_equal(llm_transmitter_open(sender, CHANNEL SMALL "&flow=window", NULL, NULL, &transmitter),
+                     LLM_OK);
     assert_int_equal(llm_topic_open(transmitter, "prices", 0, &topic), LLM_OK);
     while (llm_transmitter_receivers(transmitter) == 0 && llm_clock() < until)
         assert_true(llm_poll(sender) >= 0 && llm_poll(context) >= 0);
@@ -507,7 +521,9 @@ static void what_is_packed_leaves_with_flush_or_poll(void **state)
     poll_until(2);
 }
 
-/* -------------------------------------------------------------------------------------------------- topics */
+/*
+ * -------------------------------------------------------------------------------------------------- topics
+ */
 
 static void topics_have_names_of_their_own_within_limits(void **state)
 {
@@ -569,7 +585,9 @@ static void a_refused_session_is_silent(void **state)
     assert_int_equal(refused, 1);
 }
 
-/* ------------------------------------------------------------------------------------------------ handlers */
+/*
+ * ------------------------------------------------------------------------------------------------ handlers
+ */
 
 static void on_message_misbehave(void *arg, const struct llm_message *message)
 {
@@ -655,7 +673,9 @@ static void without_handlers_events_are_logged_and_messages_dropped(void **state
     assert_int_equal(delivered, 1);
 }
 
-/* --------------------------------------------------------------------------------------------------- sleep */
+/*
+ * --------------------------------------------------------------------------------------------------- sleep
+ */
 
 static void a_sleeper_is_woken_by_its_descriptor_and_its_deadline(void **state)
 {
@@ -702,7 +722,8 @@ static void waiting_ends_with_a_delivery_or_the_time(void **state)
 
 static void each_destination_gets_all_of_it(void **state)
 {
-    static const char *const channels[] = {"loop://a:1?mtu=1500" SMALL, "loop://b:2?mtu=1500" SMALL, "loop://c:3?mtu=1500" SMALL};
+    static const char *const channels[] = {"loop://a:1?mtu=1500" SMALL, "loop://b:2?mtu=1500" SMALL,
+                                           "loop://c:3?mtu=1500" SMALL};
     struct heard each[3] = {{0}};
     struct llm_receiver *receivers[3];
     const uint64_t until = llm_clock() + UINT64_C(5000000000);
@@ -714,13 +735,16 @@ static void each_destination_gets_all_of_it(void **state)
         handlers.arg = &each[i];
         assert_int_equal(llm_receiver_open(context, channels[i], NULL, &handlers, &receivers[i]), LLM_OK);
     }
-    assert_int_equal(llm_transmitter_open(context, "loop://a:1?mtu=1500&destinations=b:2,c:3" SMALL, NULL, NULL, &transmitter), LLM_OK);
+    assert_int_equal(llm_transmitter_open(context, "loop://a:1?mtu=1500&destinations=b:2,c:3" SMALL, NULL,
+                                          NULL, &transmitter),
+                     LLM_OK);
     assert_int_equal(llm_topic_open(transmitter, "prices", 0, &topic), LLM_OK);
     for (int i = 0; i < 1000; i++)
         while (llm_send(topic, "to each of them", 15, LLM_SEND_MORE) == LLM_EAGAIN)
             assert_true(llm_poll(context) >= 0);
     while ((each[0].messages < 1000 || each[1].messages < 1000 || each[2].messages < 1000 ||
-            llm_transmitter_receivers(transmitter) < 3) && llm_clock() < until)
+            llm_transmitter_receivers(transmitter) < 3) &&
+           llm_clock() < until)
         assert_true(llm_poll(context) >= 0);
     for (int i = 0; i < 3; i++)
         assert_int_equal(each[i].messages, 1000);
@@ -731,10 +755,15 @@ static void each_destination_gets_all_of_it(void **state)
 static void wrong_destinations_leave_nothing_behind(void **state)
 {
     (void)state;
-    assert_int_equal(llm_transmitter_open(context, "loop://a:1?destinations=b", NULL, NULL, &transmitter), LLM_EINVAL);
-    assert_int_equal(llm_transmitter_open(context, "loop://a:1?destinations=b:2,", NULL, NULL, &transmitter), LLM_EINVAL);
-    assert_int_equal(llm_transmitter_open(context, "loop://a:1?destinations=b:2,c:0", NULL, NULL, &transmitter), LLM_EINVAL);
-    assert_int_equal(llm_transmitter_open(context, "shm://a?destinations=b", NULL, NULL, &transmitter), LLM_EOPTION);
+    assert_int_equal(llm_transmitter_open(context, "loop://a:1?destinations=b", NULL, NULL, &transmitter),
+                     LLM_EINVAL);
+    assert_int_equal(llm_transmitter_open(context, "loop://a:1?destinations=b:2,", NULL, NULL, &transmitter),
+                     LLM_EINVAL);
+    assert_int_equal(
+        llm_transmitter_open(context, "loop://a:1?destinations=b:2,c:0", NULL, NULL, &transmitter),
+        LLM_EINVAL);
+    assert_int_equal(llm_transmitter_open(context, "shm://a?destinations=b", NULL, NULL, &transmitter),
+                     LLM_EOPTION);
     assert_non_null(strstr(logged, "destinations"));
     assert_null(transmitter);
 }
@@ -752,7 +781,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(messages_of_every_kind_arrive_in_order, all_up, all_down),
         cmocka_unit_test_setup_teardown(a_message_beyond_the_limit_is_refused, all_up, all_down),
         cmocka_unit_test_setup_teardown(one_claim_at_a_time, all_up, all_down),
-        cmocka_unit_test_setup_teardown(what_was_packed_before_a_claim_that_is_given_up_is_due, all_up, all_down),
+        cmocka_unit_test_setup_teardown(what_was_packed_before_a_claim_that_is_given_up_is_due, all_up,
+                                        all_down),
         cmocka_unit_test_setup_teardown(a_window_is_at_most_half_of_the_history, context_up, all_down),
         cmocka_unit_test_setup_teardown(bursts_come_in_the_place_of_single_messages, context_up, all_down),
         cmocka_unit_test_setup_teardown(what_is_packed_leaves_with_flush_or_poll, all_up, all_down),
@@ -761,9 +791,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_refused_session_is_silent, all_up, all_down),
         cmocka_unit_test_setup_teardown(suspensions_by_hand_are_reported_on_both_sides, all_up, all_down),
         cmocka_unit_test_setup_teardown(handlers_may_not_poll_open_or_close, context_up, all_down),
-        cmocka_unit_test_setup_teardown(handlers_may_send_flush_open_topics_and_read_statistics, context_up, all_down),
-        cmocka_unit_test_setup_teardown(without_handlers_events_are_logged_and_messages_dropped, context_up, all_down),
-        cmocka_unit_test_setup_teardown(a_sleeper_is_woken_by_its_descriptor_and_its_deadline, all_up, all_down),
+        cmocka_unit_test_setup_teardown(handlers_may_send_flush_open_topics_and_read_statistics, context_up,
+                                        all_down),
+        cmocka_unit_test_setup_teardown(without_handlers_events_are_logged_and_messages_dropped, context_up,
+                                        all_down),
+        cmocka_unit_test_setup_teardown(a_sleeper_is_woken_by_its_descriptor_and_its_deadline, all_up,
+                                        all_down),
         cmocka_unit_test_setup_teardown(waiting_ends_with_a_delivery_or_the_time, all_up, all_down),
         cmocka_unit_test_setup_teardown(each_destination_gets_all_of_it, context_up, all_down),
         cmocka_unit_test_setup_teardown(wrong_destinations_leave_nothing_behind, context_up, all_down),

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* More sessions and topics than a receiver has room for: what is refused, by which rule, and what is counted. */
+/*
+ * More sessions and topics than a receiver has room for: what is refused, by which rule, and what is counted.
+ */
 #include "unit.h"
 
 #include <llm/llm.h>
 #include <stdio.h>
 
-#define CHANNEL "loop://endless:1?mtu=1500&linger_ns=0&history_bytes=1M&history_packets=256&reorder_bytes=64K&sessions_max=2" \
-                "&message_bytes_max=64K&window_packets=64&receivers_max=4&rcvbuf_bytes=1M"
+#define CHANNEL                                                                                            \
+    "loop://"                                                                                              \
+    "endless:1?mtu=1500&linger_ns=0&history_bytes=1M&history_packets=256&reorder_bytes=64K&sessions_max=2" \
+    "&message_bytes_max=64K&window_packets=64&receivers_max=4&rcvbuf_bytes=1M"
 
 enum { SESSIONS_MAX = 2, TOPICS_MAX = 8, TOPICS = 40, ROW = 200 };
 
@@ -84,7 +88,8 @@ static struct llm_transmitter *transmit(struct llm_topic **topic)
 {
     struct llm_transmitter *transmitter;
 
-    assert_int_equal(llm_transmitter_open(context, CHANNEL "&topics_max=64", NULL, NULL, &transmitter), LLM_OK);
+    assert_int_equal(llm_transmitter_open(context, CHANNEL "&topics_max=64", NULL, NULL, &transmitter),
+                     LLM_OK);
     assert_int_equal(llm_topic_open(transmitter, "topic", 0, topic), LLM_OK);
     assert_int_equal(llm_send(*topic, "x", 1, LLM_SEND_NOW), LLM_OK);
     poll_some();
@@ -201,8 +206,10 @@ static void what_is_subscribed_to_is_asked_of_topics_with_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_session_for_which_there_is_no_room_is_not_followed_until_there_is, up, down),
-        cmocka_unit_test_setup_teardown(an_endless_stream_of_sessions_is_followed_one_after_the_other, up, down),
+        cmocka_unit_test_setup_teardown(a_session_for_which_there_is_no_room_is_not_followed_until_there_is,
+                                        up, down),
+        cmocka_unit_test_setup_teardown(an_endless_stream_of_sessions_is_followed_one_after_the_other, up,
+                                        down),
         cmocka_unit_test_setup_teardown(topics_for_which_there_is_no_room_come_without_a_name, up, down),
         cmocka_unit_test_setup_teardown(names_for_which_there_is_no_room_are_left_out, up, down),
         cmocka_unit_test_setup_teardown(what_is_subscribed_to_is_asked_of_topics_with_names, up, down),

@@ -6,8 +6,9 @@
 
 #include "engine/objects.h"
 
-#define CHANNEL "loop://filtering:1?mtu=1500&linger_ns=0&history_bytes=1M&history_packets=256&reorder_bytes=64K" \
-                "&sessions_max=2&message_bytes_max=64K&topics_max=64&window_packets=64&receivers_max=4&rcvbuf_bytes=1M"
+#define CHANNEL                                                                                      \
+    "loop://filtering:1?mtu=1500&linger_ns=0&history_bytes=1M&history_packets=256&reorder_bytes=64K" \
+    "&sessions_max=2&message_bytes_max=64K&topics_max=64&window_packets=64&receivers_max=4&rcvbuf_bytes=1M"
 
 #define DISORDERED "impair+" CHANNEL "&impair_reorder_ppm=300000&impair_seed=7"
 
@@ -137,7 +138,9 @@ static int filter_labels(const struct llm_label_match *labels, uint32_t labels_c
     return llm_receiver_filter(receiver, &filter);
 }
 
-/* ---------------------------------------------------------------------------------------------------- tests */
+/*
+ * ---------------------------------------------------------------------------------------------------- tests
+ */
 
 static void labels_are_chosen_by_mask_and_match(void **state)
 {
@@ -163,7 +166,8 @@ static void labels_are_chosen_by_mask_and_match(void **state)
 
 static void bitmaps_are_chosen_by_a_bit_or_by_all(void **state)
 {
-    static const uint8_t mask[] = {0x01, 0x80}, match[] = {0x01, 0x00}, sent[][2] = {{0x01, 0x80}, {0x03, 0x7f}, {0xfe, 0x7f}};
+    static const uint8_t mask[] = {0x01, 0x80}, match[] = {0x01, 0x00},
+                         sent[][2] = {{0x01, 0x80}, {0x03, 0x7f}, {0xfe, 0x7f}};
     struct llm_attributes attributes;
     struct llm_filter filter;
 
@@ -221,8 +225,9 @@ static int filter_selector(const char *selector)
 static void properties_are_selected(void **state)
 {
     (void)state;
-    assert_int_equal(filter_selector("quantity > 10 AND price BETWEEN 1.5 AND 2 AND symbol LIKE 'a%' AND other IS NULL"),
-                     LLM_OK);
+    assert_int_equal(
+        filter_selector("quantity > 10 AND price BETWEEN 1.5 AND 2 AND symbol LIKE 'a%' AND other IS NULL"),
+        LLM_OK);
     assert_int_equal(send_order(11, 1.5, "abc"), LLM_OK);
     assert_int_equal(send_order(10, 1.5, "bbc"), LLM_OK);
     assert_int_equal(send_order(11, 2.5, "a"), LLM_OK);
@@ -319,7 +324,8 @@ static void a_bad_selector_is_refused_with_its_column(void **state)
 static void properties_that_cannot_be_sent_are_refused(void **state)
 {
     static uint8_t bytes[600];
-    struct llm_property properties[] = {{.code = 5, .type = LLM_PROPERTY_INT32}, {.code = 5, .type = LLM_PROPERTY_INT32}};
+    struct llm_property properties[] = {{.code = 5, .type = LLM_PROPERTY_INT32},
+                                        {.code = 5, .type = LLM_PROPERTY_INT32}};
     struct llm_attributes attributes = attributes_of(0, NULL, 0);
 
     (void)state;
@@ -442,7 +448,8 @@ static void messages_of_all_sizes_come_whole(void **state)
     for (uint32_t i = 0; i < 200; i++) {
         const struct llm_attributes attributes = attributes_of(i, NULL, 0);
 
-        assert_int_equal(llm_send_with(i % 3 == 0 ? whole : topic, large, i * 197, &attributes, LLM_SEND_MORE), LLM_OK);
+        assert_int_equal(
+            llm_send_with(i % 3 == 0 ? whole : topic, large, i * 197, &attributes, LLM_SEND_MORE), LLM_OK);
         assert_true(llm_poll(context) >= 0);
     }
     (void)polled();
@@ -466,7 +473,8 @@ static void what_comes_as_it_arrives_is_filtered_too(void **state)
     handlers.event = on_event;
     assert_int_equal(llm_receiver_close(&receiver), LLM_OK);
     assert_int_equal(llm_transmitter_close(&transmitter), LLM_OK);
-    assert_int_equal(llm_receiver_open(context, DISORDERED "&order=arrival", NULL, &handlers, &receiver), LLM_OK);
+    assert_int_equal(llm_receiver_open(context, DISORDERED "&order=arrival", NULL, &handlers, &receiver),
+                     LLM_OK);
     assert_int_equal(llm_transmitter_open(context, DISORDERED, NULL, NULL, &transmitter), LLM_OK);
     assert_int_equal(llm_topic_open(transmitter, "t", 0, &topic), LLM_OK);
     assert_int_equal(filter_labels(&label, 1), LLM_OK);
@@ -490,7 +498,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(who_wants_everything_acknowledges_it, up, down),
         cmocka_unit_test_setup_teardown(a_bad_selector_is_refused_with_its_column, up, down),
         cmocka_unit_test_setup_teardown(properties_that_cannot_be_sent_are_refused, up, down),
-        cmocka_unit_test_setup_teardown(conditions_that_nothing_meets_are_refused_and_change_nothing, up, down),
+        cmocka_unit_test_setup_teardown(conditions_that_nothing_meets_are_refused_and_change_nothing, up,
+                                        down),
         cmocka_unit_test_setup_teardown(attributes_that_cannot_be_sent_are_refused, up, down),
         cmocka_unit_test_setup_teardown(a_full_history_is_told_as_ever, up, down),
         cmocka_unit_test_setup_teardown(messages_of_all_sizes_come_whole, up, down),

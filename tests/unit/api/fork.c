@@ -18,8 +18,10 @@
 enum { MESSAGES = 300, CHILD_S = 30, WATCHDOG_S = 240 };
 
 #define PATIENCE UINT64_C(60000000000)
-#define OPTIONS "history_bytes=1M&history_packets=256&reorder_bytes=1M&sessions_max=2&message_bytes_max=64K&topics_max=8&receivers_max=4" \
-                "&window_packets=128&linger_ns=0&flow=window&flow_quorum_percent=100&mtu=1500"
+#define OPTIONS                                                                                              \
+    "history_bytes=1M&history_packets=256&reorder_bytes=1M&sessions_max=2&message_bytes_max=64K&topics_max=" \
+    "8&receivers_max=4"                                                                                      \
+    "&window_packets=128&linger_ns=0&flow=window&flow_quorum_percent=100&mtu=1500"
 
 static const char *const channels[] = {
     "loop://fork:1?" OPTIONS,
@@ -61,15 +63,18 @@ static char directory[64];
 static int descriptors;
 
 /* Ends a child process: cmocka is its parent's. */
-#define MUST(condition)                                                                            \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            (void)fprintf(stderr, "child process, line %d: %s\n", __LINE__, #condition);           \
-            _exit(1);                                                                              \
-        }                                                                                          \
+#define MUST(condition)                                                                  \
+    do {                                                                                 \
+        if (!(condition)) {                                                              \
+            (void)fprintf(stderr, "child process, line %d: %s\n", __LINE__, #condition); \
+            _exit(1);                                                                    \
+        }                                                                                \
     } while (0)
 
-/* ------------------------------------------------------------------------------------------------------- ends */
+/*
+ * -------------------------------------------------------------------------------------------------------
+ * ends
+ */
 
 static void on_log(void *arg, enum llm_level level, const char *text)
 {
@@ -93,11 +98,13 @@ static void on_event(void *arg, const struct llm_event *event)
 {
     struct end *end = arg;
 
-    if (event->kind == LLM_EVENT_GAP || event->kind == LLM_EVENT_SESSION_END || event->kind == LLM_EVENT_DISCONNECTED)
+    if (event->kind == LLM_EVENT_GAP || event->kind == LLM_EVENT_SESSION_END ||
+        event->kind == LLM_EVENT_DISCONNECTED)
         atomic_fetch_add(&end->faults, 1);
 }
 
-static void on_connection_message(void *arg, struct llm_connection *connection, const struct llm_message *message)
+static void on_connection_message(void *arg, struct llm_connection *connection,
+                                  const struct llm_message *message)
 {
     (void)connection;
     on_message(arg, message);
@@ -111,7 +118,8 @@ static void on_connection_event(void *arg, struct llm_connection *connection, co
     on_event(arg, event);
 }
 
-static int on_caller(void *arg, struct llm_listener *listener, const struct llm_caller *caller, struct llm_connection_handlers *handlers)
+static int on_caller(void *arg, struct llm_listener *listener, const struct llm_caller *caller,
+                     struct llm_connection_handlers *handlers)
 {
     (void)listener;
     (void)caller;
@@ -142,7 +150,8 @@ static const char *channel_here(const char *channel)
 
     (void)snprintf(text, sizeof text, "%s", channel);
     if (strncmp(channel, "shm", 3) == 0)
-        (void)snprintf(text, sizeof text, "%s%sshm_directory=%s", channel, strchr(channel, '?') == NULL ? "?" : "&", directory);
+        (void)snprintf(text, sizeof text, "%s%sshm_directory=%s", channel,
+                       strchr(channel, '?') == NULL ? "?" : "&", directory);
     return text;
 }
 
@@ -154,7 +163,8 @@ static void receiver_open(struct end *end, const char *channel)
     handlers.arg = end;
     handlers.message = on_message;
     handlers.event = on_event;
-    assert_int_equal(llm_receiver_open(end->context, channel_here(channel), NULL, &handlers, &end->receiver), LLM_OK);
+    assert_int_equal(llm_receiver_open(end->context, channel_here(channel), NULL, &handlers, &end->receiver),
+                     LLM_OK);
 }
 
 static int up(void **state)
@@ -183,7 +193,8 @@ static void ends_open(const char *channel, enum llm_wait_mode wait)
     end_open(&near, wait);
     end_open(&far, wait);
     receiver_open(&far, channel);
-    assert_int_equal(llm_transmitter_open(near.context, channel_here(channel), NULL, NULL, &near.transmitter), LLM_OK);
+    assert_int_equal(llm_transmitter_open(near.context, channel_here(channel), NULL, NULL, &near.transmitter),
+                     LLM_OK);
     assert_int_equal(llm_topic_open(near.transmitter, "t", 0, &near.topic), LLM_OK);
 }
 
@@ -209,7 +220,9 @@ static void deliver(struct llm_topic *topic, struct end *to, uint64_t count)
     assert_int_equal(atomic_load(&to->messages), wanted);
 }
 
-/* ------------------------------------------------------------------------------------------------- the child */
+/*
+ * ------------------------------------------------------------------------------------------------- the child
+ */
 
 static void child_is_refused(void)
 {
@@ -232,8 +245,10 @@ static void child_is_refused(void)
     MUST(llm_poll(near.context) == LLM_ESTATE && llm_poll(far.context) == LLM_ESTATE);
     MUST(llm_wait(near.context, 1000000000) == LLM_ESTATE && llm_context_fd(far.context) == LLM_ESTATE);
     MUST(llm_context_deadline(near.context) == UINT64_MAX);
-    MUST(llm_context_start_thread(near.context, -1) == LLM_ESTATE && llm_context_stop_thread(near.context) == LLM_ESTATE);
-    MUST(llm_context_counters(near.context, &stat, 1) == LLM_ESTATE && llm_context_counter(near.context, "naks_sent", &value) == LLM_ESTATE);
+    MUST(llm_context_start_thread(near.context, -1) == LLM_ESTATE &&
+         llm_context_stop_thread(near.context) == LLM_ESTATE);
+    MUST(llm_context_counters(near.context, &stat, 1) == LLM_ESTATE &&
+         llm_context_counter(near.context, "naks_sent", &value) == LLM_ESTATE);
     MUST(llm_transmitter_open(near.context, "loop://x:1", NULL, NULL, &transmitter) == LLM_ESTATE);
     MUST(llm_receiver_subscribe(far.receiver, "t") == LLM_ESTATE);
     MUST(llm_receiver_open(far.context, "loop://x:1", NULL, &handlers, &far.receiver) == LLM_ESTATE);
@@ -266,8 +281,8 @@ static void child_opens_its_own(void)
 }
 
 /*
- * No more is left open than before the parent opened anything, but for what its loop threads had open at the moment of the fork, for as long
- * as a look into a directory takes: a directory and a file in it each.
+ * No more is left open than before the parent opened anything, but for what its loop threads had open at the
+ * moment of the fork, for as long as a look into a directory takes: a directory and a file in it each.
  */
 static void child_closes(void)
 {
@@ -291,7 +306,10 @@ static void child_main(void)
     _exit(0);
 }
 
-/* -------------------------------------------------------------------------------------------------- the parent */
+/*
+ * -------------------------------------------------------------------------------------------------- the
+ * parent
+ */
 
 /* Messages go on while the child lives. */
 static void child_await(pid_t child, struct llm_topic *topic, struct end *to)
@@ -340,7 +358,8 @@ static void parent_goes_on(const char *channel)
     assert_int_equal(files(), 2);
     end_open(&late, LLM_WAIT_SPIN);
     receiver_open(&late, channel);
-    for (const uint64_t until = llm_clock() + PATIENCE; atomic_load(&late.messages) == 0 && llm_clock() < until;) {
+    for (const uint64_t until = llm_clock() + PATIENCE;
+         atomic_load(&late.messages) == 0 && llm_clock() < until;) {
         deliver(near.topic, &far, 1);
         assert_true(llm_poll(late.context) >= 0);
     }
@@ -439,20 +458,26 @@ static void connect_ends(const char *channel)
     accepts.connect = on_caller;
     end_open(&near, LLM_WAIT_SPIN);
     end_open(&far, LLM_WAIT_SPIN);
-    assert_int_equal(llm_listener_open(far.context, channel_here(channel), &own, &accepts, &far.listener), LLM_OK);
-    assert_int_equal(llm_connection_open(near.context, channel_here(channel), &own, &handlers, NULL, &near.connection), LLM_OK);
-    while ((far.connection == NULL || llm_connection_transmitter(near.connection) == NULL) && llm_clock() < until) {
+    assert_int_equal(llm_listener_open(far.context, channel_here(channel), &own, &accepts, &far.listener),
+                     LLM_OK);
+    assert_int_equal(
+        llm_connection_open(near.context, channel_here(channel), &own, &handlers, NULL, &near.connection),
+        LLM_OK);
+    while ((far.connection == NULL || llm_connection_transmitter(near.connection) == NULL) &&
+           llm_clock() < until) {
         (void)llm_poll(near.context);
         (void)llm_poll(far.context);
     }
-    assert_int_equal(llm_topic_open(llm_connection_transmitter(near.connection), "t", 0, &near.topic), LLM_OK);
+    assert_int_equal(llm_topic_open(llm_connection_transmitter(near.connection), "t", 0, &near.topic),
+                     LLM_OK);
     assert_int_equal(llm_topic_open(llm_connection_transmitter(far.connection), "t", 0, &far.topic), LLM_OK);
 }
 
 static void connection_child_main(void)
 {
     alarm(CHILD_S);
-    MUST(llm_connection_request(near.connection, "x", 1, UINT64_MAX, (llm_reply_fn *)(uintptr_t)connection_child_main, NULL) == LLM_ESTATE);
+    MUST(llm_connection_request(near.connection, "x", 1, UINT64_MAX,
+                                (llm_reply_fn *)(uintptr_t)connection_child_main, NULL) == LLM_ESTATE);
     MUST(llm_connection_transmitter(near.connection) == NULL);
     MUST(llm_connection_close(&near.connection) == LLM_OK && near.connection == NULL);
     MUST(llm_listener_close(&far.listener) == LLM_OK && far.listener == NULL);
@@ -516,7 +541,8 @@ static void a_connection_of_the_parent_stays_open(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_sessions_of_the_parent_go_on_when_the_child_closes_its_contexts, up, down),
+        cmocka_unit_test_setup_teardown(the_sessions_of_the_parent_go_on_when_the_child_closes_its_contexts,
+                                        up, down),
         cmocka_unit_test_setup_teardown(a_parent_that_sleeps_is_woken_after_the_child_has_gone, up, down),
 #if !ADDRESS_SANITIZED /* whose allocator may be locked for good in a child of several threads */
         cmocka_unit_test_setup_teardown(a_child_closes_contexts_that_have_loop_threads, up, down),

@@ -12,8 +12,10 @@
 
 enum { MESSAGES = 2000, WATCHDOG_S = 60 };
 
-#define CHANNEL "loop://thread:1?mtu=1500&history_bytes=1M&history_packets=256&reorder_bytes=1M&sessions_max=2&linger_ns=0" \
-                "&message_bytes_max=64K&topics_max=8&receivers_max=4&rcvbuf_bytes=8M"
+#define CHANNEL                                                                                          \
+    "loop://"                                                                                            \
+    "thread:1?mtu=1500&history_bytes=1M&history_packets=256&reorder_bytes=1M&sessions_max=2&linger_ns=0" \
+    "&message_bytes_max=64K&topics_max=8&receivers_max=4&rcvbuf_bytes=8M"
 
 static struct llm_context *context;
 static struct llm_transmitter *transmitter;
@@ -204,7 +206,8 @@ static void batches_are_sent_while_another_thread_claims_and_changes_rates(void 
     send_more_during_changes("&topic_counters=1");
 }
 
-static int accept_caller(void *arg, struct llm_listener *listener, const struct llm_caller *caller, struct llm_connection_handlers *handlers)
+static int accept_caller(void *arg, struct llm_listener *listener, const struct llm_caller *caller,
+                         struct llm_connection_handlers *handlers)
 {
     (void)arg;
     (void)listener;
@@ -227,9 +230,11 @@ static void a_connection_is_awaited_beside_the_loop_thread(void **state)
     llm_listener_handlers_init(&accepts);
     accepts.connect = accept_caller;
     llm_connection_handlers_init(&handlers);
-    assert_int_equal(llm_listener_open(context, "loop://thread:2?mtu=1500", NULL, &accepts, &listener), LLM_OK);
+    assert_int_equal(llm_listener_open(context, "loop://thread:2?mtu=1500", NULL, &accepts, &listener),
+                     LLM_OK);
     assert_int_equal(llm_context_start_thread(context, -1), LLM_OK);
-    assert_int_equal(llm_connection_open(context, "loop://thread:2?mtu=1500", NULL, &handlers, NULL, &connection), LLM_OK);
+    assert_int_equal(
+        llm_connection_open(context, "loop://thread:2?mtu=1500", NULL, &handlers, NULL, &connection), LLM_OK);
     while (llm_connection_transmitter(connection) == NULL && llm_clock() < until)
         sched_yield();
     assert_non_null(llm_connection_transmitter(connection));

@@ -6,8 +6,10 @@
 #include <stdio.h>
 
 /* A history so small that the session does not begin at its start for whoever joins. */
-#define CHANNEL "loop://keeping:1?mtu=1500&linger_ns=0&history_bytes=64K&history_packets=64&reorder_bytes=64K&sessions_max=2" \
-                "&message_bytes_max=32K&topics_max=32&window_packets=64&receivers_max=4&rcvbuf_bytes=4M&cache_bytes=64K"
+#define CHANNEL                                                                                            \
+    "loop://"                                                                                              \
+    "keeping:1?mtu=1500&linger_ns=0&history_bytes=64K&history_packets=64&reorder_bytes=64K&sessions_max=2" \
+    "&message_bytes_max=32K&topics_max=32&window_packets=64&receivers_max=4&rcvbuf_bytes=4M&cache_bytes=64K"
 
 static struct llm_context *context;
 static struct llm_transmitter *transmitter;
@@ -28,7 +30,8 @@ static void on_message(void *arg, const struct llm_message *message)
     if (strcmp(message->topic, "filler") == 0)
         return;
     assert_true(messages < 64);
-    snprintf(got[messages++], sizeof got[0], "%s %.*s", message->topic, (int)lli_min(message->size, 30), (const char *)message->data);
+    snprintf(got[messages++], sizeof got[0], "%s %.*s", message->topic, (int)lli_min(message->size, 30),
+             (const char *)message->data);
     if (llm_message_attributes(receiver, message, &attributes) == LLM_OK)
         label = attributes.label;
 }
@@ -155,7 +158,7 @@ static void of_each_as_many_as_the_option_says(void **state)
 /* However they are sent. */
 static void gathered_claimed_and_labelled_messages_are_kept(void **state)
 {
-    const struct iovec pieces[] = {{(void *)(uintptr_t)"ga", 2}, {(void *)(uintptr_t)"thered", 6}};
+    const struct iovec pieces[] = {{(void *)(uintptr_t) "ga", 2}, {(void *)(uintptr_t) "thered", 6}};
     struct llm_attributes attributes;
     void *data;
 

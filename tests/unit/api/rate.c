@@ -10,8 +10,10 @@
 #include "core/tx/tx_internal.h"
 
 #define MS UINT64_C(1000000)
-#define OPTIONS "?history_bytes=4M&history_packets=4096&reorder_bytes=1M&sessions_max=2&message_bytes_max=64K&topics_max=8" \
-                "&window_packets=1024&receivers_max=4&mtu=1500&linger_ns=0"
+#define OPTIONS                                                                                            \
+    "?history_bytes=4M&history_packets=4096&reorder_bytes=1M&sessions_max=2&message_bytes_max=64K&topics_" \
+    "max=8"                                                                                                \
+    "&window_packets=1024&receivers_max=4&mtu=1500&linger_ns=0"
 
 enum { SIZE = 1000, RATE = 1 << 20, SMALL = 45, SMALL_COUNT = 20000, PACKET = 1500 };
 
@@ -143,16 +145,21 @@ static uint64_t rate_of(struct llm_topic *topic)
 
     (void)flow(topic, 1000);
     /* With the header of each message, and of each packet. */
-    return (lli_tx_lead_number(&transmitter->tx) - first) * (SIZE + 3) + (counter(near, "packets_data") - packets) * LLI_WIRE_DATA_HEADER;
+    return (lli_tx_lead_number(&transmitter->tx) - first) * (SIZE + 3) +
+           (counter(near, "packets_data") - packets) * LLI_WIRE_DATA_HEADER;
 }
 
 static void about(uint64_t rate, uint64_t expected)
 {
     if (rate < expected - expected / 20 || rate > expected + expected / 20)
-        fail_msg("%llu bytes a second are not about %llu", (unsigned long long)rate, (unsigned long long)expected);
+        fail_msg("%llu bytes a second are not about %llu", (unsigned long long)rate,
+                 (unsigned long long)expected);
 }
 
-/* ------------------------------------------------------------------------------------------------- transmitter */
+/*
+ * -------------------------------------------------------------------------------------------------
+ * transmitter
+ */
 
 static void new_data_is_no_faster_than_its_limit_and_that_is_named(void **state)
 {
@@ -235,12 +242,18 @@ static void repairs_have_a_limit_apart(void **state)
     assert_true((counter(near, "packets_repaired") - repaired) * PACKET > 2 * 65536);
 }
 
-/* ------------------------------------------------------------------------------------------ packets that are held */
+/*
+ * ------------------------------------------------------------------------------------------ packets that are
+ * held
+ */
 
 /* Messages between two polls of the receiver: a window is reported on before it is full, or long after. */
 enum { OFTEN = 500, SELDOM = 20000 };
 
-/* Sends a small message with a poll behind it. The receiver polls behind every far_every of them. False: it is not taken. */
+/*
+ * Sends a small message with a poll behind it. The receiver polls behind every far_every of them. False: it
+ * is not taken.
+ */
 static bool offer_small(uint64_t far_every)
 {
     static const uint8_t data[SMALL];
@@ -287,8 +300,8 @@ static void held_packets_are_full(const char *options, uint64_t far_every)
     (void)offer_until_refused(far_every);
     packets = packets_of(SMALL_COUNT, far_every);
     if (packets > least * 12 / 10)
-        fail_msg("%s: %d messages took %llu packets instead of %llu", options, SMALL_COUNT, (unsigned long long)packets,
-                 (unsigned long long)least);
+        fail_msg("%s: %d messages took %llu packets instead of %llu", options, SMALL_COUNT,
+                 (unsigned long long)packets, (unsigned long long)least);
 }
 
 static void packets_that_a_limit_holds_back_are_full(void **state)
@@ -309,14 +322,18 @@ static void packets_that_a_window_holds_back_are_full(void **state)
     held_packets_are_full("&flow=window&flow_window_packets=64", SELDOM);
 }
 
-/* Nobody sends any more, and all polls come when llm_context_deadline() says: the packet that is not full is not forgotten. */
+/*
+ * Nobody sends any more, and all polls come when llm_context_deadline() says: the packet that is not full is
+ * not forgotten.
+ */
 static void held_messages_arrive(const char *options, uint64_t far_every, uint64_t bytes_per_s)
 {
     uint64_t sent, until, polls = 0;
 
     ends_open("loop", options, "");
     sent = offer_until_refused(far_every);
-    assert_true(lli_pack_pending(&transmitter->tx.pack) || transmitter->tx.sent < transmitter->tx.history.next);
+    assert_true(lli_pack_pending(&transmitter->tx.pack) ||
+                transmitter->tx.sent < transmitter->tx.history.next);
     until = clock_now + sent * (SMALL + 2) * 1000 * MS / bytes_per_s + 20 * MS;
     for (; messages < sent && clock_now < until; polls++) {
         const uint64_t at = llm_context_deadline(near);
@@ -366,7 +383,10 @@ static void a_sleeper_is_not_woken_for_a_packet_that_is_held_back(void **state)
     assert_false(lli_pack_pending(&transmitter->tx.pack));
 }
 
-/* ------------------------------------------------------------------------------------------------------- topic */
+/*
+ * -------------------------------------------------------------------------------------------------------
+ * topic
+ */
 
 static void a_topic_is_held_alone(void **state)
 {
@@ -392,7 +412,8 @@ static void who_sleeps_is_woken_when_the_topic_may_go_on(void **state)
     uint64_t at = 0;
 
     (void)state;
-    ends_open("loop", "&heartbeat_ns_max=1000000000&silence_ns=10000000000&session_timeout_ns=20000000000", "");
+    ends_open("loop", "&heartbeat_ns_max=1000000000&silence_ns=10000000000&session_timeout_ns=20000000000",
+              "");
     (void)flow(other, 1500);
     for (int i = 0; i < 2000; i++)
         (void)llm_poll(near);
@@ -419,7 +440,8 @@ static void of_two_topics_that_wait_the_first_to_go_on_is_woken_for(void **state
     uint64_t first;
 
     (void)state;
-    ends_open("loop", "&heartbeat_ns_max=1000000000&silence_ns=10000000000&session_timeout_ns=20000000000", "");
+    ends_open("loop", "&heartbeat_ns_max=1000000000&silence_ns=10000000000&session_timeout_ns=20000000000",
+              "");
     (void)flow(other, 1500);
     for (int i = 0; i < 2000; i++)
         (void)llm_poll(near);
@@ -479,7 +501,10 @@ static void claims_are_limited_as_messages_are(void **state)
     assert_int_equal(llm_topic_abort(other), LLM_OK);
 }
 
-/* -------------------------------------------------------------------------------------------------- bad input */
+/*
+ * -------------------------------------------------------------------------------------------------- bad
+ * input
+ */
 
 static void said(int error, int expected, const char *text)
 {
@@ -498,7 +523,8 @@ static void limits_that_contradict_each_other_are_refused(void **state)
     ends_open("loop", "&rate_bytes_per_s=1M", "");
     said(limit_topic(limited, RATE + 1), LLM_EINVAL, "more than its transmitter may send, 1048576");
     assert_int_equal(limit_topic(limited, RATE), LLM_OK);
-    said(limit_transmitter(RATE - 1, 0), LLM_EINVAL, "less than topic \"limited\" alone may send, 1048576: lower that first");
+    said(limit_transmitter(RATE - 1, 0), LLM_EINVAL,
+         "less than topic \"limited\" alone may send, 1048576: lower that first");
     assert_int_equal(limit_topic(limited, 0), LLM_OK);
     assert_int_equal(limit_transmitter(RATE - 1, 0), LLM_OK);
     said(limit_transmitter(1, 0), LLM_EINVAL, "bytes_per_s: 1 is neither 0");
@@ -513,11 +539,14 @@ static void limits_that_contradict_each_other_are_refused(void **state)
     assert_int_equal(llm_topic_limit_rate(NULL, &rate), LLM_EINVAL);
     assert_int_equal(llm_transmitter_limit_rate(NULL, &rate), LLM_EINVAL);
     assert_int_equal(llm_transmitter_limit_rate(transmitter, NULL), LLM_EINVAL);
-    said(llm_transmitter_open(near, "loop://rate:2" OPTIONS "&rate_bytes_per_s=1000", NULL, NULL, &none), LLM_EOPTION,
-         "rate_bytes_per_s: 1000 is neither 0, no limit, nor at least 65536");
-    said(llm_transmitter_open(near, "loop://rate:2" OPTIONS "&repair_rate_bytes_per_s=1000", NULL, NULL, &none), LLM_EOPTION,
-         "repair_rate_bytes_per_s: 1000");
-    said(llm_transmitter_open(near, "loop://rate:2" OPTIONS "&flow=paced&flow_bytes_per_s_max=2M&rate_bytes_per_s=1M", NULL, NULL, &none),
+    said(llm_transmitter_open(near, "loop://rate:2" OPTIONS "&rate_bytes_per_s=1000", NULL, NULL, &none),
+         LLM_EOPTION, "rate_bytes_per_s: 1000 is neither 0, no limit, nor at least 65536");
+    said(llm_transmitter_open(near, "loop://rate:2" OPTIONS "&repair_rate_bytes_per_s=1000", NULL, NULL,
+                              &none),
+         LLM_EOPTION, "repair_rate_bytes_per_s: 1000");
+    said(llm_transmitter_open(
+             near, "loop://rate:2" OPTIONS "&flow=paced&flow_bytes_per_s_max=2M&rate_bytes_per_s=1M", NULL,
+             NULL, &none),
          LLM_EOPTION, "option flow_bytes_per_s_max: 2097152 is more than rate_bytes_per_s, 1048576");
     assert_null(none);
 }
@@ -525,24 +554,35 @@ static void limits_that_contradict_each_other_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(new_data_is_no_faster_than_its_limit_and_that_is_named, contexts_open, contexts_close),
+        cmocka_unit_test_setup_teardown(new_data_is_no_faster_than_its_limit_and_that_is_named, contexts_open,
+                                        contexts_close),
         cmocka_unit_test_setup_teardown(the_limit_changes_while_messages_flow, contexts_open, contexts_close),
         cmocka_unit_test_setup_teardown(a_window_may_have_a_limit_too, contexts_open, contexts_close),
         cmocka_unit_test_setup_teardown(a_pace_keeps_below_the_limit, contexts_open, contexts_close),
         cmocka_unit_test_setup_teardown(repairs_have_a_limit_apart, contexts_open, contexts_close),
-        cmocka_unit_test_setup_teardown(packets_that_a_limit_holds_back_are_full, contexts_open, contexts_close),
-        cmocka_unit_test_setup_teardown(packets_that_a_pace_holds_back_are_full, contexts_open, contexts_close),
-        cmocka_unit_test_setup_teardown(packets_that_a_window_holds_back_are_full, contexts_open, contexts_close),
-        cmocka_unit_test_setup_teardown(what_a_limit_holds_back_leaves_in_its_time, contexts_open, contexts_close),
-        cmocka_unit_test_setup_teardown(what_a_pace_holds_back_leaves_in_its_time, contexts_open, contexts_close),
-        cmocka_unit_test_setup_teardown(what_a_window_holds_back_leaves_with_the_next_reports, contexts_open, contexts_close),
-        cmocka_unit_test_setup_teardown(a_sleeper_is_not_woken_for_a_packet_that_is_held_back, contexts_open, contexts_close),
+        cmocka_unit_test_setup_teardown(packets_that_a_limit_holds_back_are_full, contexts_open,
+                                        contexts_close),
+        cmocka_unit_test_setup_teardown(packets_that_a_pace_holds_back_are_full, contexts_open,
+                                        contexts_close),
+        cmocka_unit_test_setup_teardown(packets_that_a_window_holds_back_are_full, contexts_open,
+                                        contexts_close),
+        cmocka_unit_test_setup_teardown(what_a_limit_holds_back_leaves_in_its_time, contexts_open,
+                                        contexts_close),
+        cmocka_unit_test_setup_teardown(what_a_pace_holds_back_leaves_in_its_time, contexts_open,
+                                        contexts_close),
+        cmocka_unit_test_setup_teardown(what_a_window_holds_back_leaves_with_the_next_reports, contexts_open,
+                                        contexts_close),
+        cmocka_unit_test_setup_teardown(a_sleeper_is_not_woken_for_a_packet_that_is_held_back, contexts_open,
+                                        contexts_close),
         cmocka_unit_test_setup_teardown(a_topic_is_held_alone, contexts_open, contexts_close),
-        cmocka_unit_test_setup_teardown(who_sleeps_is_woken_when_the_topic_may_go_on, contexts_open, contexts_close),
-        cmocka_unit_test_setup_teardown(of_two_topics_that_wait_the_first_to_go_on_is_woken_for, contexts_open, contexts_close),
+        cmocka_unit_test_setup_teardown(who_sleeps_is_woken_when_the_topic_may_go_on, contexts_open,
+                                        contexts_close),
+        cmocka_unit_test_setup_teardown(of_two_topics_that_wait_the_first_to_go_on_is_woken_for,
+                                        contexts_open, contexts_close),
         cmocka_unit_test_setup_teardown(a_topic_may_be_assured_and_limited, contexts_open, contexts_close),
         cmocka_unit_test_setup_teardown(claims_are_limited_as_messages_are, contexts_open, contexts_close),
-        cmocka_unit_test_setup_teardown(limits_that_contradict_each_other_are_refused, contexts_open, contexts_close),
+        cmocka_unit_test_setup_teardown(limits_that_contradict_each_other_are_refused, contexts_open,
+                                        contexts_close),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One row for each public function and each wrong argument: the call returns the documented code, and the context's log gets exactly
- * one line, which names the value and the remedy; none where no object, and so no log, is given. SYMBOLS is the path of the list of
- * public functions: each has to be in a row.
+ * One row for each public function and each wrong argument: the call returns the documented code, and the
+ * context's log gets exactly one line, which names the value and the remedy; none where no object, and so no
+ * log, is given. SYMBOLS is the path of the list of public functions: each has to be in a row.
  */
 #define _GNU_SOURCE
 #include "refused.h"
@@ -10,7 +10,9 @@
 #include <limits.h>
 #include <sched.h>
 
-/* ------------------------------------------------------------------------------------------------ the rows */
+/*
+ * ------------------------------------------------------------------------------------------------ the rows
+ */
 
 static void words_and_initialisers(void **state)
 {
@@ -63,13 +65,13 @@ static int open_sized(size_t size)
     return error;
 }
 
-#define ROW_OPTION(member, value, code, told)          \
-    do {                                               \
-        llm_context_options_init(&options);            \
-        options.log = log_count;                       \
-        options.member = value;                        \
+#define ROW_OPTION(member, value, code, told)                 \
+    do {                                                      \
+        llm_context_options_init(&options);                   \
+        options.log = log_count;                              \
+        options.member = value;                               \
         ROW(llm_context_open(&options, &opened), code, told); \
-        assert_null(opened);                           \
+        assert_null(opened);                                  \
     } while (0)
 
 static void a_context(void **state)
@@ -126,7 +128,8 @@ static void a_loop_thread(void **state)
     ROW(llm_context_start_thread(NULL, -1), LLM_EINVAL, NULL);
     ROW(llm_context_start_thread(context, CPU_SETSIZE), LLM_EINVAL, "cpu 1024");
     ROW(llm_context_start_thread(context, CPU_SETSIZE - 1), LLM_EINVAL, "cpu 1023");
-    ROW_INSIDE(llm_context_start_thread(context, -1), LLM_ESTATE, "llm_context_start_thread: not allowed inside");
+    ROW_INSIDE(llm_context_start_thread(context, -1), LLM_ESTATE,
+               "llm_context_start_thread: not allowed inside");
     ROW(llm_context_stop_thread(NULL), LLM_EINVAL, NULL);
     ROW(llm_context_stop_thread(context), LLM_ESTATE, "no loop thread runs");
     assert_int_equal(llm_context_start_thread(context, -1), LLM_OK);
@@ -170,7 +173,8 @@ static void a_transmitter(void **state)
     ROW(llm_transmitter_open(NULL, CHANNEL, NULL, NULL, &opened), LLM_EINVAL, NULL);
     ROW(llm_transmitter_open(context, NULL, NULL, NULL, &opened), LLM_EINVAL, "channel is NULL");
     ROW(llm_transmitter_open(context, CHANNEL, NULL, NULL, NULL), LLM_EINVAL, "transmitter is NULL");
-    ROW_INSIDE(llm_transmitter_open(context, CHANNEL, NULL, NULL, &opened), LLM_ESTATE, "llm_transmitter_open");
+    ROW_INSIDE(llm_transmitter_open(context, CHANNEL, NULL, NULL, &opened), LLM_ESTATE,
+               "llm_transmitter_open");
     ROW(open_with_size(0), LLM_EINVAL, "size is 0");
     ROW(open_with_size(sizeof(struct llm_options) + 8), LLM_EVERSION, "size is");
     ROW(open_with_size((size_t)1 << 40), LLM_EVERSION, "size is");
@@ -298,7 +302,8 @@ static void messages_that_are_sent(void **state)
     ROW(llm_send_with(topic, "x", 1, &attributes, 0), LLM_EINVAL, "size is 0");
     llm_attributes_init(&attributes);
     /* Counted messages take another way. */
-    assert_int_equal(llm_transmitter_open(context, CHANNEL "&topic_counters=1", NULL, NULL, &counting), LLM_OK);
+    assert_int_equal(llm_transmitter_open(context, CHANNEL "&topic_counters=1", NULL, NULL, &counting),
+                     LLM_OK);
     assert_int_equal(llm_topic_open(counting, "counted", 0, &tos[1]), LLM_OK);
     for (int i = 0; i < 2; i++) {
         struct llm_topic *to = tos[i];
@@ -350,7 +355,7 @@ static void claims(void **state)
     struct llm_attributes attributes;
     struct llm_rate rate;
     struct llm_topic *opened;
-    const struct iovec piece = {(void *)(uintptr_t)"x", 1};
+    const struct iovec piece = {(void *)(uintptr_t) "x", 1};
     void *data = NULL;
 
     (void)state;
@@ -422,7 +427,8 @@ static void a_receiver(void **state)
     ROW(llm_receiver_open(context, CHANNEL, NULL, NULL, &opened), LLM_EINVAL, "handlers is NULL");
     ROW(llm_receiver_open(context, CHANNEL, NULL, &handlers, NULL), LLM_EINVAL, "receiver is NULL");
     ROW(llm_receiver_open(context, CHANNEL, NULL, &handlers, &opened), LLM_EINVAL, "size is 0");
-    ROW_INSIDE(llm_receiver_open(context, CHANNEL, NULL, &handlers, &opened), LLM_ESTATE, "llm_receiver_open");
+    ROW_INSIDE(llm_receiver_open(context, CHANNEL, NULL, &handlers, &opened), LLM_ESTATE,
+               "llm_receiver_open");
     assert_null(opened);
     ROW(llm_receiver_close(NULL), LLM_OK, NULL);
     ROW(llm_receiver_close(&opened), LLM_OK, NULL);
@@ -479,12 +485,14 @@ static void acknowledgements_of_the_application(void **state)
     (void)state;
     llm_receiver_handlers_init(&handlers);
     handlers.event = on_event;
-    assert_int_equal(llm_receiver_open(context, CHANNEL "&acknowledge=application", NULL, &handlers, &own), LLM_OK);
+    assert_int_equal(llm_receiver_open(context, CHANNEL "&acknowledge=application", NULL, &handlers, &own),
+                     LLM_OK);
     assert_int_equal(llm_send(topic, "x", 1, 0), LLM_OK);
     for (int i = 0; i < ROUNDS && llm_transmitter_receivers(transmitter) < 2; i++)
         assert_true(llm_poll(context) >= 0);
     ROW(llm_receiver_acknowledge(own, 0x77, 0), LLM_ENOTFOUND, "0000000000000077");
-    ROW(llm_receiver_acknowledge(own, llm_transmitter_session(transmitter), 1000), LLM_EINVAL, "message 1000");
+    ROW(llm_receiver_acknowledge(own, llm_transmitter_session(transmitter), 1000), LLM_EINVAL,
+        "message 1000");
 }
 
 static void who_connects(void **state)
@@ -503,7 +511,8 @@ static void who_connects(void **state)
     ROW(llm_connection_open(context, CALLS, NULL, &handlers, &bad, &opened), LLM_EINVAL, "4 bytes at NULL");
     ROW(llm_connection_open(context, CALLS, NULL, &handlers, &long_one, &opened), LLM_EMSGSIZE, "513");
     ROW(llm_connection_open(context, CALLS, NULL, &handlers, NULL, &opened), LLM_EINVAL, "size is 0");
-    ROW_INSIDE(llm_connection_open(context, CALLS, NULL, &handlers, NULL, &opened), LLM_ESTATE, "llm_connection_open");
+    ROW_INSIDE(llm_connection_open(context, CALLS, NULL, &handlers, NULL, &opened), LLM_ESTATE,
+               "llm_connection_open");
     assert_null(opened);
     ROW(llm_connection_close(NULL), LLM_OK, NULL);
     ROW(llm_connection_close(&opened), LLM_OK, NULL);
@@ -597,7 +606,10 @@ static void every_public_function_is_in_a_row(void **state)
     fclose(file);
 }
 
-/* -------------------------------------------------------------------------------------------------- in a loop */
+/*
+ * -------------------------------------------------------------------------------------------------- in a
+ * loop
+ */
 
 static void a_call_refused_in_a_loop_is_logged_once_a_second(void **state)
 {

@@ -9,8 +9,10 @@
 
 enum { WATCHDOG_S = 60, MESSAGES = 20000, LARGE = 1000 };
 
-#define CHANNEL "loop://waiting:1?mtu=1500&history_bytes=1M&history_packets=256&reorder_bytes=1M&sessions_max=2&linger_ns=0" \
-                "&message_bytes_max=64K&topics_max=8&receivers_max=4&window_packets=256&rcvbuf_bytes=1M"
+#define CHANNEL                                                                                           \
+    "loop://"                                                                                             \
+    "waiting:1?mtu=1500&history_bytes=1M&history_packets=256&reorder_bytes=1M&sessions_max=2&linger_ns=0" \
+    "&message_bytes_max=64K&topics_max=8&receivers_max=4&window_packets=256&rcvbuf_bytes=1M"
 #define LONG_NS UINT64_C(30000000000)
 #define SHORT_NS UINT64_C(1000000)
 
@@ -96,7 +98,8 @@ static bool fill(const void *data, size_t size)
     return false;
 }
 
-static void expect_room_again(enum llm_wait_mode wait, const char *more, const struct llm_assurance *assurance, const struct llm_rate *rate)
+static void expect_room_again(enum llm_wait_mode wait, const char *more,
+                              const struct llm_assurance *assurance, const struct llm_rate *rate)
 {
     static uint8_t message[LARGE];
 
@@ -127,7 +130,8 @@ static void a_topic_is_waited_for_whatever_holds_it(void **state)
     llm_rate_init(&rate);
     rate.bytes_per_s = 1 << 20;
     for (unsigned i = 0; i < sizeof modes / sizeof modes[0]; i++) {
-        expect_room_again(modes[i], "&flow=window&flow_quorum_percent=100&flow_window_packets=16", NULL, NULL);
+        expect_room_again(modes[i], "&flow=window&flow_quorum_percent=100&flow_window_packets=16", NULL,
+                          NULL);
         expect_room_again(modes[i], "&rate_bytes_per_s=1M", NULL, NULL);
         expect_room_again(modes[i], "", &assurance, NULL);
         expect_room_again(modes[i], "", NULL, &rate);
@@ -166,7 +170,10 @@ static void handlers_do_not_wait(void **state)
     assert_int_equal(inside, LLM_ESTATE);
 }
 
-/* ------------------------------------------------------------------------------------------------ another thread */
+/*
+ * ------------------------------------------------------------------------------------------------ another
+ * thread
+ */
 
 static atomic_int step;
 

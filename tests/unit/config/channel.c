@@ -59,9 +59,30 @@ static void the_least_and_the_greatest_port_are_taken(void **state)
 static void what_is_no_channel_is_refused_and_quoted(void **state)
 {
     static const char *const texts[] = {
-        "", "udp", "udp:", "udp:/", "udp://", "udp:///", "://a:1", "udp://a", "udp://:1", "udp://a:", "udp://a:0",
-        "udp://a:65536", "udp://a:100000", "udp://a:1x", "udp://a: 1", "udp://a:-1", "udp://[]:1", "udp://[::1:1", "udp://[::1]",
-        "udp://[::1]1", "udp://[::1]x:1", "udp://[::1]:", "udp://?a=b", "udp://a?port=1",
+        "",
+        "udp",
+        "udp:",
+        "udp:/",
+        "udp://",
+        "udp:///",
+        "://a:1",
+        "udp://a",
+        "udp://:1",
+        "udp://a:",
+        "udp://a:0",
+        "udp://a:65536",
+        "udp://a:100000",
+        "udp://a:1x",
+        "udp://a: 1",
+        "udp://a:-1",
+        "udp://[]:1",
+        "udp://[::1:1",
+        "udp://[::1]",
+        "udp://[::1]1",
+        "udp://[::1]x:1",
+        "udp://[::1]:",
+        "udp://?a=b",
+        "udp://a?port=1",
         "an-extremely-long-scheme-that-nobody-has://a:1",
         "udp://a-host-name-that-is-longer-than-any-that-the-library-can-take-in.example.com:1",
     };
@@ -77,8 +98,9 @@ static void what_is_no_channel_is_refused_and_quoted(void **state)
 
 static void options_have_the_form_key_value(void **state)
 {
-    static const char *const texts[] = {"udp://a:1?ttl", "udp://a:1?&ttl=1", "udp://a:1?ttl=1&&loop=0", "udp://a:1?=1",
-                                        "udp://a:1?ttl=1=2", "udp://a:1?nothing=1", "udp://a:1?ttl="};
+    static const char *const texts[] = {"udp://a:1?ttl", "udp://a:1?&ttl=1",  "udp://a:1?ttl=1&&loop=0",
+                                        "udp://a:1?=1",  "udp://a:1?ttl=1=2", "udp://a:1?nothing=1",
+                                        "udp://a:1?ttl="};
     struct lli_channel channel;
 
     (void)state;

@@ -55,14 +55,14 @@ static void numbers_are_taken_up_to_their_bounds_and_no_further(void **state)
     expect_bound(#name, max, true);                  \
     expect_bound(#name, (uint64_t)(max) + 1, false); \
     if ((min) > 0)                                   \
-        expect_bound(#name, (uint64_t)(min) - 1, false);
+        expect_bound(#name, (uint64_t)(min)-1, false);
 #define BOUNDS_u64(name, min, max)                       \
     expect_bound(#name, min, true);                      \
     expect_bound(#name, max, true);                      \
     if ((uint64_t)(max) < UINT64_MAX)                    \
         expect_bound(#name, (uint64_t)(max) + 1, false); \
     if ((uint64_t)(min) > 0)                             \
-        expect_bound(#name, (uint64_t)(min) - 1, false);
+        expect_bound(#name, (uint64_t)(min)-1, false);
 #define BOUNDS(type, scope, name, def, min, max, text) BOUNDS_##type(name, min, max)
     LLM_OPTIONS(BOUNDS)
 }
@@ -78,10 +78,10 @@ static void instances_are_shared_by_those_who_agree_in_their_options(void **stat
 #define CHANGE_u64(name) b.name++
 #define CHANGE_word(name) b.name = 1 - b.name
 #define CHANGE_str(name) b.name[0]++
-#define IS_SHARED(type, scope, name, def, min, max, text)                                        \
-    b = a;                                                                                       \
-    CHANGE_##type(name);                                                                         \
-    if (lli_options_share_instance(&a, &b) == (strcmp(#scope, "INSTANCE") == 0))                 \
+#define IS_SHARED(type, scope, name, def, min, max, text)                        \
+    b = a;                                                                       \
+    CHANGE_##type(name);                                                         \
+    if (lli_options_share_instance(&a, &b) == (strcmp(#scope, "INSTANCE") == 0)) \
         fail_msg("%s", #name);
     LLM_OPTIONS(IS_SHARED)
     b = a;
@@ -102,7 +102,8 @@ static void each_transport_option(void (*test)(const char *scheme, const struct 
 }
 
 /* Sets an option of a transport over its defaults. */
-static int transport_set(struct lli_option_values *values, const char *scheme, const char *name, const char *text)
+static int transport_set(struct lli_option_values *values, const char *scheme, const char *name,
+                         const char *text)
 {
     struct llm_options options;
 
@@ -161,7 +162,8 @@ static void expect_transport_shared(const char *scheme, const struct lli_option 
     char text[32] = "0640x";
 
     if (option->type != LLI_OPTION_str)
-        snprintf(text, sizeof text, "%llu", (unsigned long long)(option->value == option->max ? option->min : option->max));
+        snprintf(text, sizeof text, "%llu",
+                 (unsigned long long)(option->value == option->max ? option->min : option->max));
     lli_option_values_init(&a, scheme);
     assert_int_equal(transport_set(&b, scheme, option->name, text), LLM_OK);
     assert_int_equal(lli_option_values_share_instance(&a, &b), option->scope != LLI_OPTION_INSTANCE);
@@ -229,8 +231,20 @@ static void numbers_have_suffixes(void **state)
 
 static void what_is_no_number_is_refused(void **state)
 {
-    static const char *const texts[] = {"",    " 1", "1 ",  "-1", "+1", "0x10", "1k", "1KK",
-                                        "K",   "1.5", "1e3", "99999999999999999999", "18014398509481984G", "1T"};
+    static const char *const texts[] = {"",
+                                        " 1",
+                                        "1 ",
+                                        "-1",
+                                        "+1",
+                                        "0x10",
+                                        "1k",
+                                        "1KK",
+                                        "K",
+                                        "1.5",
+                                        "1e3",
+                                        "99999999999999999999",
+                                        "18014398509481984G",
+                                        "1T"};
     struct llm_options options, before;
 
     (void)state;
@@ -458,7 +472,9 @@ static void the_structure_is_checked_as_its_text_is(void **state)
     assert_non_null(strstr(logged, "ttl: 256"));
 }
 
-/* ------------------------------------------------------------------------------------------------- versions */
+/*
+ * ------------------------------------------------------------------------------------------------- versions
+ */
 
 static void a_smaller_structure_of_an_older_caller_keeps_the_later_defaults(void **state)
 {
@@ -498,7 +514,8 @@ static void a_structure_whose_size_cuts_a_word_is_refused(void **state)
     llm_options_init(&cut);
     for (size_t size = 0; size < sizeof cut; size++) {
         cut.size = size;
-        assert_int_equal(lli_options_copy(&options, &cut, &keeper), size >= 8 && size % 8 == 0 ? LLM_OK : LLM_EINVAL);
+        assert_int_equal(lli_options_copy(&options, &cut, &keeper),
+                         size >= 8 && size % 8 == 0 ? LLM_OK : LLM_EINVAL);
     }
 }
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Schemes of a library that was built without RoCE: src/config/registry.c is compiled into this test so, whatever the build has. */
+/*
+ * Schemes of a library that was built without RoCE: src/config/registry.c is compiled into this test so,
+ * whatever the build has.
+ */
 #include "logged.h"
 
 #include <llm/llm.h>
@@ -36,7 +39,8 @@ static void a_scheme_that_this_build_lacks_says_how_to_get_it(void **state)
 static void a_scheme_of_no_build_is_not_known(void **state)
 {
     (void)state;
-    expect_refused("rdma://239.192.1.1:5001", "not known; this library has udp, bypass, shm, loop, and impair+", "roce");
+    expect_refused("rdma://239.192.1.1:5001",
+                   "not known; this library has udp, bypass, shm, loop, and impair+", "roce");
     assert_null(lli_transport_missing("rdma"));
     assert_null(lli_transport_missing("udp"));
     assert_null(lli_transport_missing("impair+"));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections by the public API: how they come about, what they carry, how they end, and what hostile and dead peers do to
- * them.
+ * Connections by the public API: how they come about, what they carry, how they end, and what hostile and
+ * dead peers do to them.
  */
 #include "calls.h"
 
@@ -13,7 +13,10 @@
 
 #define ENDLESS LOOP "&connections_max=2&linger_ns=10000000000"
 
-/* ----------------------------------------------------------------------------------------------- coming about */
+/*
+ * ----------------------------------------------------------------------------------------------- coming
+ * about
+ */
 
 static void hybrid_sides_are_told_and_messages_go_both_ways(void **state)
 {
@@ -34,7 +37,8 @@ static void one_context_may_be_both_sides(void **state)
 
     (void)state;
     listen_on(LOOP);
-    assert_int_equal(llm_connection_open(sides[LISTENS].context, LOOP, NULL, &handlers, NULL, &other->connection), LLM_OK);
+    assert_int_equal(
+        llm_connection_open(sides[LISTENS].context, LOOP, NULL, &handlers, NULL, &other->connection), LLM_OK);
     POLL_UNTIL(sides[LISTENS].connected && other->connected);
     exchange(300);
     assert_int_equal(llm_connection_close(&other->connection), 0);
@@ -126,12 +130,16 @@ static void a_message_longer_than_the_other_side_takes_is_refused(void **state)
     assert_int_equal(llm_send(sides[LISTENS].topic, bytes, 3001, 0), LLM_EMSGSIZE);
 }
 
-/* ------------------------------------------------------------------------------------------------- carrying */
+/*
+ * ------------------------------------------------------------------------------------------------- carrying
+ */
 
 static void loss_duplicates_and_reordering_change_nothing(void **state)
 {
     (void)state;
-    connected_over("impair+loop://calls:2?impair_loss_ppm=50000&impair_duplicate_ppm=20000&impair_reorder_ppm=20000&" SMALL);
+    connected_over(
+        "impair+loop://"
+        "calls:2?impair_loss_ppm=50000&impair_duplicate_ppm=20000&impair_reorder_ppm=20000&" SMALL);
     exchange(3000);
     assert_true(stat_of(&sides[LISTENS], "packets_recovered") > 0);
 }
@@ -157,8 +165,8 @@ static void a_side_that_does_not_take_holds_the_other_back(void **state)
 }
 
 /*
- * A receiver that is not heard is forgotten by a transmitter, which then sends as if nobody were behind: a connection must
- * not.
+ * A receiver that is not heard is forgotten by a transmitter, which then sends as if nobody were behind: a
+ * connection must not.
  */
 static void a_pause_longer_than_reports_are_waited_for_loses_nothing(void **state)
 {
@@ -168,8 +176,8 @@ static void a_pause_longer_than_reports_are_waited_for_loses_nothing(void **stat
     (void)state;
     connected_over(LOOP "&status_ns=1000000");
     POLL_UNTIL(stat_of(sender, "receivers") == 1);
-    for (const uint64_t until = llm_clock() + WAIT_NS; stat_of(sender, "receivers") > 0 && llm_clock() < until;
-         (void)llm_poll(sender->context))
+    for (const uint64_t until = llm_clock() + WAIT_NS;
+         stat_of(sender, "receivers") > 0 && llm_clock() < until; (void)llm_poll(sender->context))
         sent += send_one(sender, sent) == LLM_OK;
     for (int i = 0; i < 100000; i++) {
         sent += send_one(sender, sent) == LLM_OK;
@@ -181,7 +189,9 @@ static void a_pause_longer_than_reports_are_waited_for_loses_nothing(void **stat
     assert_int_equal(sides[LISTENS].disconnected + sender->disconnected, 0);
 }
 
-/* --------------------------------------------------------------------------------------------------- ending */
+/*
+ * --------------------------------------------------------------------------------------------------- ending
+ */
 
 static void what_was_sent_is_delivered_before_the_end(void **state)
 {
@@ -194,7 +204,9 @@ static void what_was_sent_is_delivered_before_the_end(void **state)
     {
         const struct llm_connection_handlers handlers = handlers_of(sender);
 
-        assert_int_equal(llm_connection_open(sides[LISTENS].context, LOOP, NULL, &handlers, NULL, &sender->connection), LLM_OK);
+        assert_int_equal(
+            llm_connection_open(sides[LISTENS].context, LOOP, NULL, &handlers, NULL, &sender->connection),
+            LLM_OK);
     }
     POLL_UNTIL(sides[LISTENS].connected && sender->connected);
     while (send_one(sender, sent) == LLM_OK)
@@ -216,7 +228,8 @@ static void what_an_unreliable_topic_loses_does_not_break_the_connection(void **
 
     (void)state;
     connected_over("impair+loop://calls:4?impair_loss_ppm=50000&" SMALL);
-    assert_int_equal(llm_topic_open(llm_connection_transmitter(sender->connection), "prices", LLM_TOPIC_UNRELIABLE, &sender->topic),
+    assert_int_equal(llm_topic_open(llm_connection_transmitter(sender->connection), "prices",
+                                    LLM_TOPIC_UNRELIABLE, &sender->topic),
                      LLM_OK);
     while (sent < 1000) {
         const int error = send_one(sender, sent);
@@ -255,21 +268,26 @@ static void a_dead_peer_is_noticed_by_its_silence(void **state)
     const uint64_t begin = llm_clock();
 
     (void)state;
-    connected_over(LOOP "&heartbeat_ns_max=20000000&silence_ns=50000000&session_timeout_ns=600000000&heartbeat_ns_busy=1000000");
+    connected_over(LOOP "&heartbeat_ns_max=20000000&silence_ns=50000000&session_timeout_ns=600000000&"
+                        "heartbeat_ns_busy=1000000");
     while (!alive->disconnected && llm_clock() < begin + WAIT_NS)
         assert_true(llm_poll(alive->context) >= 0);
     assert_int_equal(alive->last.kind, LLM_EVENT_DISCONNECTED);
     assert_int_equal(alive->last.reason, LLM_REASON_TIMEOUT);
     assert_true(alive->others > 0); /* the silence before */
     assert_int_equal(send_one(alive, 0), LLM_ESTATE);
-    assert_int_equal(llm_topic_open(llm_connection_transmitter(alive->connection), "u", 0, &alive->topic), LLM_ESTATE);
+    assert_int_equal(llm_topic_open(llm_connection_transmitter(alive->connection), "u", 0, &alive->topic),
+                     LLM_ESTATE);
     assert_non_null(strstr(logged, "is over"));
     assert_int_equal(llm_connection_close(&alive->connection), 0);
 }
 
 #define LOSSY "impair+loop://calls:3?impair_loss_ppm=200000&linger_ns=10000000000&" SMALL
 
-/* Of five packets one is lost, and whoever closes ends as a process does that exits. It waits for a side that may be held up. */
+/*
+ * Of five packets one is lost, and whoever closes ends as a process does that exits. It waits for a side that
+ * may be held up.
+ */
 static void hybrid_sides_know_that_all_arrived_in_spite_of_losses(void **state)
 {
     (void)state;
@@ -308,7 +326,8 @@ static void who_closes_and_is_held_up_has_taken_what_it_took(void **state)
     for (const uint64_t until = llm_clock() + WAIT_NS; !other->disconnected && llm_clock() < until;)
         poll_all();
     assert_int_equal(other->disconnected, 1);
-    for (const uint64_t until = llm_clock() + WAIT_NS; stat_of(other, "receivers_lost") == 0 && llm_clock() < until;)
+    for (const uint64_t until = llm_clock() + WAIT_NS;
+         stat_of(other, "receivers_lost") == 0 && llm_clock() < until;)
         assert_true(llm_poll(other->context) >= 0);
     /* What is left to do for a connection that is over is looked at so often. */
     for (const uint64_t until = llm_clock() + 200000000; llm_clock() < until;)
@@ -328,7 +347,8 @@ static void a_last_word_that_is_not_answered_is_repeated_so_often(void **state)
     begin = llm_clock();
     assert_int_equal(llm_connection_close(&sides[CONNECTS].connection), 1);
     /* The endpoint is kept for that, and closed when all is said. */
-    for (; side->context->endpoints != NULL && llm_clock() < begin + WAIT_NS; assert_true(llm_poll(side->context) >= 0))
+    for (; side->context->endpoints != NULL && llm_clock() < begin + WAIT_NS;
+         assert_true(llm_poll(side->context) >= 0))
         repeated = stat_of(side, "closes_repeated");
     assert_null(side->context->endpoints);
     assert_true(llm_clock() - begin >= 100000000);
@@ -340,7 +360,9 @@ static void a_last_word_that_is_not_answered_is_repeated_so_often(void **state)
     assert_int_equal(llm_connection_close(&sides[LISTENS].connection), 0);
 }
 
-/* The clock stands still from the poll before to the one that closes, as it does for a process that is fast. */
+/*
+ * The clock stands still from the poll before to the one that closes, as it does for a process that is fast.
+ */
 static void who_closes_right_after_a_poll_and_does_not_wait_says_the_end_all_the_same(void **state)
 {
     struct llm_context *context = sides[CONNECTS].context;
@@ -381,7 +403,8 @@ static void hybrid_may_close_at_once(void **state)
     assert_int_equal(llm_context_stop_thread(sides[LISTENS].context), LLM_OK);
 }
 
-static void close_in_the_last_handler(void *arg, struct llm_connection *connection, const struct llm_event *event)
+static void close_in_the_last_handler(void *arg, struct llm_connection *connection,
+                                      const struct llm_event *event)
 {
     struct side *side = arg;
     struct llm_connection *mine = connection;
@@ -403,14 +426,18 @@ static void a_connection_that_is_over_may_be_closed_in_its_handler(void **state)
     (void)state;
     handlers.event = close_in_the_last_handler;
     listen_on(LOOP);
-    assert_int_equal(llm_connection_open(sides[CONNECTS].context, LOOP, NULL, &handlers, NULL, &sides[CONNECTS].connection), LLM_OK);
+    assert_int_equal(llm_connection_open(sides[CONNECTS].context, LOOP, NULL, &handlers, NULL,
+                                         &sides[CONNECTS].connection),
+                     LLM_OK);
     POLL_UNTIL(sides[LISTENS].connected && sides[CONNECTS].connected);
     close_beside(&sides[LISTENS].connection, &sides[CONNECTS]);
     POLL_UNTIL(sides[CONNECTS].disconnected == 1);
     assert_int_equal(stat_of(&sides[LISTENS], "requests_accepted"), 1);
 }
 
-/* ------------------------------------------------------------------------------------------------- bad days */
+/*
+ * ------------------------------------------------------------------------------------------------- bad days
+ */
 
 static void more_than_connections_max_are_refused_until_one_is_closed(void **state)
 {
@@ -448,9 +475,11 @@ static void those_who_ask_and_are_never_heard_again_leave_no_trace(void **state)
         sides[CONNECTS].context = context_make();
     }
     for (const uint64_t until = llm_clock() + WAIT_NS; stat_of(&sides[LISTENS], "connections_unconfirmed") <
-         stat_of(&sides[LISTENS], "requests_accepted") && llm_clock() < until;)
+                                                           stat_of(&sides[LISTENS], "requests_accepted") &&
+                                                       llm_clock() < until;)
         assert_true(llm_poll(sides[LISTENS].context) >= 0);
-    assert_int_equal(stat_of(&sides[LISTENS], "connections_unconfirmed"), stat_of(&sides[LISTENS], "requests_accepted"));
+    assert_int_equal(stat_of(&sides[LISTENS], "connections_unconfirmed"),
+                     stat_of(&sides[LISTENS], "requests_accepted"));
     assert_int_equal(sides[LISTENS].connected + sides[LISTENS].disconnected, 0);
     connect_to(LOOP);
     POLL_UNTIL(sides[LISTENS].connected && sides[CONNECTS].connected);
@@ -478,16 +507,25 @@ static void an_endless_stream_of_connections_is_served(void **state)
     assert_int_equal(stat_of(&sides[LISTENS], "requests_accepted"), 300);
 }
 
-/* Something that looks like a packet of a connection, of one that there is or of any, from somebody who knows no identity. */
+/*
+ * Something that looks like a packet of a connection, of one that there is or of any, from somebody who knows
+ * no identity.
+ */
 static size_t forge(uint64_t *random, uint8_t *packet)
 {
-    const struct lli_wire_address address = {
-        .size = 7, .bytes = {4, 127, (uint8_t)below(random, 256), (uint8_t)below(random, 256), 1, 0x13, (uint8_t)below(random, 256)}};
-    struct lli_wire_connect connect = {.id = lli_random(random), .session = lli_random(random), .address = address};
-    const struct lli_wire_accept accept = {.id = lli_random(random), .session = lli_random(random), .address = address};
+    const struct lli_wire_address address = {.size = 7,
+                                             .bytes = {4, 127, (uint8_t)below(random, 256),
+                                                       (uint8_t)below(random, 256), 1, 0x13,
+                                                       (uint8_t)below(random, 256)}};
+    struct lli_wire_connect connect = {
+        .id = lli_random(random), .session = lli_random(random), .address = address};
+    const struct lli_wire_accept accept = {
+        .id = lli_random(random), .session = lli_random(random), .address = address};
     const struct lli_wire_refuse refuse = {.id = lli_random(random), .reason = LLI_WIRE_FULL};
-    const struct lli_wire_close close = {
-        .id = lli_random(random), .reason = (uint8_t)below(random, 7), .next = lli_random(random), .address = address};
+    const struct lli_wire_close close = {.id = lli_random(random),
+                                         .reason = (uint8_t)below(random, 7),
+                                         .next = lli_random(random),
+                                         .address = address};
     size_t size;
 
     connect.payload_size = (uint16_t)below(random, LLI_WIRE_PAYLOAD_MAX + 1);
@@ -514,7 +552,8 @@ static size_t forge(uint64_t *random, uint8_t *packet)
 /* To where a listener is, and to where a side of a connection is reached. */
 static void hurl(int fd, uint64_t *random, const struct side *side, uint16_t port)
 {
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in to = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     uint8_t packet[LLI_WIRE_CONTROL_MAX];
 
     if (side != NULL)
@@ -565,7 +604,9 @@ static void hostile_packets_disturb_no_connection(void **state)
     POLL_UNTIL(sides[LISTENS].connected == 2 && sides[CONNECTS].connected == 2);
 }
 
-/* --------------------------------------------------------------------------------------------------- by hand */
+/*
+ * --------------------------------------------------------------------------------------------------- by hand
+ */
 
 /* A caller that writes its packets by hand, over a socket on this host. */
 struct hand {
@@ -582,7 +623,10 @@ static void hand_open(struct hand *hand, uint16_t port)
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof at;
 
-    *hand = (struct hand){.fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0), .to = at, .id = 77, .session = UINT64_C(0x1234500000007),
+    *hand = (struct hand){.fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0),
+                          .to = at,
+                          .id = 77,
+                          .session = UINT64_C(0x1234500000007),
                           .address = {.size = 7, .bytes = {4, 127, 0, 0, 1}}};
     hand->to.sin_port = htons(port);
     assert_int_equal(bind(hand->fd, (const struct sockaddr *)&at, sizeof at), 0);
@@ -592,7 +636,8 @@ static void hand_open(struct hand *hand, uint16_t port)
 
 static void hand_send(const struct hand *hand, const uint8_t *packet, size_t size)
 {
-    assert_int_equal(sendto(hand->fd, packet, size, 0, (const struct sockaddr *)&hand->to, sizeof hand->to), size);
+    assert_int_equal(sendto(hand->fd, packet, size, 0, (const struct sockaddr *)&hand->to, sizeof hand->to),
+                     size);
 }
 
 static void hand_connect(const struct hand *hand)
@@ -606,8 +651,14 @@ static void hand_connect(const struct hand *hand)
 
 static void hand_beat(const struct hand *hand)
 {
-    const struct lli_wire_heartbeat heartbeat = {.session = hand->session, .lead = 7, .trail = 7, .start = 7, .sent_at = llm_clock(),
-                                                 .interval_us = 100000, .flags = LLI_WIRE_HEARTBEAT_YOUNG, .address = hand->address};
+    const struct lli_wire_heartbeat heartbeat = {.session = hand->session,
+                                                 .lead = 7,
+                                                 .trail = 7,
+                                                 .start = 7,
+                                                 .sent_at = llm_clock(),
+                                                 .interval_us = 100000,
+                                                 .flags = LLI_WIRE_HEARTBEAT_YOUNG,
+                                                 .address = hand->address};
     uint8_t packet[LLI_WIRE_CONTROL_MAX];
 
     hand_send(hand, packet, lli_wire_put_heartbeat(packet, &heartbeat));
@@ -615,8 +666,12 @@ static void hand_beat(const struct hand *hand)
 
 static void hand_report(const struct hand *hand, uint64_t session)
 {
-    const struct lli_wire_status status = {.session = session, .receiver = 5, .next = hand->accept.start, .highest = hand->accept.start,
-                                           .window_free = 64, .address = hand->address};
+    const struct lli_wire_status status = {.session = session,
+                                           .receiver = 5,
+                                           .next = hand->accept.start,
+                                           .highest = hand->accept.start,
+                                           .window_free = 64,
+                                           .address = hand->address};
     uint8_t packet[LLI_WIRE_CONTROL_MAX];
 
     hand_send(hand, packet, lli_wire_put_status(packet, &status));
@@ -634,7 +689,8 @@ static void hand_take(struct hand *hand)
     while ((size = recv(hand->fd, packet, sizeof packet, 0)) > 0) {
         if (lli_wire_get_connection(packet, (size_t)size, &header, &body, &body_size) != LLI_WIRE_OK) {
             hand->others++;
-        } else if (header.type == LLI_WIRE_ACCEPT && lli_wire_get_accept(body, body_size, header.tag, &accept)) {
+        } else if (header.type == LLI_WIRE_ACCEPT &&
+                   lli_wire_get_accept(body, body_size, header.tag, &accept)) {
             hand->accepts++;
             hand->accept = accept;
             memcpy(&hand->to.sin_port, accept.address.bytes + 5, sizeof hand->to.sin_port);
@@ -645,11 +701,14 @@ static void hand_take(struct hand *hand)
 }
 
 /* Polls until the condition holds, at most for so long. */
-#define HAND_UNTIL(hand, condition, ns)                                                                                    \
-    for (const uint64_t until = llm_clock() + (ns); !(condition) && llm_clock() < until; hand_take(hand))                  \
-        assert_true(llm_poll(sides[LISTENS].context) >= 0)
+#define HAND_UNTIL(hand, condition, ns)                                                                   \
+    for (const uint64_t until = llm_clock() + (ns); !(condition) && llm_clock() < until; hand_take(hand)) \
+    assert_true(llm_poll(sides[LISTENS].context) >= 0)
 
-/* Its heartbeats and guesses are no proof that it got the ACCEPT: they may come from somebody else than its address says. */
+/*
+ * Its heartbeats and guesses are no proof that it got the ACCEPT: they may come from somebody else than its
+ * address says.
+ */
 static void an_accepted_caller_is_sent_the_answer_alone_until_it_has_shown_that_this_came(void **state)
 {
     struct hand hand;
@@ -715,7 +774,10 @@ static void a_caller_that_hears_nothing_after_the_answer_is_told_in_time(void **
     assert_int_equal(llm_connection_close(&sides[CONNECTS].connection), 0);
 }
 
-/* ----------------------------------------------------------------------------------------------------- misuse */
+/*
+ * -----------------------------------------------------------------------------------------------------
+ * misuse
+ */
 
 static void what_makes_no_sense_is_refused(void **state)
 {
@@ -733,12 +795,19 @@ static void what_makes_no_sense_is_refused(void **state)
     assert_int_equal(llm_connection_open(context, NULL, NULL, &handlers, NULL, &connection), LLM_EINVAL);
     assert_int_equal(llm_connection_open(context, LOOP, NULL, NULL, NULL, &connection), LLM_EINVAL);
     assert_int_equal(llm_connection_open(context, LOOP, NULL, &handlers, NULL, NULL), LLM_EINVAL);
-    assert_int_equal(llm_connection_open(context, LOOP, NULL, &handlers, &long_one, &connection), LLM_EMSGSIZE);
+    assert_int_equal(llm_connection_open(context, LOOP, NULL, &handlers, &long_one, &connection),
+                     LLM_EMSGSIZE);
     assert_non_null(strstr(logged, "513 bytes, at most 512"));
-    assert_int_equal(llm_connection_open(context, "nowhere://a:1", NULL, &handlers, NULL, &connection), LLM_ESCHEME);
-    assert_int_equal(llm_connection_open(context, LOOP "&destinations=b:1", NULL, &handlers, NULL, &connection), LLM_EOPTION);
-    assert_int_equal(llm_connection_open(context, LOOP "&order=arrival", NULL, &handlers, NULL, &connection), LLM_EOPTION);
-    assert_int_equal(llm_connection_open(context, LOOP "&history_bytes=64K&mtu=9000", NULL, &handlers, NULL, &connection), LLM_EOPTION);
+    assert_int_equal(llm_connection_open(context, "nowhere://a:1", NULL, &handlers, NULL, &connection),
+                     LLM_ESCHEME);
+    assert_int_equal(
+        llm_connection_open(context, LOOP "&destinations=b:1", NULL, &handlers, NULL, &connection),
+        LLM_EOPTION);
+    assert_int_equal(llm_connection_open(context, LOOP "&order=arrival", NULL, &handlers, NULL, &connection),
+                     LLM_EOPTION);
+    assert_int_equal(
+        llm_connection_open(context, LOOP "&history_bytes=64K&mtu=9000", NULL, &handlers, NULL, &connection),
+        LLM_EOPTION);
     assert_non_null(strstr(logged, "65536 is less than 16 packets"));
     assert_non_null(strstr(logged, "lower mtu"));
     assert_null(connection);

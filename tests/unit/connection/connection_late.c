@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections over a transport that resolves addresses in its own time, as RDMA devices do, has room for few, or never resolves
- * them: whoever connects and whoever listens wait, as long as they wait for a connection at all, and keep no address for
- * longer.
+ * Connections over a transport that resolves addresses in its own time, as RDMA devices do, has room for few,
+ * or never resolves them: whoever connects and whoever listens wait, as long as they wait for a connection at
+ * all, and keep no address for longer.
  */
 #include "calls.h"
 
@@ -128,7 +128,9 @@ static void close_both(void)
     assert_int_equal(llm_connection_close(&sides[LISTENS].connection), 0);
 }
 
-/* ------------------------------------------------------------------------------------------------------ late */
+/*
+ * ------------------------------------------------------------------------------------------------------ late
+ */
 
 static void hybrid_sides_wait_until_the_other_can_be_reached(void **state)
 {
@@ -218,7 +220,9 @@ static void an_application_that_does_not_answer_lets_the_address_go(void **state
     assert_int_equal(sides[CONNECTS].last.reason, LLM_REASON_UNANSWERED);
 }
 
-/* ----------------------------------------------------------------------------------------------------- never */
+/*
+ * ----------------------------------------------------------------------------------------------------- never
+ */
 
 static void who_cannot_be_reached_is_not_shown_and_given_up(void **state)
 {
@@ -265,7 +269,10 @@ static void an_answer_that_never_can_be_sent_is_given_up(void **state)
     assert_int_equal(sides[CONNECTS].last.reason, LLM_REASON_UNANSWERED);
 }
 
-/* ----------------------------------------------------------------------------------------------------- closed */
+/*
+ * -----------------------------------------------------------------------------------------------------
+ * closed
+ */
 
 static void a_connection_closed_while_the_listener_is_resolved_leaves_nothing(void **state)
 {
@@ -300,8 +307,8 @@ static void a_listener_closed_while_somebody_is_resolved_leaves_nothing(void **s
 }
 
 /*
- * Two listen to the same group, and both accept: whoever asked has one of them, and tells the other, late as it may be. What
- * the other does then ends nothing.
+ * Two listen to the same group, and both accept: whoever asked has one of them, and tells the other, late as
+ * it may be. What the other does then ends nothing.
  */
 static void who_accepts_second_is_told_that_there_is_no_connection(void **state)
 {
@@ -337,7 +344,10 @@ static void who_accepts_second_is_told_that_there_is_no_connection(void **state)
     assert_int_equal(llm_context_close(&context), LLM_OK);
 }
 
-/* ------------------------------------------------------------------------------------------------------- full */
+/*
+ * -------------------------------------------------------------------------------------------------------
+ * full
+ */
 
 /* There is room for one address, and more want to connect than that: each when another has gone. */
 static void a_table_that_is_full_is_waited_for(void **state)

@@ -4,12 +4,12 @@
 
 static struct {
     int replies, unanswered, over;
-    uint64_t next;   /* that the next reply should have */
+    uint64_t next; /* that the next reply should have */
     int asked;
-    bool silent;     /* no reply is given */
+    bool silent; /* no reply is given */
     uint64_t ids[LLM_REQUESTS_MAX + 1];
     enum llm_reason reason;
-    int deep;        /* requests that are asked from the function that gets the reply */
+    int deep; /* requests that are asked from the function that gets the reply */
     struct {
         uint64_t id, number;
     } owed[LLM_REQUESTS_MAX]; /* replies, in turns; those that back-pressure held up are given later */
@@ -21,7 +21,8 @@ static void settle(struct llm_connection *connection)
 {
     for (; talk.replied < talk.asked; talk.replied++) {
         const int i = talk.replied % LLM_REQUESTS_MAX;
-        const int error = llm_connection_reply(connection, talk.owed[i].id, &talk.owed[i].number, sizeof talk.owed[i].number);
+        const int error = llm_connection_reply(connection, talk.owed[i].id, &talk.owed[i].number,
+                                               sizeof talk.owed[i].number);
 
         if (error == LLM_EAGAIN)
             return;
@@ -52,7 +53,8 @@ static void on_reply(void *arg, enum llm_reason reason, const void *data, size_t
         talk.replies++;
         if (talk.deep > 0) {
             talk.deep--;
-            assert_int_equal(llm_connection_request(sides[CONNECTS].connection, &talk.next, sizeof talk.next, UINT64_MAX, on_reply, arg),
+            assert_int_equal(llm_connection_request(sides[CONNECTS].connection, &talk.next, sizeof talk.next,
+                                                    UINT64_MAX, on_reply, arg),
                              LLM_OK);
         }
         return;
@@ -99,13 +101,15 @@ static void talk_over(const char *channel)
     handlers.connect = on_request_to_talk;
     assert_int_equal(llm_listener_open(sides[LISTENS].context, channel, NULL, &handlers, &listener), LLM_OK);
     connect_to(channel);
-    assert_int_equal(llm_connection_request(sides[CONNECTS].connection, "", 0, 1, on_reply, NULL), LLM_ESTATE);
+    assert_int_equal(llm_connection_request(sides[CONNECTS].connection, "", 0, 1, on_reply, NULL),
+                     LLM_ESTATE);
     POLL_UNTIL(sides[LISTENS].connected && sides[CONNECTS].connected);
 }
 
 static int ask(uint64_t number, uint64_t timeout_ns)
 {
-    return llm_connection_request(sides[CONNECTS].connection, &number, sizeof number, timeout_ns, on_reply, NULL);
+    return llm_connection_request(sides[CONNECTS].connection, &number, sizeof number, timeout_ns, on_reply,
+                                  NULL);
 }
 
 static void requests_are_replied_to_among_messages(void **state)
@@ -114,7 +118,8 @@ static void requests_are_replied_to_among_messages(void **state)
 
     (void)state;
     talk_over("impair+loop://calls:3?impair_loss_ppm=30000&" SMALL);
-    for (const uint64_t until = llm_clock() + 2 * WAIT_NS; talk.replies < 5000 && llm_clock() < until; poll_all()) {
+    for (const uint64_t until = llm_clock() + 2 * WAIT_NS; talk.replies < 5000 && llm_clock() < until;
+         poll_all()) {
         asked += asked < 5000 && ask(asked, UINT64_MAX) == LLM_OK;
         sent += sent < asked / 7 && send_one(&sides[CONNECTS], sent) == LLM_OK;
         settle(sides[LISTENS].connection);
@@ -146,7 +151,8 @@ static void a_request_without_a_reply_is_told_in_time_and_only_once(void **state
     POLL_UNTIL(talk.unanswered == 2);
     assert_true(llm_clock() - begin >= 100000000);
     assert_int_equal(talk.asked, 2);
-    assert_int_equal(llm_connection_reply(sides[LISTENS].connection, talk.ids[0], &late, sizeof late), LLM_OK);
+    assert_int_equal(llm_connection_reply(sides[LISTENS].connection, talk.ids[0], &late, sizeof late),
+                     LLM_OK);
     assert_int_equal(llm_connection_reply(sides[LISTENS].connection, 12345, &late, sizeof late), LLM_OK);
     talk.silent = false;
     assert_int_equal(ask(0, UINT64_MAX), LLM_OK);
@@ -191,10 +197,14 @@ static void requests_that_make_no_sense_are_refused(void **state)
     (void)state;
     talk_over(LOOP);
     assert_int_equal(llm_connection_request(NULL, "", 0, 1, on_reply, NULL), LLM_EINVAL);
-    assert_int_equal(llm_connection_request(sides[CONNECTS].connection, NULL, 1, 1, on_reply, NULL), LLM_EINVAL);
-    assert_int_equal(llm_connection_request(sides[CONNECTS].connection, "", 0, 0, on_reply, NULL), LLM_EINVAL);
+    assert_int_equal(llm_connection_request(sides[CONNECTS].connection, NULL, 1, 1, on_reply, NULL),
+                     LLM_EINVAL);
+    assert_int_equal(llm_connection_request(sides[CONNECTS].connection, "", 0, 0, on_reply, NULL),
+                     LLM_EINVAL);
     assert_int_equal(llm_connection_request(sides[CONNECTS].connection, "", 0, 1, NULL, NULL), LLM_EINVAL);
-    assert_int_equal(llm_connection_request(sides[CONNECTS].connection, bytes, sizeof bytes - 7, 1, on_reply, NULL), LLM_EMSGSIZE);
+    assert_int_equal(
+        llm_connection_request(sides[CONNECTS].connection, bytes, sizeof bytes - 7, 1, on_reply, NULL),
+        LLM_EMSGSIZE);
     assert_int_equal(llm_connection_reply(NULL, 1, "", 0), LLM_EINVAL);
     assert_int_equal(llm_connection_reply(sides[CONNECTS].connection, 1, NULL, 1), LLM_EINVAL);
     assert_int_equal(talk.unanswered + talk.over + talk.replies, 0);

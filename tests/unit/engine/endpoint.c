@@ -6,8 +6,10 @@
 
 #include "engine/objects.h"
 
-#define CHANNEL "loop://endpoint:1?history_bytes=1M&history_packets=1024&reorder_bytes=1M&sessions_max=2&message_bytes_max=64K" \
-                "&topics_max=8&window_packets=1024&receivers_max=4&mtu=1500&linger_ns=0"
+#define CHANNEL                                                                                              \
+    "loop://"                                                                                                \
+    "endpoint:1?history_bytes=1M&history_packets=1024&reorder_bytes=1M&sessions_max=2&message_bytes_max=64K" \
+    "&topics_max=8&window_packets=1024&receivers_max=4&mtu=1500&linger_ns=0"
 
 /* Stands between the endpoint and loop. */
 static struct {
@@ -85,17 +87,24 @@ static bool queue_came_from(void *instance, const struct lli_in *packet, const s
     return from_home;
 }
 
-static void report_of(struct llm_context *context, const struct llm_transmitter *transmitter, uint64_t receiver, struct llm_transmitter *by)
+static void report_of(struct llm_context *context, const struct llm_transmitter *transmitter,
+                      uint64_t receiver, struct llm_transmitter *by)
 {
-    const struct lli_wire_status status = {.session = transmitter->tx.config.session, .receiver = receiver,
-                                           .next = transmitter->tx.sent, .highest = transmitter->tx.sent, .address = by->endpoint->address};
-    const uint64_t counted = transmitter->tx.counters.status_received + transmitter->endpoint->counters.packets_misaddressed;
-    struct lli_packet packet = {.data = lli_endpoint_scratch(by->endpoint), .to = &transmitter->endpoint->address};
+    const struct lli_wire_status status = {.session = transmitter->tx.config.session,
+                                           .receiver = receiver,
+                                           .next = transmitter->tx.sent,
+                                           .highest = transmitter->tx.sent,
+                                           .address = by->endpoint->address};
+    const uint64_t counted =
+        transmitter->tx.counters.status_received + transmitter->endpoint->counters.packets_misaddressed;
+    struct lli_packet packet = {.data = lli_endpoint_scratch(by->endpoint),
+                                .to = &transmitter->endpoint->address};
 
     packet.size = (uint32_t)lli_wire_put_status((uint8_t *)(uintptr_t)packet.data, &status);
     lli_endpoint_post_control(by->endpoint, &packet, by->group);
     lli_endpoint_flush(by->endpoint);
-    while (transmitter->tx.counters.status_received + transmitter->endpoint->counters.packets_misaddressed == counted)
+    while (transmitter->tx.counters.status_received + transmitter->endpoint->counters.packets_misaddressed ==
+           counted)
         assert_true(llm_poll(context) >= 0);
 }
 

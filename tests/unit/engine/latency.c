@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The latency monitor, by what stands in the counters file: what each level measures, and that nothing else changes. */
+/*
+ * The latency monitor, by what stands in the counters file: what each level measures, and that nothing else
+ * changes.
+ */
 #define _GNU_SOURCE
 #include "unit.h"
 
@@ -12,8 +15,10 @@
 
 #include "stat_file.h"
 
-#define CHANNEL "loop://latency:1?history_bytes=1M&history_packets=256&reorder_bytes=64K&sessions_max=2&message_bytes_max=64K" \
-                "&topics_max=8&window_packets=64&receivers_max=4&rcvbuf_bytes=1M&mtu=1500&linger_ns=0"
+#define CHANNEL                                                                                             \
+    "loop://"                                                                                               \
+    "latency:1?history_bytes=1M&history_packets=256&reorder_bytes=64K&sessions_max=2&message_bytes_max=64K" \
+    "&topics_max=8&window_packets=64&receivers_max=4&rcvbuf_bytes=1M&mtu=1500&linger_ns=0"
 
 /* The counter and the clock agree to less than a hundredth. */
 enum { MESSAGES = 20, PAUSE_NS = 3000000, LEAST_NS = PAUSE_NS - PAUSE_NS / 100 };
@@ -138,7 +143,8 @@ static void at_off_there_is_no_histogram(void **state)
 
 static void the_first_level_measures_queues_only(void **state)
 {
-    static const char *const queues[] = {"flush_packets", "queue_packets", "burst_packets", "buffered_packets"};
+    static const char *const queues[] = {"flush_packets", "queue_packets", "burst_packets",
+                                         "buffered_packets"};
 
     (void)state;
     open_at(LLM_LATENCY_QUEUES);
@@ -165,7 +171,8 @@ static void the_second_level_measures_to_and_from_the_wire(void **state)
     close_after(MESSAGES);
     /* Of messages that go and come one by one, only some are measured. */
     assert_int_equal(histogram_of("submit_wire_ns")->count, MESSAGES / 8);
-    assert_true(histogram_of("wire_deliver_ns")->count > 0 && histogram_of("wire_deliver_ns")->count <= MESSAGES);
+    assert_true(histogram_of("wire_deliver_ns")->count > 0 &&
+                histogram_of("wire_deliver_ns")->count <= MESSAGES);
     assert_true(histogram_of("wire_deliver_ns")->max > 0);
     assert_null(histogram_of("handler_ns"));
     assert_null(histogram_of("poll_ns"));
@@ -235,14 +242,18 @@ static void paced_transmitters_are_measured_too(void **state)
 
     (void)state;
     open_at(LLM_LATENCY_WIRE);
-    assert_int_equal(llm_transmitter_open(context, "loop://paced:1?flow=paced&history_bytes=1M&history_packets=256"
-                                                   "&linger_ns=0&mtu=1500", NULL, NULL, &paced), LLM_OK);
+    assert_int_equal(llm_transmitter_open(context,
+                                          "loop://paced:1?flow=paced&history_bytes=1M&history_packets=256"
+                                          "&linger_ns=0&mtu=1500",
+                                          NULL, NULL, &paced),
+                     LLM_OK);
     assert_int_equal(llm_topic_open(paced, "t", 0, &other), LLM_OK);
     for (int i = 0; i < MESSAGES; i++)
         assert_int_equal(llm_send(other, "x", 1, LLM_SEND_NOW), LLM_OK);
     close_after(0);
     for (uint32_t i = 0; i < snapshot.table.histograms; i++)
-        found += strcmp(snapshot.histograms[i].name, "submit_wire_ns") == 0 && snapshot.histograms[i].count > 0 &&
+        found += strcmp(snapshot.histograms[i].name, "submit_wire_ns") == 0 &&
+                 snapshot.histograms[i].count > 0 &&
                  strstr(snapshot.objects[snapshot.histograms[i].object].label, "paced") != NULL;
     assert_int_equal(found, 1);
     stat_free(&snapshot);

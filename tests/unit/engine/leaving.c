@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The last report of a receiver, above all behind the end of a session, and the transmitter that waits for it. */
+/*
+ * The last report of a receiver, above all behind the end of a session, and the transmitter that waits for
+ * it.
+ */
 #define _GNU_SOURCE
 #include "session.h"
 
@@ -55,10 +58,18 @@ static int down(void **state)
 /* Of a session with one assured topic. */
 static void hear_heartbeat(uint8_t flags)
 {
-    const struct lli_wire_heartbeat heartbeat = {
-        .session = SESSION, .lead = tx->sent, .trail = START, .start = START, .messages = tx->sent - START, .sent_at = now,
-        .interval_us = 10000, .receivers = known, .flags = flags | LLI_WIRE_HEARTBEAT_ASSURED, .unacknowledged = START,
-        .assured = 1, .address = {1, {'t'}}};
+    const struct lli_wire_heartbeat heartbeat = {.session = SESSION,
+                                                 .lead = tx->sent,
+                                                 .trail = START,
+                                                 .start = START,
+                                                 .messages = tx->sent - START,
+                                                 .sent_at = now,
+                                                 .interval_us = 10000,
+                                                 .receivers = known,
+                                                 .flags = flags | LLI_WIRE_HEARTBEAT_ASSURED,
+                                                 .unacknowledged = START,
+                                                 .assured = 1,
+                                                 .address = {1, {'t'}}};
 
     receiver_take(&r, buffer, lli_wire_put_heartbeat(buffer, &heartbeat), now, pull);
 }
@@ -70,7 +81,8 @@ static void hear_all(void)
         const lli_seq seq = tx->sent;
 
         send_one(tx, "message", now);
-        receiver_take(&r, lli_history_packet(&tx->history, seq), lli_history_slot(&tx->history, seq)->size, now, pull);
+        receiver_take(&r, lli_history_packet(&tx->history, seq), lli_history_slot(&tx->history, seq)->size,
+                      now, pull);
     }
     assert_int_equal(lli_rx_delivered(rx), 2);
 }
@@ -108,7 +120,8 @@ static void a_report_that_was_put_off_behind_the_end_is_sent_on_leaving(void **s
     assert_false(lli_rx_control(rx, now, buffer, &packet));
     assert_true(lli_rx_leave(rx, now, buffer, &packet));
     status = status_of(&packet);
-    assert_int_equal(status.flags, LLI_WIRE_STATUS_LEAVING | LLI_WIRE_STATUS_DONE | LLI_WIRE_STATUS_ACKNOWLEDGES);
+    assert_int_equal(status.flags,
+                     LLI_WIRE_STATUS_LEAVING | LLI_WIRE_STATUS_DONE | LLI_WIRE_STATUS_ACKNOWLEDGES);
     assert_int_equal(status.next, START + 2);
     assert_int_equal(status.acknowledged_next, 0);
 }
@@ -145,9 +158,17 @@ static void the_end_is_answered_within_a_tenth_of_a_second_by_a_thousand(void **
 static void heartbeat_of_share(uint64_t session_receiver, uint32_t k)
 {
     const struct lli_wire_heartbeat heartbeat = {
-        .session = SESSION, .lead = tx->sent, .trail = START, .start = START, .messages = tx->sent - START, .sent_at = now,
-        .interval_us = 10000, .receivers = 1000, .report_packets = 2,
-        .flags = (uint8_t)(LLI_WIRE_HEARTBEAT_SHARE * k | LLI_WIRE_HEARTBEAT_HELD), .address = {1, {'t'}}};
+        .session = SESSION,
+        .lead = tx->sent,
+        .trail = START,
+        .start = START,
+        .messages = tx->sent - START,
+        .sent_at = now,
+        .interval_us = 10000,
+        .receivers = 1000,
+        .report_packets = 2,
+        .flags = (uint8_t)(LLI_WIRE_HEARTBEAT_SHARE * k | LLI_WIRE_HEARTBEAT_HELD),
+        .address = {1, {'t'}}};
 
     r.config.receiver = SESSION ^ session_receiver;
     receiver_take(&r, buffer, lli_wire_put_heartbeat(buffer, &heartbeat), now, pull);
@@ -191,8 +212,13 @@ static void a_transmitter_that_fell_silent_behind_the_end_is_told_nothing(void *
 /* It would be forgotten that it was expelled. */
 static void a_receiver_that_was_expelled_does_not_leave(void **state)
 {
-    const struct lli_wire_notice notice = {.session = SESSION, .receiver = RECEIVER, .decided_at = now, .lead = START + 2,
-                                           .standing = LLI_STANDING_EXPELLED, .threshold = LLM_THRESHOLD_NAKS, .rejoin_ms = 60000};
+    const struct lli_wire_notice notice = {.session = SESSION,
+                                           .receiver = RECEIVER,
+                                           .decided_at = now,
+                                           .lead = START + 2,
+                                           .standing = LLI_STANDING_EXPELLED,
+                                           .threshold = LLM_THRESHOLD_NAKS,
+                                           .rejoin_ms = 60000};
     struct lli_packet packet;
 
     (void)state;
@@ -209,16 +235,23 @@ static struct lli_ack_message ring[8];
 
 static void leave(uint64_t receiver, uint64_t acknowledged_next, uint8_t flags)
 {
-    const struct lli_wire_status status = {
-        .session = SESSION, .receiver = receiver, .next = tx->sent, .highest = tx->sent, .acknowledged_next = acknowledged_next, .accepts = 1,
-        .flags = flags | LLI_WIRE_STATUS_DONE | LLI_WIRE_STATUS_ACKNOWLEDGES, .address = {1, {'a'}}};
+    const struct lli_wire_status status = {.session = SESSION,
+                                           .receiver = receiver,
+                                           .next = tx->sent,
+                                           .highest = tx->sent,
+                                           .acknowledged_next = acknowledged_next,
+                                           .accepts = 1,
+                                           .flags =
+                                               flags | LLI_WIRE_STATUS_DONE | LLI_WIRE_STATUS_ACKNOWLEDGES,
+                                           .address = {1, {'a'}}};
 
     tx_take(tx, buffer, lli_wire_put_status(buffer, &status), now);
 }
 
 static void acknowledgements_of_those_who_left_behind_the_end_count_together(void **state)
 {
-    const struct lli_ack_rule rule = {.receivers = 2, .messages_max = 8, .bytes_max = 1000, .patience = 1000 * MS};
+    const struct lli_ack_rule rule = {
+        .receivers = 2, .messages_max = 8, .bytes_max = 1000, .patience = 1000 * MS};
     struct lli_ack_topic topic;
     struct lli_packet packet;
 
@@ -255,8 +288,10 @@ static void acknowledgements_of_those_who_left_behind_the_end_count_together(voi
 
 /* ------------------------------------------------------------------------------------------- public API */
 
-#define CHANNEL "loop://leaving:1?mtu=1500&history_bytes=1M&history_packets=256&reorder_bytes=64K&sessions_max=2" \
-                "&message_bytes_max=64K&topics_max=8&window_packets=64&receivers_max=16&rcvbuf_bytes=1M&status_ns=1000000000&linger_ns=8000000000"
+#define CHANNEL                                                                                         \
+    "loop://leaving:1?mtu=1500&history_bytes=1M&history_packets=256&reorder_bytes=64K&sessions_max=2"   \
+    "&message_bytes_max=64K&topics_max=8&window_packets=64&receivers_max=16&rcvbuf_bytes=1M&status_ns=" \
+    "1000000000&linger_ns=8000000000"
 
 static struct llm_context *contexts[2];
 static struct llm_receiver *receivers[MANY];

@@ -7,8 +7,11 @@
 
 #include "engine/objects.h"
 
-#define CHANNEL "loop://reach:1?history_bytes=1M&history_packets=1024&message_bytes_max=64K&topics_max=8&receivers_max=6&sessions_max=2" \
-                "&mtu=1500&linger_ns=0"
+#define CHANNEL                                                                                         \
+    "loop://"                                                                                           \
+    "reach:1?history_bytes=1M&history_packets=1024&message_bytes_max=64K&topics_max=8&receivers_max=6&" \
+    "sessions_max=2"                                                                                    \
+    "&mtu=1500&linger_ns=0"
 
 enum { PLACES = 8, ADDRESSES = 400 }; /* as the channel says */
 
@@ -137,7 +140,8 @@ static int set_up(void **state)
     assert_int_equal(llm_context_open(&options, &world.context), LLM_OK);
     llm_transmitter_handlers_init(&handlers);
     handlers.event = on_event;
-    assert_int_equal(llm_transmitter_open(world.context, CHANNEL, NULL, &handlers, &world.transmitter), LLM_OK);
+    assert_int_equal(llm_transmitter_open(world.context, CHANNEL, NULL, &handlers, &world.transmitter),
+                     LLM_OK);
     world.endpoint = world.transmitter->endpoint;
     world.loop = world.endpoint->transport;
     net.transport = *world.loop;
@@ -187,7 +191,10 @@ static void member_leaves(uint32_t number)
     lli_tx_leave(&world.transmitter->tx, number + 1, 0);
 }
 
-/* ---------------------------------------------------------------------------------------------------- forgetting */
+/*
+ * ----------------------------------------------------------------------------------------------------
+ * forgetting
+ */
 
 static void the_least_recently_used_address_makes_room(void **state)
 {
@@ -196,7 +203,8 @@ static void the_least_recently_used_address_makes_room(void **state)
         assert_int_equal(reach(number), LLM_OK);
         assert_int_equal(reach(0), LLM_OK);
         assert_true(net.count <= PLACES && net.known[0]);
-        assert_true(number < PLACES || (net.known[number - (PLACES - 2)] && !net.known[number - (PLACES - 1)]));
+        assert_true(number < PLACES ||
+                    (net.known[number - (PLACES - 2)] && !net.known[number - (PLACES - 1)]));
     }
     assert_int_equal(world.endpoint->counters.addresses_forgotten, ADDRESSES - PLACES);
     assert_int_equal(world.endpoint->counters.addresses_evicted, 0);
@@ -253,7 +261,10 @@ static void an_address_that_nobody_needs_goes_before_one_that_is_needed(void **s
     assert_int_equal(world.endpoint->counters.addresses_evicted, 0);
 }
 
-/* Several transmitters share an endpoint: together they may have more members than the options of the first allow for. */
+/*
+ * Several transmitters share an endpoint: together they may have more members than the options of the first
+ * allow for.
+ */
 static void more_needed_addresses_than_places_are_reached_in_turn_and_that_is_logged_once(void **state)
 {
     struct llm_transmitter *other;
@@ -276,7 +287,10 @@ static void more_needed_addresses_than_places_are_reached_in_turn_and_that_is_lo
     assert_true(llm_transmitter_close(&other) >= 0);
 }
 
-/* ---------------------------------------------------------------------------------------------------- unreachable */
+/*
+ * ----------------------------------------------------------------------------------------------------
+ * unreachable
+ */
 
 static void an_address_that_sends_fail_to_is_logged_once_and_told(void **state)
 {

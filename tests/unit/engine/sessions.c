@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sessions of a receiver over the loop transport, with packets made by hand and the time as a number: which of them have a place,
- * and when they are judged silent.
+ * The sessions of a receiver over the loop transport, with packets made by hand and the time as a number:
+ * which of them have a place, and when they are judged silent.
  */
 #include <stdio.h>
 
@@ -11,8 +11,10 @@
 #include "config/registry.h"
 
 #define MS ((lli_ns)1000000)
-#define OPTIONS "?reorder_bytes=64K&sessions_max=4&message_bytes_max=64K&topics_max=8&window_packets=64&rcvbuf_bytes=8M&mtu=1500" \
-                "&session_timeout_ns=1000000000"
+#define OPTIONS                                                                                            \
+    "?reorder_bytes=64K&sessions_max=4&message_bytes_max=64K&topics_max=8&window_packets=64&rcvbuf_bytes=" \
+    "8M&mtu=1500"                                                                                          \
+    "&session_timeout_ns=1000000000"
 #define START (((lli_seq)1 << 32) + 1000)
 
 enum { SESSIONS_MAX = 4, GROUPS = 3, QUEUED = 3000 };
@@ -112,8 +114,13 @@ static void post(int group, const uint8_t *packet, size_t size)
 static void heartbeat(int group, uint64_t session, lli_seq lead)
 {
     static uint64_t clock;
-    const struct lli_wire_heartbeat heartbeat = {.session = session, .lead = lead, .trail = START, .start = START,
-                                                 .messages = lead - START, .sent_at = ++clock * 100 * MS, .interval_us = 10000};
+    const struct lli_wire_heartbeat heartbeat = {.session = session,
+                                                 .lead = lead,
+                                                 .trail = START,
+                                                 .start = START,
+                                                 .messages = lead - START,
+                                                 .sent_at = ++clock * 100 * MS,
+                                                 .interval_us = 10000};
     uint8_t packet[LLI_WIRE_CONTROL_MAX];
 
     post(group, packet, lli_wire_put_heartbeat(packet, &heartbeat));
@@ -122,8 +129,11 @@ static void heartbeat(int group, uint64_t session, lli_seq lead)
 static void data(int group, uint64_t session, lli_seq seq)
 {
     uint8_t packet[LLI_WIRE_DATA_HEADER + 2] = {0};
-    const struct lli_wire_header header = {.type = LLI_WIRE_DATA, .tag = (uint32_t)session, .seq = (uint32_t)seq,
-                                           .number = (uint32_t)(seq - START), .size = sizeof packet};
+    const struct lli_wire_header header = {.type = LLI_WIRE_DATA,
+                                           .tag = (uint32_t)session,
+                                           .seq = (uint32_t)seq,
+                                           .number = (uint32_t)(seq - START),
+                                           .size = sizeof packet};
 
     lli_wire_put_header(packet, &header);
     packet[LLI_WIRE_DATA_HEADER] = 1;
@@ -136,7 +146,10 @@ static void poll_for(lli_ns time)
         lli_endpoint_poll(receivers[0]->endpoint, now);
 }
 
-/* The first poll finds more packets of one group than it takes at a time, and has not seen any of the others then. */
+/*
+ * The first poll finds more packets of one group than it takes at a time, and has not seen any of the others
+ * then.
+ */
 static void a_context_that_was_stopped_ends_no_session_that_it_did_not_read(void **state)
 {
     (void)state;

@@ -6,8 +6,10 @@
 
 #include "engine/objects.h"
 
-#define CHANNEL "loop://subjects:1?mtu=1500&linger_ns=0&history_bytes=1M&history_packets=256&reorder_bytes=64K&sessions_max=2" \
-                "&message_bytes_max=64K&topics_max=64&window_packets=64&receivers_max=4&rcvbuf_bytes=1M"
+#define CHANNEL                                                                                             \
+    "loop://"                                                                                               \
+    "subjects:1?mtu=1500&linger_ns=0&history_bytes=1M&history_packets=256&reorder_bytes=64K&sessions_max=2" \
+    "&message_bytes_max=64K&topics_max=64&window_packets=64&receivers_max=4&rcvbuf_bytes=1M"
 
 enum { RANDOM_NAMES = 20000 };
 
@@ -58,8 +60,10 @@ static bool model_matches(const char *pattern, const char *name)
     char one[64], two[64];
     const char *one_rest = strchr(pattern, '.'), *two_rest = strchr(name, '.');
 
-    snprintf(one, sizeof one, "%.*s", (int)(one_rest == NULL ? strlen(pattern) : (size_t)(one_rest - pattern)), pattern);
-    snprintf(two, sizeof two, "%.*s", (int)(two_rest == NULL ? strlen(name) : (size_t)(two_rest - name)), name);
+    snprintf(one, sizeof one, "%.*s",
+             (int)(one_rest == NULL ? strlen(pattern) : (size_t)(one_rest - pattern)), pattern);
+    snprintf(two, sizeof two, "%.*s", (int)(two_rest == NULL ? strlen(name) : (size_t)(two_rest - name)),
+             name);
     if (strcmp(one, ">") == 0 && one_rest == NULL)
         return true;
     if (strcmp(one, "*") != 0 && strcmp(one, two) != 0)
@@ -213,7 +217,8 @@ static int all_up(void **state)
     assert_int_equal(llm_receiver_open(context, CHANNEL, NULL, &handlers, &receiver), LLM_OK);
     llm_transmitter_handlers_init(&transmitter_handlers);
     transmitter_handlers.event = on_transmitter_event;
-    assert_int_equal(llm_transmitter_open(context, CHANNEL, NULL, &transmitter_handlers, &transmitter), LLM_OK);
+    assert_int_equal(llm_transmitter_open(context, CHANNEL, NULL, &transmitter_handlers, &transmitter),
+                     LLM_OK);
     return 0;
 }
 

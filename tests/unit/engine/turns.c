@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Repairs, and packets of the past for who joins late, leave a few in each poll: what is new never waits for more of them. */
+/*
+ * Repairs, and packets of the past for who joins late, leave a few in each poll: what is new never waits for
+ * more of them.
+ */
 #include "unit.h"
 
 #include <stdio.h>
@@ -72,7 +75,10 @@ static void messages_send(int count)
         assert_int_equal(llm_send(topic, "x", 1, LLM_SEND_NOW), LLM_OK);
 }
 
-/* Until the last of so many messages was delivered; no poll sends more of these than a turn, and at least one as many. */
+/*
+ * Until the last of so many messages was delivered; no poll sends more of these than a turn, and at least one
+ * as many.
+ */
 static void expect_turns(const char *counter, uint64_t count)
 {
     const uint64_t until = llm_clock() + UINT64_C(5000000000);

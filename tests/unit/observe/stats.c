@@ -4,8 +4,10 @@
 #include <llm/llm.h>
 #include <stdio.h>
 
-#define SMALL "?history_bytes=1M&history_packets=256&reorder_bytes=64K&sessions_max=2&message_bytes_max=64K&topics_max=8" \
-              "&window_packets=64&receivers_max=4&rcvbuf_bytes=1M&mtu=1500&linger_ns=0"
+#define SMALL                                                                                              \
+    "?history_bytes=1M&history_packets=256&reorder_bytes=64K&sessions_max=2&message_bytes_max=64K&topics_" \
+    "max=8"                                                                                                \
+    "&window_packets=64&receivers_max=4&rcvbuf_bytes=1M&mtu=1500&linger_ns=0"
 
 enum { RECEIVERS = 24, MESSAGES = 10, STATS_MAX = 2048 };
 
@@ -154,7 +156,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(counters_are_found_by_name_and_object, context_up, context_down),
         cmocka_unit_test_setup_teardown(no_more_are_written_than_there_is_room_for, context_up, context_down),
         cmocka_unit_test_setup_teardown(sums_are_over_all_objects_however_many, context_up, context_down),
-        cmocka_unit_test_setup_teardown(channels_share_an_instance_if_they_agree_in_what_concerns_it, context_up, context_down),
+        cmocka_unit_test_setup_teardown(channels_share_an_instance_if_they_agree_in_what_concerns_it,
+                                        context_up, context_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The counters file: what is in it, who may have one, what is left of it, and what its readers make of bad ones. */
+/*
+ * The counters file: what is in it, who may have one, what is left of it, and what its readers make of bad
+ * ones.
+ */
 #define _GNU_SOURCE
 #include "logged.h"
 
@@ -19,8 +22,10 @@
 #include "observe/stats_file.h"
 #include "stat_file.h"
 
-#define SMALL "?history_bytes=1M&history_packets=256&reorder_bytes=64K&sessions_max=2&message_bytes_max=64K&topics_max=8" \
-              "&window_packets=64&receivers_max=4&rcvbuf_bytes=1M&mtu=1500&linger_ns=0"
+#define SMALL                                                                                              \
+    "?history_bytes=1M&history_packets=256&reorder_bytes=64K&sessions_max=2&message_bytes_max=64K&topics_" \
+    "max=8"                                                                                                \
+    "&window_packets=64&receivers_max=4&rcvbuf_bytes=1M&mtu=1500&linger_ns=0"
 
 enum { MESSAGES = 10 };
 
@@ -134,7 +139,10 @@ static uint32_t object_of(const struct stat_snapshot *snapshot, enum llm_stats_k
     return 0;
 }
 
-/* ------------------------------------------------------------------------------------------------------- contents */
+/*
+ * -------------------------------------------------------------------------------------------------------
+ * contents
+ */
 
 static void every_counter_is_in_the_file(void **state)
 {
@@ -163,15 +171,18 @@ static void every_counter_is_in_the_file(void **state)
             const char *label = strchr(stats[i].object, ' ') + 1;
 
             if (strcmp(snapshot.rows[row].name, stats[i].name) == 0 && strcmp(object->label, label) == 0 &&
-                strncmp(stats[i].object, stat_kind_name(object->kind), strlen(stat_kind_name(object->kind))) == 0)
+                strncmp(stats[i].object, stat_kind_name(object->kind),
+                        strlen(stat_kind_name(object->kind))) == 0)
                 break;
             row++;
         }
         if (row == snapshot.table.rows)
             fail_msg("%s of %s is not in the file", stats[i].name, stats[i].object);
     }
-    assert_int_equal(stat_value(&snapshot, object_of(&snapshot, LLM_STATS_TRANSMITTER), "messages_sent"), MESSAGES);
-    assert_int_equal(stat_value(&snapshot, object_of(&snapshot, LLM_STATS_RECEIVER), "messages_delivered"), MESSAGES);
+    assert_int_equal(stat_value(&snapshot, object_of(&snapshot, LLM_STATS_TRANSMITTER), "messages_sent"),
+                     MESSAGES);
+    assert_int_equal(stat_value(&snapshot, object_of(&snapshot, LLM_STATS_RECEIVER), "messages_delivered"),
+                     MESSAGES);
     stat_free(&snapshot);
     assert_int_equal(llm_context_close(&context), LLM_OK);
 }
@@ -221,7 +232,8 @@ static void earlier_values_are_found_when_objects_have_come_before_them(void **s
     assert_int_equal(read_file(path, &now), STAT_OK);
     assert_true(now.table.rows > before.table.rows && now.header.sequence > before.header.sequence);
     for (uint32_t i = 0; i < now.table.rows; i++) {
-        const bool old = now.objects[now.rows[i].object].id == before.objects[object_of(&before, LLM_STATS_TRANSMITTER)].id;
+        const bool old = now.objects[now.rows[i].object].id ==
+                         before.objects[object_of(&before, LLM_STATS_TRANSMITTER)].id;
 
         if (strcmp(now.rows[i].name, "packets_data") != 0)
             continue;
@@ -240,7 +252,10 @@ static void earlier_values_are_found_when_objects_have_come_before_them(void **s
     assert_int_equal(llm_context_close(&context), LLM_OK);
 }
 
-/* ----------------------------------------------------------------------------------------------------- life, death */
+/*
+ * ----------------------------------------------------------------------------------------------------- life,
+ * death
+ */
 
 static void a_closed_context_leaves_no_file(void **state)
 {
@@ -307,11 +322,15 @@ static void what_a_killed_process_has_counted_can_be_read(void **state)
     assert_int_equal(files(path), 1);
     assert_int_equal(read_file(path, &snapshot), STAT_OK);
     assert_false(snapshot.alive);
-    assert_int_equal(stat_value(&snapshot, object_of(&snapshot, LLM_STATS_TRANSMITTER), "messages_sent"), MESSAGES);
+    assert_int_equal(stat_value(&snapshot, object_of(&snapshot, LLM_STATS_TRANSMITTER), "messages_sent"),
+                     MESSAGES);
     stat_free(&snapshot);
 }
 
-/* ----------------------------------------------------------------------------------------------------- refusals */
+/*
+ * -----------------------------------------------------------------------------------------------------
+ * refusals
+ */
 
 static void refused(const struct llm_context_options *options, int error, const char *text)
 {
@@ -361,7 +380,10 @@ static void a_file_that_cannot_be_had_is_refused_with_the_reason(void **state)
     unsetenv("LLM_STATS_DIRECTORY");
 }
 
-/* ---------------------------------------------------------------------------------------------------- bad files */
+/*
+ * ---------------------------------------------------------------------------------------------------- bad
+ * files
+ */
 
 /* A copy of a good file of a dead process, to be spoilt. */
 static uint8_t *good_copy(size_t *size)
@@ -410,10 +432,10 @@ static void bad_files_are_told_apart(void **state)
     assert_int_equal(parse_copy(bytes, sizeof header - 1), STAT_SHORT);
     assert_int_equal(parse_copy(bytes, size - 1), STAT_SHORT);
     assert_int_equal(parse_copy((const uint8_t *)"a text that is none of these", 29), STAT_FOREIGN);
-#define SPOILT(change, fault)                          \
-    bad = header;                                      \
-    bad.change;                                        \
-    memcpy(bytes, &bad, sizeof bad);                   \
+#define SPOILT(change, fault)        \
+    bad = header;                    \
+    bad.change;                      \
+    memcpy(bytes, &bad, sizeof bad); \
     assert_int_equal(parse_copy(bytes, size), fault)
     SPOILT(version = 2, STAT_VERSION);
     SPOILT(sequence = 0, STAT_EMPTY);
@@ -449,7 +471,9 @@ static void hostile_tables_do_no_harm(void **state)
 
             random = random * 1664525 + 1013904223;
             /* In the heads mostly, where it matters. */
-            at = (random & 3) == 0 ? random % size : (random & 3) == 1 ? random / 4 % sizeof header : table + random / 4 % 4096;
+            at = (random & 3) == 0   ? random % size
+                 : (random & 3) == 1 ? random / 4 % sizeof header
+                                     : table + random / 4 % 4096;
             copy[at] = (uint8_t)(random >> 24);
         }
         if (stat_parse(copy, size, &snapshot) == STAT_OK)
@@ -471,7 +495,8 @@ static void texts_end_and_are_text(void **state)
 
     (void)state;
     memcpy(&header, bytes, sizeof header);
-    objects = (struct llm_stats_object *)(void *)(bytes + header.table_at[header.sequence & 1] + sizeof(struct llm_stats_table));
+    objects = (struct llm_stats_object *)(void *)(bytes + header.table_at[header.sequence & 1] +
+                                                  sizeof(struct llm_stats_table));
     memset(objects[0].label, 'x', sizeof objects[0].label);
     memcpy(objects[0].label, "\033[2J", 4);
     memset(bytes + offsetof(struct llm_stats_file, name), '\a', sizeof header.name);
@@ -484,7 +509,10 @@ static void texts_end_and_are_text(void **state)
     free(bytes);
 }
 
-/* ---------------------------------------------------------------------------------------------------- histograms */
+/*
+ * ----------------------------------------------------------------------------------------------------
+ * histograms
+ */
 
 static void buckets_cover_all_values_and_are_narrow(void **state)
 {
@@ -532,12 +560,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(every_counter_is_in_the_file, directory_up, directory_down),
-        cmocka_unit_test_setup_teardown(sessions_and_known_receivers_are_below_their_own, directory_up, directory_down),
-        cmocka_unit_test_setup_teardown(earlier_values_are_found_when_objects_have_come_before_them, directory_up, directory_down),
+        cmocka_unit_test_setup_teardown(sessions_and_known_receivers_are_below_their_own, directory_up,
+                                        directory_down),
+        cmocka_unit_test_setup_teardown(earlier_values_are_found_when_objects_have_come_before_them,
+                                        directory_up, directory_down),
         cmocka_unit_test_setup_teardown(a_closed_context_leaves_no_file, directory_up, directory_down),
         cmocka_unit_test_setup_teardown(without_the_option_there_is_no_file, directory_up, directory_down),
-        cmocka_unit_test_setup_teardown(what_a_killed_process_has_counted_can_be_read, directory_up, directory_down),
-        cmocka_unit_test_setup_teardown(a_file_that_cannot_be_had_is_refused_with_the_reason, directory_up, directory_down),
+        cmocka_unit_test_setup_teardown(what_a_killed_process_has_counted_can_be_read, directory_up,
+                                        directory_down),
+        cmocka_unit_test_setup_teardown(a_file_that_cannot_be_had_is_refused_with_the_reason, directory_up,
+                                        directory_down),
         cmocka_unit_test_setup_teardown(bad_files_are_told_apart, directory_up, directory_down),
         cmocka_unit_test_setup_teardown(hostile_tables_do_no_harm, directory_up, directory_down),
         cmocka_unit_test_setup_teardown(texts_end_and_are_text, directory_up, directory_down),

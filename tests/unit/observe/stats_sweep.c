@@ -83,8 +83,11 @@ static bool exists(const char *name)
 /* The header of a dead process's file with empty tables. */
 static struct llm_stats_file dead_header(uint32_t pid)
 {
-    struct llm_stats_file header = {
-        .version = LLM_STATS_VERSION, .pid = pid, .table_at = {256, 512}, .table_bytes = sizeof(struct llm_stats_table), .program = "dead"};
+    struct llm_stats_file header = {.version = LLM_STATS_VERSION,
+                                    .pid = pid,
+                                    .table_at = {256, 512},
+                                    .table_bytes = sizeof(struct llm_stats_table),
+                                    .program = "dead"};
 
     memcpy(header.magic, LLM_STATS_MAGIC, sizeof header.magic);
     return header;
@@ -132,7 +135,10 @@ static void sweep_and_clean(void)
     (void)stat_watch_clean(directory);
 }
 
-/* -------------------------------------------------------------------------------------------------- what may stay */
+/*
+ * -------------------------------------------------------------------------------------------------- what may
+ * stay
+ */
 
 static void the_dead_leave_only_so_many_files(void **state)
 {
@@ -150,7 +156,12 @@ static void files_that_are_no_counters_files_stay(void **state)
 
     (void)state;
     for (int i = 0; i < OTHERS; i++) {
-        snprintf(name, sizeof name, i % 4 == 0 ? ".rc%d" : i % 4 == 1 ? "letter%d.txt" : i % 4 == 2 ? "feed.%d.0" : "feed%d", i);
+        snprintf(name, sizeof name,
+                 i % 4 == 0   ? ".rc%d"
+                 : i % 4 == 1 ? "letter%d.txt"
+                 : i % 4 == 2 ? "feed.%d.0"
+                              : "feed%d",
+                 i);
         write_file(name, "12345\n", 6);
     }
     sweep_and_clean();
@@ -160,8 +171,9 @@ static void files_that_are_no_counters_files_stay(void **state)
 /* Names of other shapes, and of another process than the header's. */
 static void name_and_header_must_agree(void **state)
 {
-    static const char *const names[] = {"dead.7", "dead.7.0.bak", "dead.07.0", "dead.7.1000", "dead.8.0", ".dead.7.0", "other.7.0", "dead.7.",
-        "dead.7.-1", "dead.7.00", "dead"};
+    static const char *const names[] = {"dead.7",    "dead.7.0.bak", "dead.07.0", "dead.7.1000",
+                                        "dead.8.0",  ".dead.7.0",    "other.7.0", "dead.7.",
+                                        "dead.7.-1", "dead.7.00",    "dead"};
 
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
@@ -210,7 +222,10 @@ static void conn_and_what_they_lead_to_stay(void **state)
     assert_int_equal(access(to, F_OK), 0);
 }
 
-/* ---------------------------------------------------------------------------------------------------- directories */
+/*
+ * ----------------------------------------------------------------------------------------------------
+ * directories
+ */
 
 static void a_link_in_place_of_the_directory_is_refused(void **state)
 {
@@ -234,7 +249,8 @@ static void nothing_is_removed_where_everybody_can_rename_files(void **state)
     write_dead_files();
     assert_int_equal(chmod(directory, 0777), 0);
     assert_int_equal(come_and_go_in(directory), LLM_OK);
-    expect_logged("20 files of dead processes are not removed, as other users can rename files there; chown it to root and give it mode 1777");
+    expect_logged("20 files of dead processes are not removed, as other users can rename files there; chown "
+                  "it to root and give it mode 1777");
     assert_int_equal(stat_watch_clean(directory), -1);
     assert_int_equal(files_in(directory), DEAD);
     assert_int_equal(chmod(directory, 01777), 0);
@@ -264,7 +280,8 @@ static void files_of_other_users_are_left_to_them_and_to_root(void **state)
     assert_int_equal(chmod(directory, 0777 | S_ISVTX), 0);
     child = fork();
     if (child == 0) {
-        if (setresgid(OTHER_USER, OTHER_USER, OTHER_USER) != 0 || setresuid(OTHER_USER, OTHER_USER, OTHER_USER) != 0)
+        if (setresgid(OTHER_USER, OTHER_USER, OTHER_USER) != 0 ||
+            setresuid(OTHER_USER, OTHER_USER, OTHER_USER) != 0)
             _exit(SKIPPED);
         write_dead("dead.100.0", 100);
         _exit(stat_watch_clean(directory));
@@ -300,7 +317,10 @@ static void a_context_removes_no_file_that_took_the_place_of_its_own(void **stat
     assert_true(exists(name));
 }
 
-/* --------------------------------------------------------------------------------------------------------- reading */
+/*
+ * ---------------------------------------------------------------------------------------------------------
+ * reading
+ */
 
 static uint64_t bytes_read;
 
@@ -327,14 +347,16 @@ static void write_sparse(const char *name, const struct llm_stats_file *header, 
 static void write_full(const char *name, size_t bytes)
 {
     struct llm_stats_file header = dead_header(1);
-    struct llm_stats_table table = {.rows = (uint32_t)(bytes / (sizeof(struct llm_stats_row) + sizeof(uint64_t))), .objects = 1};
+    struct llm_stats_table table = {
+        .rows = (uint32_t)(bytes / (sizeof(struct llm_stats_row) + sizeof(uint64_t))), .objects = 1};
     char path[512];
     int fd;
 
     header.sequence = 2;
     header.rows_max = table.rows;
     header.objects_max = 1;
-    header.table_bytes = sizeof table + sizeof(struct llm_stats_object) + table.rows * (sizeof(struct llm_stats_row) + sizeof(uint64_t));
+    header.table_bytes = sizeof table + sizeof(struct llm_stats_object) +
+                         table.rows * (sizeof(struct llm_stats_row) + sizeof(uint64_t));
     header.table_at[1] = header.table_at[0] + (header.table_bytes + 7) / 8 * 8;
     write_sparse(name, &header, (off_t)(header.table_at[1] + header.table_bytes));
     path_of(path, name);

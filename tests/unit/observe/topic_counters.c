@@ -14,8 +14,10 @@
 #include "observe/stats_file.h"
 #include "stat_file.h"
 
-#define SMALL "?history_bytes=1M&history_packets=1024&reorder_bytes=64K&sessions_max=3&message_bytes_max=64K&topics_max=300" \
-              "&window_packets=64&receivers_max=4&rcvbuf_bytes=1M&mtu=1500&linger_ns=0"
+#define SMALL                                                                                               \
+    "?history_bytes=1M&history_packets=1024&reorder_bytes=64K&sessions_max=3&message_bytes_max=64K&topics_" \
+    "max=300"                                                                                               \
+    "&window_packets=64&receivers_max=4&rcvbuf_bytes=1M&mtu=1500&linger_ns=0"
 
 enum { MESSAGES = 10, SHOWN = 256 };
 
@@ -125,13 +127,15 @@ static uint32_t topic_of(enum llm_stats_kind kind, uint64_t id, const char *name
         const struct llm_stats_object *object = &snapshot.objects[i];
         const struct llm_stats_object *parent = &snapshot.objects[object->parent];
 
-        if (object->kind == LLM_STATS_TOPIC && parent->kind == kind && parent->id == id && strcmp(object->label, name) == 0)
+        if (object->kind == LLM_STATS_TOPIC && parent->kind == kind && parent->id == id &&
+            strcmp(object->label, name) == 0)
             return i;
     }
     return UINT32_MAX;
 }
 
-static void counted(enum llm_stats_kind kind, uint64_t id, const char *name, uint64_t messages, uint64_t bytes)
+static void counted(enum llm_stats_kind kind, uint64_t id, const char *name, uint64_t messages,
+                    uint64_t bytes)
 {
     const uint32_t topic = topic_of(kind, id, name);
 
@@ -196,7 +200,8 @@ static void what_a_filter_lets_through_is_counted(void **state)
     /* In one packet and across some. */
     for (uint32_t i = 0; i < 4 * MESSAGES; i++) {
         attributes.label = i;
-        assert_int_equal(llm_send_with(px, data, i < 2 * MESSAGES ? 10 : sizeof data, &attributes, 0), LLM_OK);
+        assert_int_equal(llm_send_with(px, data, i < 2 * MESSAGES ? 10 : sizeof data, &attributes, 0),
+                         LLM_OK);
     }
     look();
     counted(LLM_STATS_TRANSMITTER, session, "px", 4 * MESSAGES, 2 * MESSAGES * (10 + sizeof data));

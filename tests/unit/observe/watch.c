@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bottleneck watch over whole contexts, on a clock of the test's own: each cause is provoked, and named, and no other. */
+/*
+ * The bottleneck watch over whole contexts, on a clock of the test's own: each cause is provoked, and named,
+ * and no other.
+ */
 #define _GNU_SOURCE
 #include "unit.h"
 
@@ -10,8 +13,10 @@
 
 #define US UINT64_C(1000)
 #define MS UINT64_C(1000000)
-#define OPTIONS "?history_bytes=1M&history_packets=1024&reorder_bytes=1M&sessions_max=2&message_bytes_max=64K&topics_max=8" \
-                "&window_packets=1024&receivers_max=4&mtu=1500&linger_ns=0"
+#define OPTIONS                                                                                            \
+    "?history_bytes=1M&history_packets=1024&reorder_bytes=1M&sessions_max=2&message_bytes_max=64K&topics_" \
+    "max=8"                                                                                                \
+    "&window_packets=1024&receivers_max=4&mtu=1500&linger_ns=0"
 
 static uint64_t clock_now = 1000 * MS;
 
@@ -30,9 +35,9 @@ struct end {
     struct llm_context *context;
     uint64_t handler_ns; /* that the handler takes for each message */
     uint64_t messages;
-    unsigned named;      /* bits of the limits that events named */
+    unsigned named; /* bits of the limits that events named */
     unsigned events;
-    unsigned reported;   /* bits of the limits that a receiver reported to be limited by */
+    unsigned reported; /* bits of the limits that a receiver reported to be limited by */
 };
 
 static struct end near, far;
@@ -122,7 +127,10 @@ static int ends_close(void **state)
     return llm_context_close(&near.context);
 }
 
-/* For so many ms: each sends so many messages, if they are taken, and both ends poll. Returns how many were refused. */
+/*
+ * For so many ms: each sends so many messages, if they are taken, and both ends poll. Returns how many were
+ * refused.
+ */
 static uint64_t flow(uint32_t ms, uint32_t messages, bool polls)
 {
     static const uint8_t data[1000];
@@ -158,7 +166,10 @@ static enum llm_limit of_transmitter(void)
     return bottleneck.limit;
 }
 
-/* ------------------------------------------------------------------------------------------------------ receivers */
+/*
+ * ------------------------------------------------------------------------------------------------------
+ * receivers
+ */
 
 static void where_all_is_well_nothing_is_named(void **state)
 {
@@ -292,7 +303,10 @@ static void a_network_that_loses_is_named(void **state)
     assert_int_equal(of_transmitter(), LLM_LIMIT_NONE);
 }
 
-/* ---------------------------------------------------------------------------------------------------- transmitters */
+/*
+ * ----------------------------------------------------------------------------------------------------
+ * transmitters
+ */
 
 static void a_window_that_no_report_moves_on_is_named(void **state)
 {
@@ -330,7 +344,8 @@ static void messages_that_nobody_acknowledges_are_named(void **state)
     assert_true(flow(500, 2, true) > 0);
     assert_int_equal(of_transmitter(), LLM_LIMIT_HISTORY);
     assert_int_equal(near.named, 1u << LLM_LIMIT_HISTORY);
-    assert_int_equal(llm_context_counter(near.context, "send_blocked_unacknowledged", &unacknowledged), LLM_OK);
+    assert_int_equal(llm_context_counter(near.context, "send_blocked_unacknowledged", &unacknowledged),
+                     LLM_OK);
     assert_true(unacknowledged > 0);
     assert_int_equal(of_receiver(), LLM_LIMIT_NONE);
 }
@@ -393,7 +408,10 @@ static void what_a_receiver_finds_out_its_transmitter_is_told(void **state)
     assert_int_equal(llm_transmitter_congestion(transmitter, of, -1), LLM_EINVAL);
 }
 
-/* ------------------------------------------------------------------------------------------------------------ api */
+/*
+ * ------------------------------------------------------------------------------------------------------------
+ * api
+ */
 
 static void the_watch_runs_where_it_is_asked_for(void **state)
 {
@@ -456,9 +474,12 @@ int main(void)
         cmocka_unit_test_teardown(to_come_within_the_first_second_is_no_loss, ends_close),
         cmocka_unit_test_teardown(a_slow_handler_is_named_and_forgiven, ends_close),
         cmocka_unit_test_teardown(bursts_that_overflow_the_buffer_are_named, ends_close),
-        cmocka_unit_test_teardown(an_application_that_stays_away_is_named_for_what_overflows_meanwhile, ends_close),
-        cmocka_unit_test_teardown(an_application_that_stays_away_is_named_also_if_the_loss_shows_later, ends_close),
-        cmocka_unit_test_teardown(drops_explain_what_is_missed_in_the_next_interval_also_if_there_were_some_before, ends_close),
+        cmocka_unit_test_teardown(an_application_that_stays_away_is_named_for_what_overflows_meanwhile,
+                                  ends_close),
+        cmocka_unit_test_teardown(an_application_that_stays_away_is_named_also_if_the_loss_shows_later,
+                                  ends_close),
+        cmocka_unit_test_teardown(
+            drops_explain_what_is_missed_in_the_next_interval_also_if_there_were_some_before, ends_close),
         cmocka_unit_test_teardown(a_network_that_loses_is_named, ends_close),
         cmocka_unit_test_teardown(a_window_that_no_report_moves_on_is_named, ends_close),
         cmocka_unit_test_teardown(messages_that_nobody_acknowledges_are_named, ends_close),

@@ -7,10 +7,11 @@
  *   fake_cm.c      librdmacm: identifiers, groups and their events
  *   fake_system.c  what else the transport gets from outside: interface, clock, limits, memory, threads
  *
- * It checks that it is used as a device must be: an object destroyed twice, or while another needs it, a send from memory that
- * is not registered, a buffer posted twice, or a wait that never ends is a bug of the transport, and ends the test at once.
- * What the control thread may call is locked; queues are not, as those of a device would not order anything for the transport
- * either: two threads at one queue are a race that the thread sanitizer finds.
+ * It checks that it is used as a device must be: an object destroyed twice, or while another needs it, a send
+ * from memory that is not registered, a buffer posted twice, or a wait that never ends is a bug of the
+ * transport, and ends the test at once. What the control thread may call is locked; queues are not, as those
+ * of a device would not order anything for the transport either: two threads at one queue are a race that the
+ * thread sanitizer finds.
  */
 #ifndef TESTS_ROCE_FAKE_H
 #define TESTS_ROCE_FAKE_H
@@ -26,26 +27,29 @@
 
 enum { FAKE_SENT_MAX = 1 << 14, FAKE_GROUP_QPN = 0xffffff, FAKE_VENDOR_SOFT_ROCE = 0xffffff };
 
-/* ---------------------------------------------------------------------------------------------------- the device */
+/*
+ * ---------------------------------------------------------------------------------------------------- the
+ * device
+ */
 
 /* Set before an instance is opened. fake_reset() gives them the values of a device that does all. */
 struct fake_device {
-    bool v6;                    /* the interface's addresses are of IPv6 */
-    const char *address;        /* of the interface; NULL: 192.0.2.1, or 2001:db8::1 */
-    uint32_t mtu;               /* of the interface */
-    uint32_t inline_most;       /* more inline bytes than that are refused with EINVAL */
-    uint32_t inline_granted;    /* of those asked for */
+    bool v6;                 /* the interface's addresses are of IPv6 */
+    const char *address;     /* of the interface; NULL: 192.0.2.1, or 2001:db8::1 */
+    uint32_t mtu;            /* of the interface */
+    uint32_t inline_most;    /* more inline bytes than that are refused with EINVAL */
+    uint32_t inline_granted; /* of those asked for */
     uint32_t vendor;
-    int depth_max;              /* of queues */
+    int depth_max; /* of queues */
     uint8_t link_layer;
     enum ibv_port_state port_state;
     enum ibv_mtu active_mtu;
-    bool gid_v1, gid_v2;        /* how the interface's address is in the table of GIDs */
-    int gids_error;             /* the table cannot be read */
-    bool no_device;             /* the interface has none */
-    bool no_walk;               /* completions cannot be walked in place */
-    bool no_cq_flags;           /* ... or if flags are given */
-    bool no_stamps;             /* ... or with the time of day */
+    bool gid_v1, gid_v2; /* how the interface's address is in the table of GIDs */
+    int gids_error;      /* the table cannot be read */
+    bool no_device;      /* the interface has none */
+    bool no_walk;        /* completions cannot be walked in place */
+    bool no_cq_flags;    /* ... or if flags are given */
+    bool no_stamps;      /* ... or with the time of day */
 };
 
 /* What becomes of a join. May be changed while instances are open. */
@@ -58,7 +62,7 @@ struct fake_send {
     uint32_t size;
     uint32_t lkey;
     unsigned flags;
-    uint32_t note;     /* immediate data, in host order */
+    uint32_t note; /* immediate data, in host order */
     struct ibv_ah *ah;
     uint32_t qp_number;
     uint32_t qkey;
@@ -66,7 +70,9 @@ struct fake_send {
     struct ibv_ah_attr route;
 };
 
-/* What the transport does, as far as queues are concerned: of the latest instance. From the caller's thread. */
+/*
+ * What the transport does, as far as queues are concerned: of the latest instance. From the caller's thread.
+ */
 struct fake {
     struct fake_device device;
     struct ibv_qp *send_qp;
@@ -74,24 +80,26 @@ struct fake {
     struct fake_send sent[FAKE_SENT_MAX]; /* in order, since the latest fake_sent_forget() */
     uint32_t sent_count;
     unsigned doorbells;
-    int send_refuse_after;      /* so many packets are taken, then one is refused, once; -1: none */
+    int send_refuse_after; /* so many packets are taken, then one is refused, once; -1: none */
     int send_refuse_error;
-    bool flush_later;           /* behind a packet that failed those in flight stay, until fake_flush_rest() */
-    bool complete_when_polled;  /* a poll finds all completed that was posted before */
-    int receive_refuse_after;   /* the same of buffers */
-    uint32_t receive_batch;     /* buffers posted by the latest call */
+    /* Behind a packet that failed those in flight stay, until fake_flush_rest() */
+    bool flush_later;
+    bool complete_when_polled; /* a poll finds all completed that was posted before */
+    int receive_refuse_after;  /* the same of buffers */
+    uint32_t receive_batch;    /* buffers posted by the latest call */
     unsigned receive_calls;
     unsigned next_polls;
-    atomic_int join;            /* of enum fake_join */
+    atomic_int join; /* of enum fake_join */
     atomic_int join_error;
-    atomic_int route_gid;       /* the place in the table of GIDs that groups are resolved to; 2 is RoCE v1, 3 is v2 */
-    atomic_bool hold_events;    /* those taken from librdmacm are held back for as long */
+    /* The place in the table of GIDs that groups are resolved to; 2 is RoCE v1, 3 is v2. */
+    atomic_int route_gid;
+    atomic_bool hold_events; /* those taken from librdmacm are held back for as long */
     atomic_int held_events;
-    atomic_int joins;           /* calls */
-    atomic_int handles_made;    /* calls */
-    atomic_bool hold_handles;   /* those that make one take as long */
+    atomic_int joins;         /* calls */
+    atomic_int handles_made;  /* calls */
+    atomic_bool hold_handles; /* those that make one take as long */
     atomic_int held_handles;
-    atomic_int modifies;        /* calls */
+    atomic_int modifies;             /* calls */
     _Atomic pthread_t handle_thread; /* which made the latest address handle */
 };
 
@@ -106,12 +114,31 @@ int fake_live(char *text, size_t size);
 /* Of these, address handles. */
 int fake_handles(void);
 
-/* ---------------------------------------------------------------------------------------------------- failures */
+/*
+ * ----------------------------------------------------------------------------------------------------
+ * failures
+ */
 
 enum fake_call {
-    FAKE_CALL_CHANNEL, FAKE_CALL_ID, FAKE_CALL_BIND, FAKE_CALL_QUERY_DEVICE, FAKE_CALL_QUERY_PORT, FAKE_CALL_PD, FAKE_CALL_MR,
-    FAKE_CALL_COMP_CHANNEL, FAKE_CALL_CQ, FAKE_CALL_CQ_EX, FAKE_CALL_QP, FAKE_CALL_AH, FAKE_CALL_JOIN, FAKE_CALL_QUERY_QP,
-    FAKE_CALL_MODIFY_QP, FAKE_CALL_MEMORY, FAKE_CALL_EVENTFD, FAKE_CALL_THREAD, FAKE_CALLS,
+    FAKE_CALL_CHANNEL,
+    FAKE_CALL_ID,
+    FAKE_CALL_BIND,
+    FAKE_CALL_QUERY_DEVICE,
+    FAKE_CALL_QUERY_PORT,
+    FAKE_CALL_PD,
+    FAKE_CALL_MR,
+    FAKE_CALL_COMP_CHANNEL,
+    FAKE_CALL_CQ,
+    FAKE_CALL_CQ_EX,
+    FAKE_CALL_QP,
+    FAKE_CALL_AH,
+    FAKE_CALL_JOIN,
+    FAKE_CALL_QUERY_QP,
+    FAKE_CALL_MODIFY_QP,
+    FAKE_CALL_MEMORY,
+    FAKE_CALL_EVENTFD,
+    FAKE_CALL_THREAD,
+    FAKE_CALLS,
 };
 
 /* From now on the nth of these calls fails with an errno, and with always those behind it; 0: none. */
@@ -126,7 +153,10 @@ int fake_step_failed(void);
 /* For the parts of the fake: whether this call is to fail, with errno. */
 bool fake_fails(enum fake_call call);
 
-/* ------------------------------------------------------------------------------------------------------- queues */
+/*
+ * -------------------------------------------------------------------------------------------------------
+ * queues
+ */
 
 void fake_sent_forget(void);
 
@@ -146,13 +176,13 @@ void fake_notice(uint64_t wr_id, enum ibv_wc_status status);
 struct fake_packet {
     const char *source; /* addresses in words */
     const char *to;
-    uint32_t note;      /* immediate data, in host order */
-    bool bare;          /* without immediate data */
+    uint32_t note; /* immediate data, in host order */
+    bool bare;     /* without immediate data */
     uint32_t size;
     const uint8_t *data; /* NULL: it is filled with a pattern */
-    uint64_t which;     /* of the pattern */
+    uint64_t which;      /* of the pattern */
     uint64_t stamp_ns;
-    bool truncated;     /* shorter than a GRH */
+    bool truncated; /* shorter than a GRH */
     enum ibv_wc_status status;
 };
 
@@ -162,7 +192,9 @@ bool fake_arrive(const struct fake_packet *packet);
 /* A packet that was sent comes in here: to a group that this instance is in, or to its own address. */
 bool fake_arrive_sent(const struct fake_send *sent);
 
-/* Whether memory is registered for the device to write to, as the buffers of packets are and nothing else is. */
+/*
+ * Whether memory is registered for the device to write to, as the buffers of packets are and nothing else is.
+ */
 bool fake_is_writable(const void *data, size_t size);
 
 /* Buffers that the device has. */
@@ -170,9 +202,15 @@ uint32_t fake_buffers(void);
 
 enum ibv_qp_state fake_send_state(void);
 
-/* ------------------------------------------------------------------------------------------------------- events */
+/*
+ * -------------------------------------------------------------------------------------------------------
+ * events
+ */
 
-/* An asynchronous event of the device; element is a queue pair or completion queue, or NULL for one of the port. */
+/*
+ * An asynchronous event of the device; element is a queue pair or completion queue, or NULL for one of the
+ * port.
+ */
 void fake_async_event(enum ibv_event_type type, const void *element);
 
 /* Asynchronous events that wait to be read, or to be acknowledged. */
@@ -187,7 +225,10 @@ bool fake_group_event(const char *group, bool to_send, enum rdma_cm_event_type t
 /* How a group is joined: flags of the join, -1 if it is not. */
 int fake_group_flags(const char *group, bool to_send);
 
-/* ------------------------------------------------------------------------------------------------------- system */
+/*
+ * -------------------------------------------------------------------------------------------------------
+ * system
+ */
 
 /* The clock of the library goes on by so much at once, and the control thread looks at it. */
 void fake_clock_advance(uint64_t ns);
@@ -198,10 +239,22 @@ void fake_wait_limit(uint64_t ns);
 /* Bytes that may be locked, as the transport is told; RLIM_INFINITY by default. */
 void fake_memlock(uint64_t bytes);
 
-/* --------------------------------------------------------------------------------- among the parts of the fake */
+/*
+ * --------------------------------------------------------------------------------- among the parts of the
+ * fake
+ */
 
 enum fake_kind {
-    FAKE_PD, FAKE_MR, FAKE_CHANNEL, FAKE_CQ, FAKE_QP, FAKE_AH, FAKE_EVENT_CHANNEL, FAKE_ID, FAKE_MEMBERSHIP, FAKE_EVENT,
+    FAKE_PD,
+    FAKE_MR,
+    FAKE_CHANNEL,
+    FAKE_CQ,
+    FAKE_QP,
+    FAKE_AH,
+    FAKE_EVENT_CHANNEL,
+    FAKE_ID,
+    FAKE_MEMBERSHIP,
+    FAKE_EVENT,
     FAKE_KINDS,
 };
 
@@ -257,11 +310,12 @@ struct fake_qp {
     struct ibv_qp qp;
     struct ibv_qp_cap cap;
     struct fake_send *flight; /* posted and not completed, by number modulo max_send_wr */
-    uint64_t posted, completed, retired; /* retired: their room is free, as a notice behind them was fetched */
+    /* retired: their room is free, as a notice behind them was fetched */
+    uint64_t posted, completed, retired;
     struct ibv_recv_wr *buffers;
     struct ibv_sge *pieces;
     uint64_t buffers_head, buffers_tail;
-    atomic_int groups;        /* attached to */
+    atomic_int groups; /* attached to */
 };
 
 /* The interface's address, in words. */

@@ -17,7 +17,7 @@ struct membership {
     uint32_t flags;
     void *context;
     bool attached;
-    int handled;     /* events read and not acknowledged */
+    int handled; /* events read and not acknowledged */
     struct membership *next;
 };
 
@@ -38,7 +38,10 @@ static struct membership *memberships;
 static struct event *waiting;
 static struct identifier *identifiers;
 
-/* ------------------------------------------------------------------------------------------------ identifiers */
+/*
+ * ------------------------------------------------------------------------------------------------
+ * identifiers
+ */
 
 struct rdma_event_channel *rdma_create_event_channel(void)
 {
@@ -62,7 +65,8 @@ void rdma_destroy_event_channel(struct rdma_event_channel *channel)
     fake_died(FAKE_EVENT_CHANNEL);
 }
 
-int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context, enum rdma_port_space ps)
+int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
+                   enum rdma_port_space ps)
 {
     struct identifier *made;
 
@@ -98,7 +102,8 @@ static void events_drop(const struct rdma_cm_id *id, const struct membership *me
     for (struct event **link = &waiting; *link != NULL;) {
         struct event *event = *link;
 
-        if ((id != NULL && event->event.id == id) || (membership != NULL && event->membership == membership)) {
+        if ((id != NULL && event->event.id == id) ||
+            (membership != NULL && event->membership == membership)) {
             *link = event->next;
             free(event);
             fake_died(FAKE_EVENT);
@@ -132,9 +137,13 @@ int rdma_destroy_id(struct rdma_cm_id *id)
     return 0;
 }
 
-/* ------------------------------------------------------------------------------------------------------ events */
+/*
+ * ------------------------------------------------------------------------------------------------------
+ * events
+ */
 
-static void event_send(struct rdma_cm_id *id, struct membership *membership, enum rdma_cm_event_type type, int status)
+static void event_send(struct rdma_cm_id *id, struct membership *membership, enum rdma_cm_event_type type,
+                       int status)
 {
     struct event *event = fake_zeroed(sizeof *event);
     struct event **last = &waiting;
@@ -148,9 +157,11 @@ static void event_send(struct rdma_cm_id *id, struct membership *membership, enu
     if (type == RDMA_CM_EVENT_MULTICAST_JOIN && status == 0) {
         struct ibv_ah_attr *route = &event->event.param.ud.ah_attr;
 
-        *route = (struct ibv_ah_attr){.is_global = 1, .port_num = 1, .grh = {.sgid_index = (uint8_t)atomic_load(&fake.route_gid)}};
+        *route = (struct ibv_ah_attr){
+            .is_global = 1, .port_num = 1, .grh = {.sgid_index = (uint8_t)atomic_load(&fake.route_gid)}};
         route->grh.dgid.raw[10] = route->grh.dgid.raw[11] = 0xff;
-        memcpy(route->grh.dgid.raw + (fake.device.v6 ? 0 : 12), lli_ip_bytes(&membership->address), fake.device.v6 ? 16 : 4);
+        memcpy(route->grh.dgid.raw + (fake.device.v6 ? 0 : 12), lli_ip_bytes(&membership->address),
+               fake.device.v6 ? 16 : 4);
         event->event.param.ud.qp_num = FAKE_GROUP_QPN;
         event->event.param.ud.qkey = RDMA_UDP_QKEY;
     }
@@ -183,7 +194,8 @@ static void event_read(struct event *event)
     if (membership == NULL)
         return;
     membership->handled++;
-    if (event->event.event == RDMA_CM_EVENT_MULTICAST_JOIN && event->event.status == 0 && !membership->attached) {
+    if (event->event.event == RDMA_CM_EVENT_MULTICAST_JOIN && event->event.status == 0 &&
+        !membership->attached) {
         membership->attached = true;
         atomic_fetch_add(&((struct fake_qp *)(void *)membership->id->qp)->groups, 1);
     }
@@ -240,7 +252,10 @@ void fake_id_event(enum rdma_cm_event_type type)
     fake_events_unlock();
 }
 
-/* ------------------------------------------------------------------------------------------------------ groups */
+/*
+ * ------------------------------------------------------------------------------------------------------
+ * groups
+ */
 
 static union lli_ip_address address_of(const char *text)
 {
@@ -271,8 +286,8 @@ int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex
         return -1;
     membership = fake_zeroed(sizeof *membership);
     membership->id = id;
-    memcpy(&membership->address, wanted->addr, wanted->addr->sa_family == AF_INET ? sizeof(struct sockaddr_in)
-                                                                                   : sizeof(struct sockaddr_in6));
+    memcpy(&membership->address, wanted->addr,
+           wanted->addr->sa_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6));
     membership->flags = wanted->join_flags;
     membership->context = context;
     fake_events_lock();
@@ -295,7 +310,8 @@ int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr)
     struct membership *membership;
     union lli_ip_address address = {0};
 
-    memcpy(&address, addr, addr->sa_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6));
+    memcpy(&address, addr,
+           addr->sa_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6));
     fake_events_lock();
     membership = membership_find(id, &address);
     if (membership == NULL) {

@@ -19,8 +19,8 @@ struct fake fake;
 
 static atomic_int live[FAKE_KINDS];
 static const char *const kind_names[FAKE_KINDS] = {
-    "domains", "registrations", "completion channels", "completion queues", "queue pairs", "address handles",
-    "event channels", "identifiers", "memberships", "events"};
+    "domains",         "registrations",  "completion channels", "completion queues", "queue pairs",
+    "address handles", "event channels", "identifiers",         "memberships",       "events"};
 
 static struct {
     atomic_int in, number;
@@ -42,11 +42,13 @@ static struct {
     int events_count;
     struct ibv_async_event handled[ASYNC_MAX]; /* read, and not acknowledged */
     int handled_count;
-} host = {.mutex = PTHREAD_MUTEX_INITIALIZER, .regions_mutex = PTHREAD_MUTEX_INITIALIZER,
+} host = {.mutex = PTHREAD_MUTEX_INITIALIZER,
+          .regions_mutex = PTHREAD_MUTEX_INITIALIZER,
           .changed = PTHREAD_COND_INITIALIZER};
 
 void *__real_calloc(size_t count, size_t size);
-int __real_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, const struct timespec *until);
+int __real_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
+                                  const struct timespec *until);
 
 void fake_wrong(const char *format, ...)
 {
@@ -60,7 +62,10 @@ void fake_wrong(const char *format, ...)
     abort();
 }
 
-/* -------------------------------------------------------------------------------------------- life and failures */
+/*
+ * -------------------------------------------------------------------------------------------- life and
+ * failures
+ */
 
 void fake_born(enum fake_kind kind)
 {
@@ -157,14 +162,18 @@ static void *object(enum fake_call call, enum fake_kind kind, size_t size)
     return made;
 }
 
-/* ----------------------------------------------------------------------------------------------------- device */
+/*
+ * -----------------------------------------------------------------------------------------------------
+ * device
+ */
 
 struct ibv_context *fake_context(void)
 {
     return &host.verbs.context;
 }
 
-static int device_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr, size_t size)
+static int device_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr,
+                             size_t size)
 {
     (void)context;
     if (fake_fails(FAKE_CALL_QUERY_PORT))
@@ -178,7 +187,8 @@ static int device_query_port(struct ibv_context *context, uint8_t port_num, stru
     return 0;
 }
 
-static struct ibv_cq *cq_new(enum fake_call call, uint32_t depth, void *cq_context, struct ibv_comp_channel *channel)
+static struct ibv_cq *cq_new(enum fake_call call, uint32_t depth, void *cq_context,
+                             struct ibv_comp_channel *channel)
 {
     struct fake_cq *cq = object(call, FAKE_CQ, sizeof *cq);
 
@@ -268,8 +278,9 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
     (void)context;
     if (fake_fails(FAKE_CALL_QUERY_DEVICE))
         return errno;
-    *attr = (struct ibv_device_attr){
-        .vendor_id = fake.device.vendor, .max_qp_wr = fake.device.depth_max, .max_cqe = fake.device.depth_max};
+    *attr = (struct ibv_device_attr){.vendor_id = fake.device.vendor,
+                                     .max_qp_wr = fake.device.depth_max,
+                                     .max_cqe = fake.device.depth_max};
     return 0;
 }
 
@@ -298,8 +309,8 @@ static void own_gid(union ibv_gid *gid)
         fake_wrong("the interface has the address %s", fake_address());
 }
 
-ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries, size_t max_entries, uint32_t flags,
-                             size_t entry_size)
+ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries, size_t max_entries,
+                             uint32_t flags, size_t entry_size)
 {
     size_t count = 0;
 
@@ -309,32 +320,39 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
     if (fake.device.gids_error != 0)
         return -fake.device.gids_error;
     /* Another address, the same on another port, and ours. */
-    entries[count++] = (struct ibv_gid_entry){.gid_index = 0, .port_num = 1, .gid_type = IBV_GID_TYPE_ROCE_V2};
+    entries[count++] =
+        (struct ibv_gid_entry){.gid_index = 0, .port_num = 1, .gid_type = IBV_GID_TYPE_ROCE_V2};
     entries[count] = (struct ibv_gid_entry){.gid_index = 1, .port_num = 2, .gid_type = IBV_GID_TYPE_ROCE_V2};
     own_gid(&entries[count++].gid);
     if (fake.device.gid_v1) {
-        entries[count] = (struct ibv_gid_entry){.gid_index = 2, .port_num = 1, .gid_type = IBV_GID_TYPE_ROCE_V1};
+        entries[count] =
+            (struct ibv_gid_entry){.gid_index = 2, .port_num = 1, .gid_type = IBV_GID_TYPE_ROCE_V1};
         own_gid(&entries[count++].gid);
     }
     if (fake.device.gid_v2) {
-        entries[count] = (struct ibv_gid_entry){.gid_index = 3, .port_num = 1, .gid_type = IBV_GID_TYPE_ROCE_V2};
+        entries[count] =
+            (struct ibv_gid_entry){.gid_index = 3, .port_num = 1, .gid_type = IBV_GID_TYPE_ROCE_V2};
         own_gid(&entries[count++].gid);
     }
     return (ssize_t)count;
 }
 
-int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t gid_index, struct ibv_gid_entry *entry,
-                      uint32_t flags, size_t entry_size)
+int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t gid_index,
+                      struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
 {
     (void)context;
     if (port_num != 1 || flags != 0 || entry_size != sizeof *entry)
         fake_wrong("a GID of port %u is asked for", port_num);
-    *entry = (struct ibv_gid_entry){
-        .gid_index = gid_index, .port_num = 1, .gid_type = gid_index == 2 ? IBV_GID_TYPE_ROCE_V1 : IBV_GID_TYPE_ROCE_V2};
+    *entry = (struct ibv_gid_entry){.gid_index = gid_index,
+                                    .port_num = 1,
+                                    .gid_type = gid_index == 2 ? IBV_GID_TYPE_ROCE_V1 : IBV_GID_TYPE_ROCE_V2};
     return 0;
 }
 
-/* ---------------------------------------------------------------------------------------------------- objects */
+/*
+ * ----------------------------------------------------------------------------------------------------
+ * objects
+ */
 
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
@@ -442,8 +460,8 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *base)
     return 0;
 }
 
-struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context, struct ibv_comp_channel *channel,
-                             int comp_vector)
+struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
+                             struct ibv_comp_channel *channel, int comp_vector)
 {
     (void)context;
     (void)comp_vector;
@@ -456,7 +474,8 @@ int ibv_destroy_cq(struct ibv_cq *base)
 
     fake_async_await(base);
     if (cq->users != 0 || cq->unacknowledged != 0 || cq->walking)
-        fake_wrong("a completion queue goes with %d queue pairs and %d events", cq->users, cq->unacknowledged);
+        fake_wrong("a completion queue goes with %d queue pairs and %d events", cq->users,
+                   cq->unacknowledged);
     ((struct fake_channel *)(void *)base->channel)->users--;
     free(cq->notices);
     free(cq->stamps);
@@ -516,8 +535,13 @@ int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_
     fake_qp_init(qp, wanted);
     if (wanted->qp_type != IBV_QPT_UD || wanted->sq_sig_all)
         fake_wrong("a queue pair of type %d", (int)wanted->qp_type);
-    qp->qp = (struct ibv_qp){.context = id->verbs, .pd = pd, .send_cq = wanted->send_cq, .recv_cq = wanted->recv_cq,
-                             .qp_num = 0x100 + host.qps++, .state = IBV_QPS_RTS, .qp_type = IBV_QPT_UD};
+    qp->qp = (struct ibv_qp){.context = id->verbs,
+                             .pd = pd,
+                             .send_cq = wanted->send_cq,
+                             .recv_cq = wanted->recv_cq,
+                             .qp_num = 0x100 + host.qps++,
+                             .state = IBV_QPS_RTS,
+                             .qp_type = IBV_QPT_UD};
     atomic_fetch_add(pd_users(pd), 1);
     ((struct fake_cq *)(void *)wanted->send_cq)->users++;
     id->qp = &qp->qp;
@@ -548,7 +572,10 @@ void rdma_destroy_qp(struct rdma_cm_id *id)
     fake_died(FAKE_QP);
 }
 
-/* ------------------------------------------------------------------------------------------------- events, waits */
+/*
+ * ------------------------------------------------------------------------------------------------- events,
+ * waits
+ */
 
 void fake_events_lock(void)
 {
@@ -642,7 +669,8 @@ void ibv_ack_async_event(struct ibv_async_event *event)
 {
     fake_events_lock();
     for (int i = 0; i < host.handled_count; i++) {
-        if (host.handled[i].event_type != event->event_type || host.handled[i].element.qp != event->element.qp)
+        if (host.handled[i].event_type != event->event_type ||
+            host.handled[i].element.qp != event->element.qp)
             continue;
         host.handled[i] = host.handled[--host.handled_count];
         fake_events_changed();

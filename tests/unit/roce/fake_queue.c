@@ -23,7 +23,10 @@ static struct fake_cq *cq_of(struct ibv_cq *cq)
     return (struct fake_cq *)(void *)cq;
 }
 
-/* ------------------------------------------------------------------------------------------- completion queues */
+/*
+ * ------------------------------------------------------------------------------------------- completion
+ * queues
+ */
 
 static void cq_fire(struct fake_cq *cq)
 {
@@ -104,7 +107,10 @@ void ibv_ack_cq_events(struct ibv_cq *cq, unsigned count)
     cq_of(cq)->unacknowledged -= (int)count;
 }
 
-/* --------------------------------------------------------------------------------------------- walks in place */
+/*
+ * --------------------------------------------------------------------------------------------- walks in
+ * place
+ */
 
 static struct fake_cq *walk_of(struct ibv_cq_ex *ex)
 {
@@ -195,7 +201,10 @@ void fake_cq_walk_init(struct fake_cq *cq, uint64_t wc_flags)
         cq->ex.read_completion_wallclock_ns = walk_wallclock_ns;
 }
 
-/* ------------------------------------------------------------------------------------------------- queue pairs */
+/*
+ * ------------------------------------------------------------------------------------------------- queue
+ * pairs
+ */
 
 void fake_qp_init(struct fake_qp *qp, const struct ibv_qp_init_attr *wanted)
 {
@@ -339,7 +348,10 @@ enum ibv_qp_state fake_send_state(void)
     return fake.send_qp->state;
 }
 
-/* ------------------------------------------------------------------------------------------------------ state */
+/*
+ * ------------------------------------------------------------------------------------------------------
+ * state
+ */
 
 /* A move that a device makes: what it needs for it, and nothing is left of what was in the queue. */
 static bool move_allowed(enum ibv_qp_state from, const struct ibv_qp_attr *attr, int mask)
@@ -348,13 +360,15 @@ static bool move_allowed(enum ibv_qp_state from, const struct ibv_qp_attr *attr,
     case IBV_QPS_RESET:
         return mask == IBV_QP_STATE;
     case IBV_QPS_INIT:
-        return from == IBV_QPS_RESET && mask == (IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY) &&
+        return from == IBV_QPS_RESET &&
+               mask == (IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY) &&
                attr->port_num == 1 && attr->qkey == RDMA_UDP_QKEY;
     case IBV_QPS_RTR:
         return from == IBV_QPS_INIT && mask == IBV_QP_STATE;
     case IBV_QPS_RTS:
         return (from == IBV_QPS_RTR && mask == (IBV_QP_STATE | IBV_QP_SQ_PSN)) ||
-               (from == IBV_QPS_SQE && mask == (IBV_QP_STATE | IBV_QP_CUR_STATE) && attr->cur_qp_state == IBV_QPS_SQE);
+               (from == IBV_QPS_SQE && mask == (IBV_QP_STATE | IBV_QP_CUR_STATE) &&
+                attr->cur_qp_state == IBV_QPS_SQE);
     default:
         return false;
     }
@@ -368,7 +382,8 @@ int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
     if (fake_fails(FAKE_CALL_MODIFY_QP))
         return errno;
     if (!move_allowed(base->state, attr, mask))
-        fake_wrong("no queue pair goes from state %d to %d with mask %x", (int)base->state, (int)attr->qp_state, (unsigned)mask);
+        fake_wrong("no queue pair goes from state %d to %d with mask %x", (int)base->state,
+                   (int)attr->qp_state, (unsigned)mask);
     base->state = attr->qp_state;
     if (attr->qp_state == IBV_QPS_RESET) {
         struct fake_cq *cq = cq_of(base->send_cq);
@@ -391,7 +406,10 @@ int ibv_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask, struct
     return 0;
 }
 
-/* -------------------------------------------------------------------------------------------------- receiving */
+/*
+ * --------------------------------------------------------------------------------------------------
+ * receiving
+ */
 
 static void buffer_check(const struct fake_qp *qp, const struct ibv_recv_wr *buffer)
 {
@@ -462,8 +480,10 @@ bool fake_arrive(const struct fake_packet *packet)
     const uint64_t number = qp->buffers_head % qp->cap.max_recv_wr;
     const struct ibv_sge *piece = &qp->pieces[number];
     uint8_t *buffer = (uint8_t *)(uintptr_t)piece->addr;
-    struct ibv_wc notice = {
-        .wr_id = qp->buffers[number].wr_id, .status = packet->status, .opcode = IBV_WC_RECV, .qp_num = qp->qp.qp_num};
+    struct ibv_wc notice = {.wr_id = qp->buffers[number].wr_id,
+                            .status = packet->status,
+                            .opcode = IBV_WC_RECV,
+                            .qp_num = qp->qp.qp_num};
 
     if (qp->buffers_head == qp->buffers_tail)
         return false;
@@ -472,7 +492,8 @@ bool fake_arrive(const struct fake_packet *packet)
     qp->buffers_head++;
     grh_fill(buffer, packet);
     for (uint32_t i = 0; i < packet->size; i++) /* pattern() of unit.h */
-        buffer[GRH + i] = packet->data != NULL ? packet->data[i] : (uint8_t)(packet->which * 31 + i * 7 + (i >> 8));
+        buffer[GRH + i] =
+            packet->data != NULL ? packet->data[i] : (uint8_t)(packet->which * 31 + i * 7 + (i >> 8));
     notice.byte_len = packet->truncated ? GRH - 1 : GRH + packet->size;
     notice.wc_flags = IBV_WC_GRH | (packet->bare ? 0 : IBV_WC_WITH_IMM);
     notice.imm_data = htonl(packet->note);

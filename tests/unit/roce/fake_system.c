@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the transport gets from outside beside its device. The linker puts these in the place of the real ones (--wrap).
+ * What the transport gets from outside beside its device. The linker puts these in the place of the real ones
+ * (--wrap).
  */
 #define _GNU_SOURCE
 #include "fake.h"
@@ -19,8 +20,10 @@ int __real_eventfd(unsigned count, int flags);
 int __wrap_eventfd(unsigned count, int flags);
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*start)(void *), void *arg);
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*start)(void *), void *arg);
-int __real_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, const struct timespec *until);
-int __wrap_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, const struct timespec *until);
+int __real_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
+                                  const struct timespec *until);
+int __wrap_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
+                                  const struct timespec *until);
 uint64_t __real_lli_clock_ns(void);
 uint64_t __wrap_lli_clock_ns(void);
 int __wrap_getrlimit64(int resource, struct rlimit *limit);
@@ -46,7 +49,10 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(
     return fake_fails(FAKE_CALL_THREAD) ? errno : __real_pthread_create(thread, attr, start, arg);
 }
 
-/* ------------------------------------------------------------------------------------------------------- time */
+/*
+ * -------------------------------------------------------------------------------------------------------
+ * time
+ */
 
 uint64_t __wrap_lli_clock_ns(void)
 {
@@ -64,7 +70,8 @@ void fake_wait_limit(uint64_t ns)
     atomic_store(&wait_limit, ns);
 }
 
-int __wrap_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, const struct timespec *until)
+int __wrap_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
+                                  const struct timespec *until)
 {
     const uint64_t limit = atomic_load(&wait_limit);
     struct timespec sooner;
@@ -76,7 +83,10 @@ int __wrap_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mu
     return __real_pthread_cond_timedwait(condition, mutex, limit != 0 ? &sooner : until);
 }
 
-/* ------------------------------------------------------------------------------------------ limits, interface */
+/*
+ * ------------------------------------------------------------------------------------------ limits,
+ * interface
+ */
 
 void fake_memlock(uint64_t bytes)
 {
@@ -98,8 +108,11 @@ int __wrap_lli_ip_interface_find(const struct lli_log *log, const char *scheme, 
     (void)log;
     (void)scheme;
     (void)wanted;
-    *interface = (struct lli_ip_interface){
-        .name = "fake0", .index = 7, .mtu = fake.device.mtu, .flags = IFF_UP | IFF_MULTICAST | IFF_BROADCAST, .wire = true};
+    *interface = (struct lli_ip_interface){.name = "fake0",
+                                           .index = 7,
+                                           .mtu = fake.device.mtu,
+                                           .flags = IFF_UP | IFF_MULTICAST | IFF_BROADCAST,
+                                           .wire = true};
     interface->address.any.sa_family = fake.device.v6 ? AF_INET6 : AF_INET;
     if (group->any.sa_family != interface->address.any.sa_family)
         fake_wrong("the test's group is of another family than its device");

@@ -14,7 +14,9 @@ static void send_some(int count)
     assert_int_equal(rig_flush(), 0);
 }
 
-/* ------------------------------------------------------------------------------------------------ send queue */
+/*
+ * ------------------------------------------------------------------------------------------------ send queue
+ */
 
 static void a_send_queue_that_stopped_is_repaired_and_sending_goes_on(void **state)
 {
@@ -97,7 +99,10 @@ static void a_single_failure_that_stopped_nothing_needs_no_move(void **state)
     assert_int_equal(fake_in_flight(), 1);
 }
 
-/* -------------------------------------------------------------------------------------------------------- gone */
+/*
+ * --------------------------------------------------------------------------------------------------------
+ * gone
+ */
 
 /* The queues, and what they hold, are given back: the driver can leave. */
 static bool device_is_free(void)
@@ -105,8 +110,9 @@ static bool device_is_free(void)
     char text[256];
 
     fake_live(text, sizeof text);
-    return strstr(text, "domains") == NULL && strstr(text, "queue") == NULL && strstr(text, "handles") == NULL &&
-           strstr(text, "registrations") == NULL && strstr(text, "memberships") == NULL;
+    return strstr(text, "domains") == NULL && strstr(text, "queue") == NULL &&
+           strstr(text, "handles") == NULL && strstr(text, "registrations") == NULL &&
+           strstr(text, "memberships") == NULL;
 }
 
 static void expect_gone(void)
@@ -156,11 +162,27 @@ static void a_send_queue_that_cannot_be_repaired_is_the_end(void **state)
     }
 }
 
-/* ------------------------------------------------------------------------------------------- asynchronous events */
+/*
+ * ------------------------------------------------------------------------------------------- asynchronous
+ * events
+ */
 
 enum events {
-    REMOVAL, ADDRESS_CHANGE, DEVICE_FATAL, RECEIVE_FATAL, SEND_CQ, RECEIVE_CQ, FATALS,
-    SEND_FATAL = FATALS, SEND_ACCESS, PORT_DOWN, PORT_UP, GIDS, UNKNOWN_ID, FOREIGN_QP, EVENTS,
+    REMOVAL,
+    ADDRESS_CHANGE,
+    DEVICE_FATAL,
+    RECEIVE_FATAL,
+    SEND_CQ,
+    RECEIVE_CQ,
+    FATALS,
+    SEND_FATAL = FATALS,
+    SEND_ACCESS,
+    PORT_DOWN,
+    PORT_UP,
+    GIDS,
+    UNKNOWN_ID,
+    FOREIGN_QP,
+    EVENTS,
 };
 
 static void emit(int event)
@@ -199,8 +221,10 @@ static void emit(int event)
         fake_async_event(IBV_EVENT_QP_FATAL, &stranger);
         break;
     default:
-        fake_async_event(event == PORT_DOWN ? IBV_EVENT_PORT_ERR : event == PORT_UP ? IBV_EVENT_PORT_ACTIVE
-                                                                                  : IBV_EVENT_GID_CHANGE, NULL);
+        fake_async_event(event == PORT_DOWN ? IBV_EVENT_PORT_ERR
+                         : event == PORT_UP ? IBV_EVENT_PORT_ACTIVE
+                                            : IBV_EVENT_GID_CHANGE,
+                         NULL);
         break;
     }
 }
@@ -264,7 +288,8 @@ static void events_during_a_join(void **state)
         atomic_store(&fake.join, FAKE_JOIN_SILENT);
         fake_wait_limit(event < FATALS ? 0 : SECOND / 20);
         assert_int_equal(pthread_create(&thread, NULL, emit_soon, &event), 0);
-        assert_int_equal(rig_join("239.1.2.4", PORT, LLI_JOIN_RECEIVE, &handle), event < FATALS ? LLM_EINTERFACE : LLM_EGROUP);
+        assert_int_equal(rig_join("239.1.2.4", PORT, LLI_JOIN_RECEIVE, &handle),
+                         event < FATALS ? LLM_EINTERFACE : LLM_EGROUP);
         pthread_join(thread, NULL);
         atomic_store(&fake.join, FAKE_JOIN_YES);
         fake_wait_limit(0); /* the next instance's joins are answered, however long that takes */
@@ -293,7 +318,8 @@ static void events_with_packets_in_flight_and_queued(void **state)
 
 static void events_with_packets_lent(void **state)
 {
-    const struct fake_packet packet = {.source = OTHER, .to = GROUP, .note = rig_note(PORT), .size = 500, .which = 3};
+    const struct fake_packet packet = {
+        .source = OTHER, .to = GROUP, .note = rig_note(PORT), .size = 500, .which = 3};
     struct lli_in got[100];
 
     (void)state;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Addresses that the RoCE transport need not reach any more: their handles go, but not while the device, the queue or the
- * control thread has them. The fake device ends a test in which one goes too soon; what is left at a test's end is a failure
- * too.
+ * Addresses that the RoCE transport need not reach any more: their handles go, but not while the device, the
+ * queue or the control thread has them. The fake device ends a test in which one goes too soon; what is left
+ * at a test's end is a failure too.
  */
 #define _GNU_SOURCE
 #include "rig.h"
@@ -58,7 +58,9 @@ static void end_making(void)
     AWAIT(atomic_load(&fake.held_handles) == 0);
 }
 
-/* ------------------------------------------------------------------------------------------- that are made */
+/*
+ * ------------------------------------------------------------------------------------------- that are made
+ */
 
 static void what_nothing_uses_goes_at_once_with_its_place(void **state)
 {
@@ -151,7 +153,9 @@ static void one_that_is_asked_for_again_before_it_went_is_as_it_was(void **state
     assert_int_equal(rig_counter("roce_peers_forgotten"), 1);
 }
 
-/* ------------------------------------------------------------------------------------- that are being made */
+/*
+ * ------------------------------------------------------------------------------------- that are being made
+ */
 
 static void one_that_is_being_made_goes_when_it_is(void **state)
 {
@@ -238,7 +242,9 @@ static void one_that_failed_leaves_nothing(void **state)
     assert_int_equal(fake_handles(), before + 1);
 }
 
-/* ------------------------------------------------------------------------------------------------ all of it */
+/*
+ * ------------------------------------------------------------------------------------------------ all of it
+ */
 
 /* Whatever the order, a handle that is known sends to its address, and no place is lost. */
 static void nothing_is_lost_or_mixed_up_in_any_order(void **state)

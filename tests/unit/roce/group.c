@@ -131,7 +131,8 @@ static void a_group_that_is_joined_again_otherwise_than_before_is_the_end(void *
         fake_clock_advance(SECOND);
         fake_group_event(GROUP, i == 0, RDMA_CM_EVENT_MULTICAST_ERROR, ENETDOWN);
         AWAIT(atomic_load(&rig.roce->gone));
-        rig_expect_log("its addresses changed while a group was joined again; close the channels on interface fake0");
+        rig_expect_log(
+            "its addresses changed while a group was joined again; close the channels on interface fake0");
         rig_close(&rig);
         atomic_store(&fake.route_gid, 3);
         atomic_store(&fake.joins, 0);
@@ -216,7 +217,8 @@ static void a_group_can_be_left_while_an_event_of_it_is_under_way(void **state)
     for (int i = 0; i < 2; i++) {
         rig_up();
         atomic_store(&fake.hold_events, true);
-        fake_group_event(GROUP, false, i == 0 ? RDMA_CM_EVENT_MULTICAST_ERROR : RDMA_CM_EVENT_MULTICAST_JOIN, 0);
+        fake_group_event(GROUP, false, i == 0 ? RDMA_CM_EVENT_MULTICAST_ERROR : RDMA_CM_EVENT_MULTICAST_JOIN,
+                         0);
         AWAIT(atomic_load(&fake.held_events) == 1);
         assert_int_equal(pthread_create(&thread, NULL, release_events, NULL), 0);
         rig_leave(rig.receive, LLI_JOIN_RECEIVE);

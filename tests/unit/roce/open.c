@@ -78,8 +78,8 @@ static void whatever_fails_while_it_opens_is_told_and_nothing_is_left(void **sta
         }
     }
     for (int call = 0; call < FAKE_CALLS; call++)
-        if (call != FAKE_CALL_AH && call != FAKE_CALL_JOIN && call != FAKE_CALL_QUERY_QP && call != FAKE_CALL_MODIFY_QP &&
-            call != FAKE_CALL_CQ_EX && call != FAKE_CALL_QP)
+        if (call != FAKE_CALL_AH && call != FAKE_CALL_JOIN && call != FAKE_CALL_QUERY_QP &&
+            call != FAKE_CALL_MODIFY_QP && call != FAKE_CALL_CQ_EX && call != FAKE_CALL_QP)
             assert_true(seen[call]);
     fake_fail_step(0, 0);
 }
@@ -94,7 +94,8 @@ static void expect_refusal(int expected, const char *part)
 
 static void no_memory_is_explained_by_the_limit_of_what_may_be_locked_if_there_is_one(void **state)
 {
-    static const enum fake_call calls[] = {FAKE_CALL_ID, FAKE_CALL_PD, FAKE_CALL_MR, FAKE_CALL_QP, FAKE_CALL_COMP_CHANNEL};
+    static const enum fake_call calls[] = {FAKE_CALL_ID, FAKE_CALL_PD, FAKE_CALL_MR, FAKE_CALL_QP,
+                                           FAKE_CALL_COMP_CHANNEL};
 
     (void)state;
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {

@@ -66,7 +66,8 @@ static void addresses_that_are_none_are_refused(void **state)
 {
     static const uint32_t numbers[] = {0, 1, 0xffffff, 0x1000000, UINT32_MAX};
     static const char *const hosts[2][7] = {
-        {"239.1.2.3", "2001:db8::192.0.2.9", "192.0.2.255", "255.255.255.255", "0.0.0.0", "127.0.0.1", "ff15::1"},
+        {"239.1.2.3", "2001:db8::192.0.2.9", "192.0.2.255", "255.255.255.255", "0.0.0.0", "127.0.0.1",
+         "ff15::1"},
         {"ff15::1", OTHER, "::", "::1", "239.1.2.3", "ff02::1", "127.0.0.1"}};
     struct lli_address address;
 

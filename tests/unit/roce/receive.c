@@ -9,8 +9,11 @@ enum { BUFFERS = 256, PORTS = LLI_ROCE_GROUPS_MAX, MODEL_STEPS = 100000 };
 
 static struct fake_packet to_group(const char *group, uint16_t port)
 {
-    return (struct fake_packet){.source = fake.device.v6 ? "2001:db8::9" : OTHER, .to = group, .note = rig_note(port),
-                                .size = 100, .which = 1};
+    return (struct fake_packet){.source = fake.device.v6 ? "2001:db8::9" : OTHER,
+                                .to = group,
+                                .note = rig_note(port),
+                                .size = 100,
+                                .which = 1};
 }
 
 /* The devices that a test goes over: completions walked in place, on soft-RoCE, and polled. */
@@ -48,7 +51,10 @@ static void expect_foreign(const struct fake_packet *packet)
     assert_int_equal(rig_counter("roce_foreign"), before + 2 * BUFFERS);
 }
 
-/* ------------------------------------------------------------------------------------------------ what is ours */
+/*
+ * ------------------------------------------------------------------------------------------------ what is
+ * ours
+ */
 
 static void packets_are_given_in_order_without_their_grh(void **state)
 {
@@ -146,15 +152,18 @@ static void groups_are_told_apart_by_address_and_by_port(void **state)
         rig_up();
         for (int g = 0; g < 2; g++)
             for (uint16_t p = 0; p < 2; p++)
-                assert_int_equal(rig_join(groups[v6][g], (uint16_t)(PORT + p), LLI_JOIN_RECEIVE, &handles[g][p]), 0);
+                assert_int_equal(
+                    rig_join(groups[v6][g], (uint16_t)(PORT + p), LLI_JOIN_RECEIVE, &handles[g][p]), 0);
         assert_int_equal(handles[0][0], rig.receive);
         for (int round = 0; round < 20; round++) {
-            const struct fake_packet packet = to_group(groups[v6][round & 1], (uint16_t)(PORT + (round / 2 & 1)));
+            const struct fake_packet packet =
+                to_group(groups[v6][round & 1], (uint16_t)(PORT + (round / 2 & 1)));
 
             expect_packet(&packet, handles[round & 1][round / 2 & 1]);
         }
         rig_leave(handles[1][0], LLI_JOIN_RECEIVE);
-        const struct fake_packet left = to_group(groups[v6][1], PORT), other = to_group(groups[v6][1], PORT + 1);
+        const struct fake_packet left = to_group(groups[v6][1], PORT),
+                                 other = to_group(groups[v6][1], PORT + 1);
         expect_foreign(&left);
         expect_packet(&other, handles[1][1]);
         rig_leave(rig.receive, LLI_JOIN_RECEIVE); /* it was joined twice */
@@ -205,7 +214,8 @@ static void packets_to_this_instance_are_unicasts(void **state)
 
 static void packets_of_others_are_dropped_and_counted(void **state)
 {
-    struct fake_packet bare = to_group(GROUP, PORT), marked = bare, port = to_group(GROUP, PORT + 1), truncated = bare;
+    struct fake_packet bare = to_group(GROUP, PORT), marked = bare, port = to_group(GROUP, PORT + 1),
+                       truncated = bare;
     const struct fake_packet group = to_group("239.9.9.9", PORT);
 
     (void)state;
@@ -259,7 +269,10 @@ static void with_a_source_only_its_packets_are_taken(void **state)
     rig_expect_log("is joined with another source already; use a second context");
 }
 
-/* ----------------------------------------------------------------------------------------------------- buffers */
+/*
+ * -----------------------------------------------------------------------------------------------------
+ * buffers
+ */
 
 static void an_error_costs_a_packet_and_no_buffer(void **state)
 {
@@ -389,8 +402,8 @@ static void the_queue_holds_the_window_of_a_transmitter(void **state)
 {
     static const struct {
         uint32_t window, rcvbuf_bytes, buffers;
-    } cases[] = {{1, 1, 256}, {256, 1, 256}, {257, 1, 512}, {3000, 1, 4096}, {4096, 1, 4096}, {100000, 1, 8192},
-                 {1, 600 * 4160, 512}, {600, 600 * 4160, 1024}};
+    } cases[] = {{1, 1, 256},     {256, 1, 256},     {257, 1, 512},        {3000, 1, 4096},
+                 {4096, 1, 4096}, {100000, 1, 8192}, {1, 600 * 4160, 512}, {600, 600 * 4160, 1024}};
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -415,7 +428,10 @@ static void packets_may_be_larger_than_those_that_can_be_sent(void **state)
     expect_packet(&packet, rig.receive);
 }
 
-/* ------------------------------------------------------------------------------------------------------- model */
+/*
+ * -------------------------------------------------------------------------------------------------------
+ * model
+ */
 
 struct model {
     uint64_t random;
@@ -483,7 +499,8 @@ static void no_buffer_is_lost_or_given_twice(void **state)
                 model_release(&model);
         }
         fake.receive_refuse_after = -1;
-        for (int i = 0; i < 2 * BUFFERS && model.lent_count < BUFFERS; i++) { /* one that is not ours gives none */
+        /* One that is not ours gives none. */
+        for (int i = 0; i < 2 * BUFFERS && model.lent_count < BUFFERS; i++) {
             const int count = rig_receive(model.lent + model.lent_count, 1);
 
             model.lent_count += count;
@@ -497,7 +514,10 @@ static void no_buffer_is_lost_or_given_twice(void **state)
     }
 }
 
-/* ----------------------------------------------------------------------------------------------------- waiting */
+/*
+ * -----------------------------------------------------------------------------------------------------
+ * waiting
+ */
 
 static bool readable(int fd)
 {

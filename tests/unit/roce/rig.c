@@ -15,7 +15,10 @@ static pthread_mutex_t log_mutex = PTHREAD_MUTEX_INITIALIZER;
 static char log_text[8192];
 static int descriptors_before;
 
-/* -------------------------------------------------------------------------------------------------------- log */
+/*
+ * --------------------------------------------------------------------------------------------------------
+ * log
+ */
 
 static void log_keep(void *arg, enum llm_level level, const char *text)
 {
@@ -56,7 +59,10 @@ void rig_expect_log(const char *part)
     }
 }
 
-/* --------------------------------------------------------------------------------------------- open and close */
+/*
+ * --------------------------------------------------------------------------------------------- open and
+ * close
+ */
 
 int rig_setup(void **state)
 {
@@ -95,8 +101,10 @@ int rig_teardown(void **state)
 
 int rig_open_another(struct rig *another)
 {
-    const struct lli_transport_config config = {.scheme = "roce", .host = fake.device.v6 ? GROUP_V6 : GROUP,
-                                                .options = &another->options, .log = &keeper};
+    const struct lli_transport_config config = {.scheme = "roce",
+                                                .host = fake.device.v6 ? GROUP_V6 : GROUP,
+                                                .options = &another->options,
+                                                .log = &keeper};
     int status;
 
     another->roce = aligned_alloc(64, (roce_transport->size + 63) / 64 * 64);
@@ -154,12 +162,16 @@ uint64_t rig_counter(const char *name)
 {
     for (const struct lli_counter *counter = roce_transport->counters; counter->name != NULL; counter++)
         if (strcmp(counter->name, name) == 0)
-            return atomic_load((const atomic_uint_fast64_t *)(const void *)((const char *)rig.roce + counter->offset));
+            return atomic_load(
+                (const atomic_uint_fast64_t *)(const void *)((const char *)rig.roce + counter->offset));
     fail_msg("no counter %s", name);
     return 0;
 }
 
-/* ----------------------------------------------------------------------------------------------- sending, receiving */
+/*
+ * ----------------------------------------------------------------------------------------------- sending,
+ * receiving
+ */
 
 int rig_post(lli_handle to, size_t offset, uint32_t size)
 {

@@ -28,7 +28,7 @@ struct rig {
     struct llm_options options;
     lli_handle send;
     lli_handle receive;
-    uint8_t *memory;       /* ARENA_BYTES to post from, registered by rig_up() */
+    uint8_t *memory; /* ARENA_BYTES to post from, registered by rig_up() */
 };
 
 extern struct rig rig;
@@ -53,7 +53,10 @@ void rig_close(struct rig *which);
 
 uint64_t rig_counter(const char *name);
 
-/* Posts one packet of the memory, at an offset, and more of them a stride apart; no flush. How many were taken. */
+/*
+ * Posts one packet of the memory, at an offset, and more of them a stride apart; no flush. How many were
+ * taken.
+ */
 int rig_post(lli_handle to, size_t offset, uint32_t size);
 int rig_post_many(lli_handle to, uint32_t size, int count);
 int rig_flush(void);
@@ -72,15 +75,15 @@ lli_handle rig_peer(const char *host, uint32_t qp_number);
 uint32_t rig_note(uint16_t port);
 
 /* Fails the test unless something becomes true soon. */
-#define AWAIT(condition)                                               \
-    do {                                                               \
-        const uint64_t give_up_at = llm_clock() + patience(5 * SECOND);         \
-                                                                       \
-        while (!(condition)) {                                         \
-            if (llm_clock() > give_up_at)                              \
+#define AWAIT(condition)                                                                          \
+    do {                                                                                          \
+        const uint64_t give_up_at = llm_clock() + patience(5 * SECOND);                           \
+                                                                                                  \
+        while (!(condition)) {                                                                    \
+            if (llm_clock() > give_up_at)                                                         \
                 fail_msg("%s:%d: never: %s; log: %s", __FILE__, __LINE__, #condition, rig_log()); \
-            usleep(100);                                               \
-        }                                                              \
+            usleep(100);                                                                          \
+        }                                                                                         \
     } while (0)
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, rig_setup, rig_teardown)

@@ -32,7 +32,10 @@ static bool is_signalled(uint32_t at)
     return (fake.sent[at].flags & IBV_SEND_SIGNALED) != 0;
 }
 
-/* ----------------------------------------------------------------------------------------------------- posting */
+/*
+ * -----------------------------------------------------------------------------------------------------
+ * posting
+ */
 
 static void a_flush_rings_one_doorbell_for_all_packets_in_their_order(void **state)
 {
@@ -90,7 +93,9 @@ static void a_device_that_refuses_so_much_inline_is_asked_for_less(void **state)
 static void each_packet_has_the_key_of_its_memory(void **state)
 {
     static uint8_t second[8192];
-    const struct lli_out packets[] = {{rig.memory, LARGE, 0}, {second, LARGE, 0}, {rig.memory + ARENA_BYTES - LARGE, LARGE, 0},
+    const struct lli_out packets[] = {{rig.memory, LARGE, 0},
+                                      {second, LARGE, 0},
+                                      {rig.memory + ARENA_BYTES - LARGE, LARGE, 0},
                                       {second + sizeof second - LARGE, LARGE, 0}};
 
     (void)state;
@@ -263,7 +268,10 @@ static void a_small_device_gets_small_queues(void **state)
     }
 }
 
-/* ----------------------------------------------------------------------------------------------------- reaping */
+/*
+ * -----------------------------------------------------------------------------------------------------
+ * reaping
+ */
 
 static void memory_is_free_in_order_and_not_before_its_notice(void **state)
 {
@@ -299,7 +307,9 @@ static void memory_of_inline_packets_is_free_at_once_but_not_before_that_of_earl
     assert_int_equal(rig_reap(), 5);
 }
 
-/* Packets that travel inline, are read, and are lost, in all orders of five; flushed one by one, or together. */
+/*
+ * Packets that travel inline, are read, and are lost, in all orders of five; flushed one by one, or together.
+ */
 static void memory_is_free_up_to_the_first_that_is_read_whatever_is_among_the_others(void **state)
 {
     static const uint32_t sizes[] = {64, LARGE, 4097};
@@ -373,7 +383,10 @@ static void a_notice_given_twice_frees_nothing_of_a_full_queue(void **state)
     assert_int_equal(rig_reap(), 1 + LLI_ROCE_SEND_DEPTH);
 }
 
-/* ---------------------------------------------------------------------------------------------- full, refused */
+/*
+ * ---------------------------------------------------------------------------------------------- full,
+ * refused
+ */
 
 static void what_the_device_has_no_room_for_goes_later_in_order(void **state)
 {
@@ -424,7 +437,10 @@ static void what_the_device_refuses_is_lost_and_the_others_go(void **state)
     }
 }
 
-/* ---------------------------------------------------------------------------------------------- leaving, ending */
+/*
+ * ---------------------------------------------------------------------------------------------- leaving,
+ * ending
+ */
 
 static void leaving_a_group_waits_for_its_packets_and_loses_those_not_yet_posted(void **state)
 {
@@ -483,7 +499,8 @@ static void memory_that_goes_is_waited_for_and_what_is_not_yet_posted_of_it_is_l
     rig_post(rig.send, 0, LARGE);
     fake.complete_when_polled = true;
     before = llm_clock();
-    roce_transport->region_end(rig.roce, second, sizeof second); /* the device looks whether the memory is still needed */
+    /* The device looks whether the memory is still needed. */
+    roce_transport->region_end(rig.roce, second, sizeof second);
     assert_true(llm_clock() - before < SECOND / 2);
     assert_int_equal(rig_flush(), 0);
     assert_int_equal(fake.sent_count, 3);

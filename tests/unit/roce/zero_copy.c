@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From llm_send() to the handler a message that lies in one packet is copied by the device alone, once it is in the history. */
+/*
+ * From llm_send() to the handler a message that lies in one packet is copied by the device alone, once it is
+ * in the history.
+ */
 #define _GNU_SOURCE
 #include "rig.h"
 
@@ -19,11 +22,11 @@ struct ends {
     struct llm_receiver *receiver;
     struct llm_topic *topic;
     uint64_t random;
-    const uint8_t *claimed;       /* where the application wrote the latest message; NULL: llm_send() did */
+    const uint8_t *claimed; /* where the application wrote the latest message; NULL: llm_send() did */
     uint64_t delivered;
-    uint64_t copied;              /* of these, those that did not lie in a buffer of the device */
+    uint64_t copied; /* of these, those that did not lie in a buffer of the device */
     uint64_t data_packets, inlined, repairs;
-    bool lossy;                   /* of the data packets some do not arrive, at first */
+    bool lossy;                     /* of the data packets some do not arrive, at first */
     const uint8_t *places[PACKETS]; /* by packet: where it was sent from */
     uint32_t first_seq;
 };
@@ -45,11 +48,15 @@ static void on_event(void *arg, const struct llm_event *event)
     assert_int_not_equal(event->kind, LLM_EVENT_GAP);
 }
 
-/* -------------------------------------------------------------------------------------------------------- wire */
+/*
+ * --------------------------------------------------------------------------------------------------------
+ * wire
+ */
 
 static bool lies_in(const struct lli_memory *memory, const uint8_t *data, size_t size)
 {
-    return (uintptr_t)data >= (uintptr_t)memory->base && (uintptr_t)data + size <= (uintptr_t)memory->base + memory->size;
+    return (uintptr_t)data >= (uintptr_t)memory->base &&
+           (uintptr_t)data + size <= (uintptr_t)memory->base + memory->size;
 }
 
 /* A data packet is in the history, where it stays: sent again, it is sent from there. False: it gets lost. */
@@ -91,7 +98,10 @@ static void wire(void)
     assert_true(llm_poll(ends.context) >= 0);
 }
 
-/* ------------------------------------------------------------------------------------------------------- tests */
+/*
+ * -------------------------------------------------------------------------------------------------------
+ * tests
+ */
 
 static void ends_open(void)
 {
@@ -106,7 +116,8 @@ static void ends_open(void)
     handlers.event = on_event;
     assert_int_equal(llm_context_open(NULL, &ends.context), 0);
     assert_int_equal(llm_receiver_open(ends.context, CHANNEL, NULL, &handlers, &ends.receiver), 0);
-    assert_int_equal(llm_transmitter_open(ends.context, CHANNEL "&linger_ns=0", NULL, NULL, &ends.transmitter), 0);
+    assert_int_equal(
+        llm_transmitter_open(ends.context, CHANNEL "&linger_ns=0", NULL, NULL, &ends.transmitter), 0);
     assert_int_equal(llm_topic_open(ends.transmitter, "topic", 0, &ends.topic), 0);
     AWAIT((wire(), llm_transmitter_receivers(ends.transmitter) == 1));
 }
@@ -143,7 +154,8 @@ static void messages_are_sent_from_the_history_and_given_in_the_buffer_that_they
         fake.device.inline_granted = granted[i];
         ends_open();
         for (uint64_t number = 0; number < MESSAGES; number++) {
-            send_message(number, 1 + below(&ends.random, chance(&ends.random, 50) ? 100 : IN_ONE_PACKET), number % 2 == 0);
+            send_message(number, 1 + below(&ends.random, chance(&ends.random, 50) ? 100 : IN_ONE_PACKET),
+                         number % 2 == 0);
             wire();
             AWAIT((wire(), ends.delivered == number + 1));
         }

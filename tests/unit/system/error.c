@@ -36,14 +36,16 @@ static void every_event_and_reason_has_a_name_of_its_own(void **state)
     /* Numbers between those of a kind are nobody's: all of these have one name. */
     for (int i = 1; i <= LLM_EVENT_UNACKNOWLEDGED; i++)
         for (int j = 1; j <= LLM_EVENT_UNACKNOWLEDGED + 1; j++)
-            expect_names(llm_event_name((enum llm_event_kind)i), llm_event_name((enum llm_event_kind)j), i == j, "unknown event");
+            expect_names(llm_event_name((enum llm_event_kind)i), llm_event_name((enum llm_event_kind)j),
+                         i == j, "unknown event");
     for (int i = 0; i <= LLM_REASON_MALFORMED; i++)
         for (int j = 0; j <= LLM_REASON_MALFORMED + 1; j++)
-            expect_names(llm_reason_name((enum llm_reason)i), llm_reason_name((enum llm_reason)j), i == j, "unknown reason");
+            expect_names(llm_reason_name((enum llm_reason)i), llm_reason_name((enum llm_reason)j), i == j,
+                         "unknown reason");
     for (int i = 0; i <= LLM_THRESHOLD_ACK_TIME; i++)
         for (int j = 0; j <= LLM_THRESHOLD_ACK_TIME + 1; j++)
-            expect_names(llm_threshold_name((enum llm_threshold)i), llm_threshold_name((enum llm_threshold)j), i == j,
-                         "unknown threshold");
+            expect_names(llm_threshold_name((enum llm_threshold)i), llm_threshold_name((enum llm_threshold)j),
+                         i == j, "unknown threshold");
     assert_string_equal(llm_event_name(LLM_EVENT_EXPELLED), "expelled");
     assert_string_equal(llm_reason_name(LLM_REASON_SUSPENDED), "suspended");
     assert_string_equal(llm_event_name(LLM_EVENT_ACKNOWLEDGED), "acknowledged");
@@ -70,12 +72,20 @@ static void text_is(const struct llm_event *event, const char *expected)
 
 static void every_event_has_a_sentence(void **state)
 {
-    struct llm_event event = {.kind = LLM_EVENT_GAP, .reason = LLM_REASON_GONE, .session = 0xabc, .first = 5, .last = 9, .packets = 2};
+    struct llm_event event = {.kind = LLM_EVENT_GAP,
+                              .reason = LLM_REASON_GONE,
+                              .session = 0xabc,
+                              .first = 5,
+                              .last = 9,
+                              .packets = 2};
 
     (void)state;
-    text_is(&event, "session 0000000000000abc: 5 messages are lost, 5 to 9, with 2 packets: gone from the history");
+    text_is(&event,
+            "session 0000000000000abc: 5 messages are lost, 5 to 9, with 2 packets: gone from the history");
     event.last = 4;
-    text_is(&event, "session 0000000000000abc: no message before 5 is lost, but 2 packets are: gone from the history");
+    text_is(
+        &event,
+        "session 0000000000000abc: no message before 5 is lost, but 2 packets are: gone from the history");
     event.kind = LLM_EVENT_SESSION_NEW;
     text_is(&event, "session 0000000000000abc is followed from message 5");
     event.kind = LLM_EVENT_SESSION_END;
@@ -96,9 +106,11 @@ static void every_event_has_a_sentence(void **state)
     event.kind = LLM_EVENT_JOIN_REFUSED;
     event.reason = LLM_REASON_HISTORY;
     event.last = 9;
-    text_is(&event, "session 0000000000000abc cannot begin with message 5: beyond the history; the first retained message is 9");
+    text_is(&event, "session 0000000000000abc cannot begin with message 5: beyond the history; the first "
+                    "retained message is 9");
     event.first = 0;
-    text_is(&event, "session 0000000000000abc cannot begin at the requested position: beyond the history; the first retained message is 9");
+    text_is(&event, "session 0000000000000abc cannot begin at the requested position: beyond the history; "
+                    "the first retained message is 9");
     event.reason = LLM_REASON_UNANSWERED;
     text_is(&event, "session 0000000000000abc cannot begin at the requested position: not answered");
     event.first = 5;
@@ -106,7 +118,8 @@ static void every_event_has_a_sentence(void **state)
     event.kind = LLM_EVENT_CACHE_LOST;
     event.topic = "quotes";
     event.reason = LLM_REASON_TIMEOUT;
-    text_is(&event, "session 0000000000000abc: cached messages of topic 7 \"quotes\" and of topics after it are lost: timeout; delivery continues with "
+    text_is(&event, "session 0000000000000abc: cached messages of topic 7 \"quotes\" and of topics after it "
+                    "are lost: timeout; delivery continues with "
                     "message 5");
     event.topic = "orders";
     event.first = 3;
@@ -114,14 +127,17 @@ static void every_event_has_a_sentence(void **state)
     text_is(&event, "session 0000000000000abc: messages 3 to 4 of topic \"orders\" are acknowledged");
     event.kind = LLM_EVENT_UNACKNOWLEDGED;
     event.reason = LLM_REASON_RECEIVERS_FEW;
-    text_is(&event, "session 0000000000000abc: messages 3 to 4 of topic \"orders\" are not acknowledged: too few receivers");
+    text_is(&event, "session 0000000000000abc: messages 3 to 4 of topic \"orders\" are not acknowledged: too "
+                    "few receivers");
     event.receivers = 2;
     event.receivers_wanted = 3;
-    text_is(&event, "session 0000000000000abc: messages 3 to 4 of topic \"orders\" are not acknowledged: too few receivers: 2 of 3");
+    text_is(&event, "session 0000000000000abc: messages 3 to 4 of topic \"orders\" are not acknowledged: too "
+                    "few receivers: 2 of 3");
     event.receivers = event.receivers_wanted = 0;
     event.reason = LLM_REASON_RECEIVER_ABSENT;
     event.receiver = "book";
-    text_is(&event, "session 0000000000000abc: messages 3 to 4 of topic \"orders\" are not acknowledged: a receiver is absent: book");
+    text_is(&event, "session 0000000000000abc: messages 3 to 4 of topic \"orders\" are not acknowledged: a "
+                    "receiver is absent: book");
     event.kind = LLM_EVENT_CONNECTED;
     text_is(&event, "session 0000000000000abc is connected");
     event.kind = LLM_EVENT_DISCONNECTED;
@@ -141,21 +157,29 @@ static void every_event_has_a_sentence(void **state)
 
 static void every_verdict_has_a_sentence(void **state)
 {
-    struct llm_verdict verdict = {.receiver = 0xdef, .threshold = LLM_THRESHOLD_LAG_PACKETS, .value = 9, .limit = 5,
-                                  .receivers = 4, .suffering = 3};
+    struct llm_verdict verdict = {.receiver = 0xdef,
+                                  .threshold = LLM_THRESHOLD_LAG_PACKETS,
+                                  .value = 9,
+                                  .limit = 5,
+                                  .receivers = 4,
+                                  .suffering = 3};
     struct llm_event event = {.kind = LLM_EVENT_WARNED, .session = 0xabc, .verdict = &verdict};
 
     (void)state;
-    text_is(&event, "session 0000000000000abc: receiver 0000000000000def is warned: 9 packets of lag, limit 5");
+    text_is(&event,
+            "session 0000000000000abc: receiver 0000000000000def is warned: 9 packets of lag, limit 5");
     event.kind = LLM_EVENT_UNICAST_ONLY;
-    text_is(&event, "session 0000000000000abc: receiver 0000000000000def is repaired by unicast only: 9 packets of lag, limit 5");
+    text_is(&event, "session 0000000000000abc: receiver 0000000000000def is repaired by unicast only: 9 "
+                    "packets of lag, limit 5");
     event.kind = LLM_EVENT_EXPELLED;
     verdict.dry_run = true;
-    text_is(&event, "session 0000000000000abc: receiver 0000000000000def is expelled (report only): 9 packets of lag, limit 5");
+    text_is(&event, "session 0000000000000abc: receiver 0000000000000def is expelled (report only): 9 "
+                    "packets of lag, limit 5");
     event.kind = LLM_EVENT_SUSPENDED;
     verdict.dry_run = false;
     verdict.threshold = LLM_THRESHOLD_OPERATOR;
-    text_is(&event, "session 0000000000000abc: receiver 0000000000000def is suspended by the operator's order");
+    text_is(&event,
+            "session 0000000000000abc: receiver 0000000000000def is suspended by the operator's order");
     event.kind = LLM_EVENT_READMITTED;
     verdict.threshold = LLM_THRESHOLD_NONE;
     text_is(&event, "session 0000000000000abc: receiver 0000000000000def is readmitted");

@@ -30,7 +30,8 @@ static union lli_ip_address address(const char *text, uint16_t port)
 }
 
 /* Writes a whole frame; its size. */
-static uint32_t frame_make(uint8_t *frame, const char *from, const char *to, const void *payload, uint32_t size)
+static uint32_t frame_make(uint8_t *frame, const char *from, const char *to, const void *payload,
+                           uint32_t size)
 {
     const union lli_ip_address source = address(from, 40000), group = address(to, 5001);
     struct lli_xdp_header header;
@@ -69,15 +70,62 @@ static bool get_v6(const uint8_t *frame, uint32_t size)
     return lli_xdp_frame_get(&got, AF_INET6, frame, size);
 }
 
-/* ------------------------------------------------------------------------------------------------------- written */
+/*
+ * -------------------------------------------------------------------------------------------------------
+ * written
+ */
 
 static void a_frame_over_ipv4_is_this(void **state)
 {
     static const uint8_t expected[] = {
-        0x01, 0x00, 0x5e, 0x48, 0x01, 0x02, 0x02, 0x00, 0x00, 0x00, 0x00, 0x07, 0x08, 0x00,             /* to, from, IPv4 */
-        0x45, 0x00, 0x00, 0x1f, 0x00, 0x00, 0x40, 0x00, 0x03, 0x11, 0x7c, 0xb6,                         /* 31 bytes, DF, ttl 3, UDP */
-        0x0a, 0x4d, 0x00, 0x01, 0xef, 0xc8, 0x01, 0x02, 0x9c, 0x40, 0x13, 0x89, 0x00, 0x0b, 0x00, 0x00, /* addresses, UDP */
-        'a',  'b',  'c',
+        /* To, from, IPv4 */
+        0x01,
+        0x00,
+        0x5e,
+        0x48,
+        0x01,
+        0x02,
+        0x02,
+        0x00,
+        0x00,
+        0x00,
+        0x00,
+        0x07,
+        0x08,
+        0x00,
+        /* 31 bytes, DF, ttl 3, UDP */
+        0x45,
+        0x00,
+        0x00,
+        0x1f,
+        0x00,
+        0x00,
+        0x40,
+        0x00,
+        0x03,
+        0x11,
+        0x7c,
+        0xb6,
+        /* Addresses, UDP */
+        0x0a,
+        0x4d,
+        0x00,
+        0x01,
+        0xef,
+        0xc8,
+        0x01,
+        0x02,
+        0x9c,
+        0x40,
+        0x13,
+        0x89,
+        0x00,
+        0x0b,
+        0x00,
+        0x00,
+        'a',
+        'b',
+        'c',
     };
     uint8_t frame[FRAME_MAX];
 
@@ -89,12 +137,75 @@ static void a_frame_over_ipv4_is_this(void **state)
 static void a_frame_over_ipv6_is_this(void **state)
 {
     static const uint8_t expected[] = {
-        0x33, 0x33, 0x00, 0x07, 0x00, 0x01, 0x02, 0x00, 0x00, 0x00, 0x00, 0x07, 0x86, 0xdd,             /* to, from, IPv6 */
-        0x60, 0x00, 0x00, 0x00, 0x00, 0x0b, 0x11, 0x03,                                                 /* 11 bytes of UDP, 3 hops */
-        0xfd, 0x77, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x01, /* from */
-        0xff, 0x15, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x07, 0x00, 0x01, /* to */
-        0x9c, 0x40, 0x13, 0x89, 0x00, 0x0b, 0x8f, 0x15,
-        'a',  'b',  'c',
+        /* To, from, IPv6 */
+        0x33,
+        0x33,
+        0x00,
+        0x07,
+        0x00,
+        0x01,
+        0x02,
+        0x00,
+        0x00,
+        0x00,
+        0x00,
+        0x07,
+        0x86,
+        0xdd,
+        /* 11 bytes of UDP, 3 hops */
+        0x60,
+        0x00,
+        0x00,
+        0x00,
+        0x00,
+        0x0b,
+        0x11,
+        0x03,
+        /* from */
+        0xfd,
+        0x77,
+        0x00,
+        0x00,
+        0x00,
+        0x00,
+        0x00,
+        0x00,
+        0x00,
+        0x00,
+        0x00,
+        0x00,
+        0x00,
+        0x00,
+        0x00,
+        0x01,
+        /* to */
+        0xff,
+        0x15,
+        0x00,
+        0x00,
+        0x00,
+        0x00,
+        0x00,
+        0x00,
+        0x00,
+        0x00,
+        0x00,
+        0x00,
+        0x00,
+        0x07,
+        0x00,
+        0x01,
+        0x9c,
+        0x40,
+        0x13,
+        0x89,
+        0x00,
+        0x0b,
+        0x8f,
+        0x15,
+        'a',
+        'b',
+        'c',
     };
     uint8_t frame[FRAME_MAX];
 
@@ -145,9 +256,15 @@ static void a_checksum_of_zero_is_sent_as_its_complement(void **state)
     assert_int_equal(frame[61], 0xff);
 }
 
-/* ---------------------------------------------------------------------------------------------------------- read */
+/*
+ * ----------------------------------------------------------------------------------------------------------
+ * read
+ */
 
-/* Frames with bytes changed at random: whatever is made of them lies within. The copy ends where its block does. */
+/*
+ * Frames with bytes changed at random: whatever is made of them lies within. The copy ends where its block
+ * does.
+ */
 static void nothing_is_read_beyond_a_frame_of_any_bytes(void **state)
 {
     uint64_t random = 7;
@@ -283,7 +400,8 @@ static void what_is_no_whole_udp_packet_over_ipv6_is_refused(void **state)
     static const struct {
         uint32_t at;
         uint8_t value;
-    } wrong[] = {{12, 0x08}, {14, 0x40}, {18, 0xff}, {19, 107}, {19, 109}, {20, 44}, {20, 0}, {59, 107}, {59, 7}};
+    } wrong[] = {{12, 0x08}, {14, 0x40}, {18, 0xff}, {19, 107}, {19, 109},
+                 {20, 44},   {20, 0},    {59, 107},  {59, 7}};
     uint8_t bytes[FRAME_MAX];
 
     (void)state;

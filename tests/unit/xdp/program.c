@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the XDP program does with frames: run in the kernel, on frames that were made up (BPF_PROG_TEST_RUN). */
+/*
+ * What the XDP program does with frames: run in the kernel, on frames that were made up (BPF_PROG_TEST_RUN).
+ */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <linux/bpf.h>
@@ -46,7 +48,10 @@ static union lli_ip_address address(const char *text, uint16_t port)
     return result;
 }
 
-/* ------------------------------------------------------------------------------------------------------ programs */
+/*
+ * ------------------------------------------------------------------------------------------------------
+ * programs
+ */
 
 static int program_open(sa_family_t family, bool frags)
 {
@@ -106,7 +111,8 @@ static int tear_down(void **state)
 static unsigned verdict(const uint8_t *frame, uint32_t size)
 {
     uint8_t out[FRAME_MAX + 512];
-    union bpf_attr attribute = {.test = {.prog_fd = (uint32_t)program.code, .data_size_in = size, .data_size_out = sizeof out}};
+    union bpf_attr attribute = {
+        .test = {.prog_fd = (uint32_t)program.code, .data_size_in = size, .data_size_out = sizeof out}};
 
     attribute.test.data_in = (uintptr_t)frame;
     attribute.test.data_out = (uintptr_t)out;
@@ -156,7 +162,10 @@ static unsigned verdict_to(const char *from, const char *group, uint16_t port)
     return verdict(frame, frame_make(frame, from, group, port));
 }
 
-/* --------------------------------------------------------------------------------------------------------- tests */
+/*
+ * ---------------------------------------------------------------------------------------------------------
+ * tests
+ */
 
 static void packets_to_the_group_are_taken(void **state)
 {
@@ -174,7 +183,8 @@ static void other_groups_and_ports_pass(void **state)
     (void)state;
     assert_int_equal(verdict_to("10.77.0.2", "239.192.1.2", 5001), XDP_PASS);
     assert_int_equal(verdict_to("10.77.0.2", "239.192.1.1", 5002), XDP_PASS);
-    assert_int_equal(verdict_to("10.77.0.2", "239.192.1.1", 0x8913), XDP_PASS); /* 5001 in the other byte order */
+    /* 5001 in the other byte order */
+    assert_int_equal(verdict_to("10.77.0.2", "239.192.1.1", 0x8913), XDP_PASS);
     assert_int_equal(verdict_to("10.77.0.2", "10.77.0.1", 5001), XDP_PASS);
 }
 
@@ -205,7 +215,8 @@ static void tagged_frames_pass(void **state)
 
 static void arp_passes(void **state)
 {
-    static const uint8_t request[60] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0, 7, 8, 6, 0, 1, 8, 0, 6, 4, 0, 1};
+    static const uint8_t request[60] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0,
+                                        7,    8,    6,    0,    1,    8,    0, 6, 4, 0, 1};
 
     (void)state;
     assert_int_equal(verdict(request, sizeof request), XDP_PASS);
@@ -261,9 +272,9 @@ static void over_ipv6_all_else_passes(void **state)
     assert_int_equal(verdict_to("fd77::2", "ff15::7:1", 5002), XDP_PASS);
     for (uint32_t at = 38; at < 54; at++)
         assert_int_equal(verdict_v6_with(at, 0xee), XDP_PASS); /* another group in any byte */
-    assert_int_equal(verdict_v6_with(20, 0), XDP_PASS);  /* hop-by-hop options */
-    assert_int_equal(verdict_v6_with(20, 44), XDP_PASS); /* a fragment */
-    assert_int_equal(verdict_v6_with(20, 58), XDP_PASS); /* MLD, neighbours */
+    assert_int_equal(verdict_v6_with(20, 0), XDP_PASS);        /* hop-by-hop options */
+    assert_int_equal(verdict_v6_with(20, 44), XDP_PASS);       /* a fragment */
+    assert_int_equal(verdict_v6_with(20, 58), XDP_PASS);       /* MLD, neighbours */
     assert_int_equal(verdict_to("10.77.0.2", "239.192.1.1", 5001), XDP_PASS);
     frame_make(frame, "fd77::2", "ff15::7:1", 5001);
     for (uint32_t size = 14; size < LLI_XDP_HEADER_V6; size++)
@@ -344,7 +355,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(over_ipv6_packets_to_the_group_are_taken, set_up_v6, tear_down),
         cmocka_unit_test_setup_teardown(over_ipv6_all_else_passes, set_up_v6, tear_down),
         cmocka_unit_test_setup_teardown(several_packets_in_one_piece_pass, set_up_v4_sizes, tear_down),
-        cmocka_unit_test_setup_teardown(over_ipv6_several_packets_in_one_piece_pass, set_up_v6_sizes, tear_down),
+        cmocka_unit_test_setup_teardown(over_ipv6_several_packets_in_one_piece_pass, set_up_v6_sizes,
+                                        tear_down),
         cmocka_unit_test(it_loads_for_frames_of_several_pieces),
     };
     const int error = program_open(AF_INET, false);

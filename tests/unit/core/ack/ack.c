@@ -16,7 +16,8 @@ static uint64_t sent; /* messages of the session */
 
 static struct lli_ack_rule rule_of(uint32_t receivers, const char *name)
 {
-    struct lli_ack_rule rule = {.receivers = receivers, .messages_max = PLACES, .bytes_max = 1000, .patience = 100 * MS};
+    struct lli_ack_rule rule = {
+        .receivers = receivers, .messages_max = PLACES, .bytes_max = 1000, .patience = 100 * MS};
 
     if (name != NULL)
         strcpy(rule.name[rule.names++], name);
@@ -60,8 +61,11 @@ static void send_message(uint64_t size)
 
 static bool report(uint64_t receiver, uint64_t from, uint64_t next, uint16_t accepts, const char *name)
 {
-    struct lli_wire_status status = {
-        .receiver = receiver, .acknowledged_from = from, .acknowledged_next = next, .accepts = accepts, .name_size = (uint8_t)strlen(name)};
+    struct lli_wire_status status = {.receiver = receiver,
+                                     .acknowledged_from = from,
+                                     .acknowledged_next = next,
+                                     .accepts = accepts,
+                                     .name_size = (uint8_t)strlen(name)};
 
     memcpy(status.name, name, strlen(name));
     return lli_ack_report(&ack, &members, lli_members_add(&members, receiver), &status, sent);
@@ -135,7 +139,10 @@ static void whoever_is_waited_for_owes_the_oldest_message_that_it_has_not(void *
     (void)report(1, 0, 0, 1, "book");
     (void)report(2, 0, 0, 1, "");
     (void)report(3, 0, 2, 0, "");
-    /* By its name at once, as one of so many when it has acknowledged anything, and not at all who refuses the topic. */
+    /*
+     * By its name at once, as one of so many when it has acknowledged anything, and not at all who refuses
+     * the topic.
+     */
     assert_int_equal(owes(1), 1000);
     assert_int_equal(owes(2), 0);
     assert_int_equal(owes(3), 0);
@@ -392,7 +399,12 @@ static void model_step(uint64_t *random, struct model *models, uint64_t head)
         return;
     }
     if (!m->known)
-        *m = (struct model){.id = ++id, .known = true, .accepts = chance(random, 80), .named = i < 3, .from = head, .next = head};
+        *m = (struct model){.id = ++id,
+                            .known = true,
+                            .accepts = chance(random, 80),
+                            .named = i < 3,
+                            .from = head,
+                            .next = head};
     if (chance(random, 3) && m->next < sent)
         m->from = m->next = m->next + 1 + below(random, (uint32_t)(sent - m->next));
     else
@@ -444,8 +456,14 @@ static void expect_heartbeat(struct lli_tx *tx, lli_ns now, struct lli_wire_hear
 
 static void acknowledge(struct lli_tx *tx, uint64_t receiver, uint64_t next, uint8_t flags, lli_ns now)
 {
-    const struct lli_wire_status status = {.session = SESSION, .receiver = receiver, .next = START, .highest = START, .accepts = 1,
-                                           .flags = LLI_WIRE_STATUS_ACKNOWLEDGES | flags, .acknowledged_next = next, .address = {1, {'a'}}};
+    const struct lli_wire_status status = {.session = SESSION,
+                                           .receiver = receiver,
+                                           .next = START,
+                                           .highest = START,
+                                           .accepts = 1,
+                                           .flags = LLI_WIRE_STATUS_ACKNOWLEDGES | flags,
+                                           .acknowledged_next = next,
+                                           .address = {1, {'a'}}};
 
     tx_take(tx, buffer, lli_wire_put_status(buffer, &status), now);
 }
@@ -477,7 +495,8 @@ static void what_is_not_acknowledged_stays_in_the_history_and_heartbeats_say_whe
     assert_int_equal(heartbeat.assured, 1);
     assert_int_equal(heartbeat.assured_topics[0], 7);
     /* The history fills behind it, and is full. */
-    while (more < 10 * HISTORY && lli_pack_message(&t.tx.pack, &plain, &piece, sizeof text, lli_tx_busy(&t.tx))) {
+    while (more < 10 * HISTORY &&
+           lli_pack_message(&t.tx.pack, &plain, &piece, sizeof text, lli_tx_busy(&t.tx))) {
         lli_pack_flush(&t.tx.pack);
         lli_tx_sent(&t.tx, 1, 12 * MS);
         lli_tx_reaped(&t.tx, true);
@@ -502,19 +521,25 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_message_is_acknowledged_when_enough_receivers_hold_it, up, down),
-        cmocka_unit_test_setup_teardown(whoever_is_waited_for_owes_the_oldest_message_that_it_has_not, up, down),
+        cmocka_unit_test_setup_teardown(whoever_is_waited_for_owes_the_oldest_message_that_it_has_not, up,
+                                        down),
         cmocka_unit_test_setup_teardown(whoever_is_suspended_goes_on_owing, up, down),
-        cmocka_unit_test_setup_teardown(the_same_receiver_counts_once_and_one_that_is_forgotten_not_at_all, up, down),
+        cmocka_unit_test_setup_teardown(the_same_receiver_counts_once_and_one_that_is_forgotten_not_at_all,
+                                        up, down),
         cmocka_unit_test_setup_teardown(a_receiver_by_name_has_to_beside_those_that_are_counted, up, down),
         cmocka_unit_test_setup_teardown(what_was_lost_or_refused_is_not_acknowledged, up, down),
-        cmocka_unit_test_setup_teardown(reports_that_were_overtaken_or_speak_of_what_was_not_sent_change_nothing, up, down),
-        cmocka_unit_test_setup_teardown(what_may_be_unacknowledged_is_bounded_by_messages_and_by_bytes, up, down),
-        cmocka_unit_test_setup_teardown(what_is_waited_for_is_told_once_and_again_when_it_is_something_else, up, down),
+        cmocka_unit_test_setup_teardown(
+            reports_that_were_overtaken_or_speak_of_what_was_not_sent_change_nothing, up, down),
+        cmocka_unit_test_setup_teardown(what_may_be_unacknowledged_is_bounded_by_messages_and_by_bytes, up,
+                                        down),
+        cmocka_unit_test_setup_teardown(what_is_waited_for_is_told_once_and_again_when_it_is_something_else,
+                                        up, down),
         cmocka_unit_test_setup_teardown(one_that_is_suspended_counts_neither_by_number_nor_by_name, up, down),
         cmocka_unit_test_setup_teardown(another_rule_counts_for_what_waits_already, up, down),
         cmocka_unit_test_setup_teardown(more_topics_than_there_are_places_for_are_refused, up, down),
         cmocka_unit_test(random_reports_give_what_a_stupid_model_gives),
-        cmocka_unit_test_setup_teardown(what_is_not_acknowledged_stays_in_the_history_and_heartbeats_say_where, up, down),
+        cmocka_unit_test_setup_teardown(
+            what_is_not_acknowledged_stays_in_the_history_and_heartbeats_say_where, up, down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

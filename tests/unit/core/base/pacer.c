@@ -107,7 +107,8 @@ static void an_empty_bucket_tells_when_it_can_be_taken_from(void **state)
         struct lli_pacer pacer;
         lli_ns now = lli_random_below(&random, 1000 * SECOND);
 
-        lli_pacer_init(&pacer, 65536 + lli_random_below(&random, i < 500 ? 1000000 : (uint64_t)64 << 30), 1 << 20, now);
+        lli_pacer_init(&pacer, 65536 + lli_random_below(&random, i < 500 ? 1000000 : (uint64_t)64 << 30),
+                       1 << 20, now);
         (void)lli_pacer_take(&pacer, 1 << 20);
         assert_true(lli_pacer_ready_at(&pacer) > now);
         assert_true(lli_pacer_ready_at(&pacer) < now + 20000);

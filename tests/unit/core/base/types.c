@@ -29,7 +29,8 @@ static void a_low_half_extends_to_the_nearest_number(void **state)
             for (int64_t low = -300; low <= 300; low++) {
                 uint64_t from = laps[lap] + (uint64_t)near;
 
-                assert_int_equal(lli_seq_extend(from, (uint32_t)(laps[lap] + (uint64_t)low)), laps[lap] + (uint64_t)low);
+                assert_int_equal(lli_seq_extend(from, (uint32_t)(laps[lap] + (uint64_t)low)),
+                                 laps[lap] + (uint64_t)low);
                 assert_int_equal(lli_seq_extend(from, (uint32_t)low), extend_slowly(from, (uint32_t)low));
             }
         }

@@ -29,7 +29,9 @@ static int down(void **state)
     return 0;
 }
 
-/* ------------------------------------------------------------------------------------------------ saying it */
+/*
+ * ------------------------------------------------------------------------------------------------ saying it
+ */
 
 static void expect_words(lli_ns rtt)
 {
@@ -99,12 +101,19 @@ static void places_are_bounded_and_given_back(void **state)
     assert_ptr_equal(lli_close_retries_place(&close_retries), last);
 }
 
-/* ---------------------------------------------------------------------------------------- what is known by it */
+/*
+ * ---------------------------------------------------------------------------------------- what is known by
+ * it
+ */
 
 static void report(lli_seq next, uint8_t flags)
 {
-    const struct lli_wire_status status = {
-        .session = SESSION, .receiver = RECEIVER, .next = next, .highest = next, .flags = flags, .address = peer};
+    const struct lli_wire_status status = {.session = SESSION,
+                                           .receiver = RECEIVER,
+                                           .next = next,
+                                           .highest = next,
+                                           .flags = flags,
+                                           .address = peer};
     uint8_t packet[LLI_WIRE_CONTROL_MAX];
 
     tx_take(&t.tx, packet, lli_wire_put_status(packet, &status), 100 * MS);
@@ -150,12 +159,9 @@ static void who_has_the_end_has_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(it_is_said_so_often_at_distances_that_double),
-        T(an_answer_ends_it_and_one_to_another_does_not),
-        T(an_answer_is_said_once_and_not_answered),
-        T(places_are_bounded_and_given_back),
-        T(what_was_taken_by_who_left_is_delivered),
-        T(who_has_the_end_has_all),
+        T(it_is_said_so_often_at_distances_that_double), T(an_answer_ends_it_and_one_to_another_does_not),
+        T(an_answer_is_said_once_and_not_answered),      T(places_are_bounded_and_given_back),
+        T(what_was_taken_by_who_left_is_delivered),      T(who_has_the_end_has_all),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,9 +8,12 @@
 
 enum { MAX = 4 };
 
-static const struct lli_wire_connect asks = {
-    .id = 77, .session = 5, .message_bytes_max = 1000, .payload_size = 3, .payload = "key",
-    .address = {.size = 1, .bytes = {9}}};
+static const struct lli_wire_connect asks = {.id = 77,
+                                             .session = 5,
+                                             .message_bytes_max = 1000,
+                                             .payload_size = 3,
+                                             .payload = "key",
+                                             .address = {.size = 1, .bytes = {9}}};
 
 static uint8_t buffer[LLI_WIRE_CONTROL_MAX];
 static struct lli_applicant applicants[2 * MAX];
@@ -37,7 +40,8 @@ static void a_request_is_repeated_at_doubling_distances_then_given_up(void **sta
     lli_connector_init(&connector, &asks, 3000 * MS, 5);
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
         assert_int_equal(lli_connector_deadline(&connector), 5 + expected[i] * MS);
-        assert_true(i == 0 || lli_connector_control(&connector, lli_connector_deadline(&connector) - 1, buffer) == 0);
+        assert_true(i == 0 ||
+                    lli_connector_control(&connector, lli_connector_deadline(&connector) - 1, buffer) == 0);
         assert_true(lli_connector_control(&connector, lli_connector_deadline(&connector), buffer) > 0);
     }
     assert_int_equal(lli_connector_deadline(&connector), 5 + 3000 * MS);
@@ -233,7 +237,9 @@ static void a_late_repetition_does_not_bring_a_closed_connection_back(void **sta
     assert_int_equal(answer(&id), 0);
 }
 
-/* --------------------------------------------------------------------------- those who cannot be reached yet */
+/*
+ * --------------------------------------------------------------------------- those who cannot be reached yet
+ */
 
 /* Nothing is known of how long it takes: others who can be reached are not kept waiting. */
 static void who_cannot_be_reached_is_not_shown_and_given_up_in_time(void **state)
@@ -402,7 +408,8 @@ int main(void)
         cmocka_unit_test_setup(a_repeated_request_is_answered_again_and_is_no_second_one, acceptor_up),
         cmocka_unit_test_setup(one_that_waits_gets_no_answer_until_the_application_gives_one, acceptor_up),
         cmocka_unit_test_setup(who_comes_when_it_is_full_is_turned_away, acceptor_up),
-        cmocka_unit_test_setup(what_nobody_answers_is_forgotten_in_time_and_late_repetitions_ignored, acceptor_up),
+        cmocka_unit_test_setup(what_nobody_answers_is_forgotten_in_time_and_late_repetitions_ignored,
+                               acceptor_up),
         cmocka_unit_test_setup(a_late_repetition_does_not_bring_a_closed_connection_back, acceptor_up),
         cmocka_unit_test_setup(who_cannot_be_reached_is_not_shown_and_given_up_in_time, acceptor_up),
         cmocka_unit_test_setup(who_never_can_be_reached_is_dropped_at_once, acceptor_up),

@@ -14,7 +14,8 @@ static void *memories[2];
 
 static void flow_make(enum lli_flow_mode mode, uint32_t quorum_percent)
 {
-    const struct lli_flow_config config = {.mode = mode, .window_packets = WINDOW, .quorum_percent = quorum_percent};
+    const struct lli_flow_config config = {
+        .mode = mode, .window_packets = WINDOW, .quorum_percent = quorum_percent};
     struct lli_arena arena = {.memory = NULL}, other = {.memory = NULL};
 
     lli_flow_init(&flow, &config, MEMBERS, &arena, START, 0);
@@ -101,8 +102,11 @@ static void one_that_awaits_a_receiver_never_goes_beyond_its_last_report(void **
 {
     (void)state;
     flow_make(LLI_FLOW_WINDOW, 100);
-    lli_flow_init(&flow, &(struct lli_flow_config){.mode = LLI_FLOW_WINDOW, .window_packets = WINDOW, .quorum_percent = 100, .awaits = true},
-                  MEMBERS, &(struct lli_arena){.memory = memories[0]}, START, 0);
+    lli_flow_init(
+        &flow,
+        &(struct lli_flow_config){
+            .mode = LLI_FLOW_WINDOW, .window_packets = WINDOW, .quorum_percent = 100, .awaits = true},
+        MEMBERS, &(struct lli_arena){.memory = memories[0]}, START, 0);
     assert_false(lli_flow_allows(&flow, START, 0));
     assert_int_equal(lli_flow_ready_at(&flow, START), LLI_NEVER);
     report(1, START, 4096);
@@ -119,7 +123,8 @@ static void a_quorum_decides_not_the_slowest(void **state)
 {
     static const struct {
         uint32_t percent, receivers, decides;
-    } cases[] = {{50, 1, 1}, {50, 2, 2}, {100, 2, 1}, {50, 3, 2}, {50, 10, 6}, {1, 10, 10}, {100, 10, 1}, {90, 32, 4}};
+    } cases[] = {{50, 1, 1},  {50, 2, 2},  {100, 2, 1},  {50, 3, 2},
+                 {50, 10, 6}, {1, 10, 10}, {100, 10, 1}, {90, 32, 4}};
     uint64_t random = 3;
 
     (void)state;
@@ -214,7 +219,9 @@ static void those_that_are_suspended_do_not_count(void **state)
     assert_int_equal(flow.limit, UINT64_MAX);
 }
 
-/* Sends at the rate allowed for a time, in steps of a millisecond, to one receiver that follows at its own. */
+/*
+ * Sends at the rate allowed for a time, in steps of a millisecond, to one receiver that follows at its own.
+ */
 static uint64_t paced_rate(uint64_t receiver_bytes_per_s, lli_ns from, lli_ns to, double *position)
 {
     static lli_seq sent;

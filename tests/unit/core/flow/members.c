@@ -103,7 +103,9 @@ static void the_round_trip_is_the_greatest_and_waiting_are_those_not_done(void *
     free(memory);
 }
 
-/* The table is large: what lies behind the last member is not read. Here somebody lies there who would show. */
+/*
+ * The table is large: what lies behind the last member is not read. Here somebody lies there who would show.
+ */
 static void places_behind_the_last_member_are_not_looked_at(void **state)
 {
     struct lli_members members;
@@ -174,7 +176,10 @@ static void identities_chosen_to_share_a_place_are_spread_by_the_seed(void **sta
             for (uint64_t i = 1; i <= MANY; i++) {
                 const uint64_t high = i << 44, low = i << 12;
 
-                members.table[lli_members_add(&members, kind == 0 ? high : kind == 1 ? low << 32 | low : i)].heard_at = i;
+                members.table[lli_members_add(&members, kind == 0   ? high
+                                                        : kind == 1 ? low << 32 | low
+                                                                    : i)]
+                    .heard_at = i;
             }
             assert_true(longest_run(&members) < 128);
             /* All but one are forgotten together, and that one is found. */
@@ -187,7 +192,10 @@ static void identities_chosen_to_share_a_place_are_spread_by_the_seed(void **sta
     }
 }
 
-/* ------------------------------------------------------------------------- against a plain array of identities */
+/*
+ * ------------------------------------------------------------------------- against a plain array of
+ * identities
+ */
 
 struct model {
     uint64_t ids[LIMIT]; /* 0: free */

@@ -29,7 +29,8 @@ static int down(void **state)
 
 static bool fetch(uint64_t receiver, lli_seq first, uint32_t count, lli_seq sent)
 {
-    const struct lli_wire_join join = {.address = {.size = 1, .bytes = {(uint8_t)receiver}}, .count = 1,
+    const struct lli_wire_join join = {.address = {.size = 1, .bytes = {(uint8_t)receiver}},
+                                       .count = 1,
                                        .ranges = {{(uint32_t)first, count}}};
 
     return lli_replay_fetch(&replay, receiver, &join, sent);

@@ -8,9 +8,12 @@
 /* A receiver that got 10,000 packets in a second. */
 static enum llm_limit receiver(uint64_t away_ms, uint64_t away_ms_max, uint64_t missed, uint64_t dropped)
 {
-    const struct llm_bottleneck figures = {
-        .time_ns = 1000 * MS, .packets = 10000, .away_ns = away_ms * MS, .away_ns_max = away_ms_max * MS,
-        .packets_missed = missed, .packets_dropped = dropped};
+    const struct llm_bottleneck figures = {.time_ns = 1000 * MS,
+                                           .packets = 10000,
+                                           .away_ns = away_ms * MS,
+                                           .away_ns_max = away_ms_max * MS,
+                                           .packets_missed = missed,
+                                           .packets_dropped = dropped};
 
     return lli_bottleneck_receiver(&figures);
 }
@@ -63,8 +66,12 @@ static void what_the_host_did_not_drop_the_network_lost(void **state)
 /* Milliseconds of a second in which each held it. */
 static enum llm_limit transmitter(uint64_t window, uint64_t rate, uint64_t history, uint64_t transport)
 {
-    const struct llm_bottleneck figures = {.time_ns = 1000 * MS, .packets = 10000, .window_ns = window * MS,
-                                           .rate_ns = rate * MS, .history_ns = history * MS, .transport_ns = transport * MS};
+    const struct llm_bottleneck figures = {.time_ns = 1000 * MS,
+                                           .packets = 10000,
+                                           .window_ns = window * MS,
+                                           .rate_ns = rate * MS,
+                                           .history_ns = history * MS,
+                                           .transport_ns = transport * MS};
 
     return lli_bottleneck_transmitter(&figures);
 }

@@ -60,9 +60,14 @@ static void put(uint32_t id, uint32_t size)
     lli_lvc_put(topics[id], number++, NULL, pieces, size);
 }
 
-static bool ask(uint64_t receiver, uint64_t before, uint64_t most, struct lli_wire_span span, uint64_t packets)
+static bool ask(uint64_t receiver, uint64_t before, uint64_t most, struct lli_wire_span span,
+                uint64_t packets)
 {
-    const struct lli_wire_join join = {.number = before, .value = most, .wanted = packets, .count = 1, .spans = {span},
+    const struct lli_wire_join join = {.number = before,
+                                       .value = most,
+                                       .wanted = packets,
+                                       .count = 1,
+                                       .spans = {span},
                                        .address = {1, {(uint8_t)receiver}}};
 
     return lli_lvc_join(&lvc, receiver, &join, number);
@@ -250,8 +255,9 @@ static void a_request_is_dropped_with_its_place(void **state)
 
 static void attributes_stand_before_the_message(void **state)
 {
-    const struct lli_pack_attributes attributes = {.label = 9, .size = 7, .frame = {LLI_FRAME_ATTRIBUTES, 4, 0, 9}};
-    const struct iovec piece = {(void *)(uintptr_t)"hi", 2};
+    const struct lli_pack_attributes attributes = {
+        .label = 9, .size = 7, .frame = {LLI_FRAME_ATTRIBUTES, 4, 0, 9}};
+    const struct iovec piece = {(void *)(uintptr_t) "hi", 2};
     struct lli_wire_lvc kept = {.session = 77, .next = 1};
     struct lli_wire_record record;
     struct lli_wire_address to;

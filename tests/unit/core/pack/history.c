@@ -67,7 +67,8 @@ static void the_room_that_is_told_can_be_used_without_forgetting_what_is_busy(vo
     for (uint64_t seed = 1; seed <= 200; seed++) {
         uint64_t random = seed;
         struct lli_history history;
-        uint8_t *memory = history_make(&history, (8 + below(&random, 30)) * STRIDE + below(&random, 4) * ALIGN, 64, 0);
+        uint8_t *memory =
+            history_make(&history, (8 + below(&random, 30)) * STRIDE + below(&random, 4) * ALIGN, 64, 0);
 
         for (int laps = 0; laps < 20; laps++) {
             lli_seq busy;
@@ -120,11 +121,13 @@ static void model_compare_span(const struct lli_history *history, lli_seq start)
     assert_int_equal(lli_history_span(history, history->next, history->next), 0);
     for (lli_seq seq = history->next; seq > history->trail; seq--) {
         bytes += lli_round_up(HEADROOM + model_sizes[seq - 1 - start], ALIGN);
-        assert_in_range(lli_history_span(history, seq - 1, history->next), bytes, lli_min(bytes + STRIDE, history->bytes_size));
+        assert_in_range(lli_history_span(history, seq - 1, history->next), bytes,
+                        lli_min(bytes + STRIDE, history->bytes_size));
         assert_in_range(lli_history_span(history, seq - 1, seq), 1, 2 * STRIDE);
     }
     if (history->trail > start)
-        assert_int_equal(lli_history_span(history, start, history->next), lli_history_span(history, history->trail, history->next));
+        assert_int_equal(lli_history_span(history, start, history->next),
+                         lli_history_span(history, history->trail, history->next));
 }
 
 static void model_compare(const struct lli_history *history, lli_seq start, lli_seq busy)
@@ -151,7 +154,8 @@ static void random_packets_stay_as_they_were_until_forgotten_in_order(void **sta
         const lli_seq start = starts[seed % 3];
         uint64_t random = seed;
         /* Bounded by bytes, by slots, or by either in turn. */
-        uint64_t bytes = seed % 4 == 0 ? 100 * STRIDE : (8 + below(&random, 40)) * STRIDE + below(&random, 4) * ALIGN;
+        uint64_t bytes =
+            seed % 4 == 0 ? 100 * STRIDE : (8 + below(&random, 40)) * STRIDE + below(&random, 4) * ALIGN;
         struct lli_history history;
         uint8_t *memory = history_make(&history, bytes, seed % 5 == 0 ? 16 : 64, start);
         lli_seq busy = start;

@@ -13,8 +13,11 @@ struct packer {
 
 static void packer_make(struct packer *packer, uint32_t packets)
 {
-    const struct lli_history_config config = {
-        .bytes = packets * PACKET_MAX, .packets = PACKETS, .packet_max = PACKET_MAX, .align = 64, .start = 100};
+    const struct lli_history_config config = {.bytes = packets * PACKET_MAX,
+                                              .packets = PACKETS,
+                                              .packet_max = PACKET_MAX,
+                                              .align = 64,
+                                              .start = 100};
     struct lli_arena arena = {.memory = NULL};
 
     lli_history_init(&packer->history, &config, &arena);
@@ -221,7 +224,8 @@ static void claims_and_announcements_need_room(void **state)
         lli_pack_commit(&packer.pack, 80);
     assert_false(lli_pack_announce(&packer.pack, 1, "0123456789012345678901234567890123456789", 40, 100));
     assert_int_equal(packer.history.trail, 100);
-    assert_true(lli_pack_announce(&packer.pack, 1, "0123456789012345678901234567890123456789", 40, packer.history.next));
+    assert_true(lli_pack_announce(&packer.pack, 1, "0123456789012345678901234567890123456789", 40,
+                                  packer.history.next));
     free(packer.memory);
 }
 
@@ -239,7 +243,10 @@ static void a_message_is_gathered_from_its_pieces(void **state)
     free(packer.memory);
 }
 
-/* A message of each kind in turn, long or short: what shares a packet is of one kind, and each says how many before it are not repaired. */
+/*
+ * A message of each kind in turn, long or short: what shares a packet is of one kind, and each says how many
+ * before it are not repaired.
+ */
 static void reliable_and_unreliable_messages_never_share_a_packet(void **state)
 {
     static const uint32_t sizes[] = {3, 300, 0, 20};
@@ -277,7 +284,9 @@ static void reliable_and_unreliable_messages_never_share_a_packet(void **state)
     free(packer.memory);
 }
 
-/* Where topic 0 begins a packet nothing says so; a packet of the other kind must not be taken for one of it. */
+/*
+ * Where topic 0 begins a packet nothing says so; a packet of the other kind must not be taken for one of it.
+ */
 static void an_unreliable_topic_zero_shares_no_packet_with_announcements(void **state)
 {
     const struct lli_pack_topic zero = {.id = 0, .unreliable = true};
@@ -310,7 +319,8 @@ static void an_unreliable_topic_zero_shares_no_packet_with_announcements(void **
         assert_true(lli_pack_message(&packer.pack, &zero, &(struct iovec){"c", 1}, 1, packer.history.next));
         lli_pack_flush(&packer.pack);
     }
-    assert_int_equal(lli_history_packet(&packer.history, packer.history.next - 1)[1], LLI_WIRE_FLAGS_UNREPAIRED);
+    assert_int_equal(lli_history_packet(&packer.history, packer.history.next - 1)[1],
+                     LLI_WIRE_FLAGS_UNREPAIRED);
     assert_int_equal(lli_history_packet(&packer.history, packer.history.next - 8)[1], 62);
     free(packer.memory);
 }
@@ -318,7 +328,8 @@ static void an_unreliable_topic_zero_shares_no_packet_with_announcements(void **
 /* Whatever topic and size: what leaves the short way is, byte for byte, what packing and sealing makes. */
 static void a_lone_message_is_packed_as_any_other(void **state)
 {
-    static const uint32_t topics[] = {0, 1, LLI_FRAME_TOPIC_SHORT_MAX, LLI_FRAME_TOPIC_SHORT_MAX + 1, UINT32_MAX};
+    static const uint32_t topics[] = {0, 1, LLI_FRAME_TOPIC_SHORT_MAX, LLI_FRAME_TOPIC_SHORT_MAX + 1,
+                                      UINT32_MAX};
     static uint8_t bytes[PACKET_MAX];
     struct packer packer, other;
 
@@ -340,7 +351,8 @@ static void a_lone_message_is_packed_as_any_other(void **state)
             lli_pack_flush(&other.pack);
             if (!lli_pack_may_be_single(&packer.pack, size)) {
                 /* It would have to span packets, whatever its topic. */
-                assert_true(size + lli_frame_message_size(PACKET_MAX) + lli_frame_topic_size(UINT32_MAX) > BODY);
+                assert_true(size + lli_frame_message_size(PACKET_MAX) + lli_frame_topic_size(UINT32_MAX) >
+                            BODY);
                 assert_true(lli_pack_message(&packer.pack, &topic, &piece, size, seq));
                 lli_pack_flush(&packer.pack);
             } else {
@@ -357,15 +369,16 @@ static void a_lone_message_is_packed_as_any_other(void **state)
             assert_int_equal(packer.pack.number, other.pack.number);
             for (lli_seq at = seq; at < packer.history.next; at++) {
                 assert_int_equal(packet_size(&packer, at), packet_size(&other, at));
-                assert_memory_equal(lli_history_packet(&packer.history, at), lli_history_packet(&other.history, at),
-                                    packet_size(&other, at));
+                assert_memory_equal(lli_history_packet(&packer.history, at),
+                                    lli_history_packet(&other.history, at), packet_size(&other, at));
             }
         }
     free(packer.memory);
     free(other.memory);
 }
 
-static uint32_t packer_send_lone(struct packer *packer, const struct lli_pack_topic *topic, const char *data, size_t size)
+static uint32_t packer_send_lone(struct packer *packer, const struct lli_pack_topic *topic, const char *data,
+                                 size_t size)
 {
     uint8_t *packet = packer->pack.prepared;
     const uint32_t bytes = lli_pack_single(&packer->pack, packet, topic, data, size);
@@ -395,7 +408,8 @@ static void what_is_not_prepared_or_odd_is_not_packed_alone(void **state)
     assert_false(lli_pack_may_be_single(&packer.pack, 1));
     lli_pack_flush(&packer.pack);
     /* Nor where the history has no room: what is still read lies where the next packet would. */
-    for (lli_pack_prepare(&packer.pack, 100); lli_pack_may_be_single(&packer.pack, 1); lli_pack_prepare(&packer.pack, 100))
+    for (lli_pack_prepare(&packer.pack, 100); lli_pack_may_be_single(&packer.pack, 1);
+         lli_pack_prepare(&packer.pack, 100))
         assert_int_equal(packer_send_lone(&packer, &topic, "x", 1), LLI_WIRE_DATA_HEADER + 2);
     assert_true(packer.history.next > 100 && packer.history.trail == 100);
     lli_pack_prepare(&packer.pack, packer.history.next);

@@ -8,7 +8,9 @@ enum { BUFFER = 4096 };
 
 static uint8_t buffer[BUFFER];
 
-/* Begins a data packet built by hand, whose body is in a block of exactly its size until the next one begins. */
+/*
+ * Begins a data packet built by hand, whose body is in a block of exactly its size until the next one begins.
+ */
 static void begin(struct lli_unpack *unpack, uint32_t number, uint16_t first, const void *body, size_t size)
 {
     const struct lli_wire_header header = {.type = LLI_WIRE_DATA, .first = first, .number = number};
@@ -116,7 +118,9 @@ static void behind_a_loss_no_more_messages_are_lost_than_the_lost_packets_can_ha
     expect(&unpack, LLI_UNPACK_NONE, 0, NULL);
 }
 
-/* Of that packet: of the one that is sent in the place of one that was passed over no heartbeat has spoken. */
+/*
+ * Of that packet: of the one that is sent in the place of one that was passed over no heartbeat has spoken.
+ */
 static void behind_a_loss_no_more_messages_are_lost_than_heartbeats_tell_of(void **state)
 {
     struct lli_unpack unpack;
@@ -169,7 +173,10 @@ static void a_message_longer_than_the_buffer_is_reported_when_it_ends(void **sta
 
     (void)state;
     unpack_make(&unpack, 0);
-    begin(&unpack, 0, 0, "\xe1\x01\x10\0\0" "a", 6);
+    begin(&unpack, 0, 0,
+          "\xe1\x01\x10\0\0"
+          "a",
+          6);
     expect(&unpack, LLI_UNPACK_NONE, 0, NULL);
     begin(&unpack, 1, sizeof bytes, bytes, sizeof bytes);
     expect(&unpack, LLI_UNPACK_NONE, 0, NULL);
@@ -346,7 +353,8 @@ struct stream {
 
 static void stream_make(struct stream *stream, uint64_t seed, lli_seq start, uint64_t number)
 {
-    struct lli_history_config config = {.packets = STREAM_PACKETS, .align = 64, .headroom = 0, .start = start};
+    struct lli_history_config config = {
+        .packets = STREAM_PACKETS, .align = 64, .headroom = 0, .start = start};
     struct lli_arena arena = {.memory = NULL};
 
     memset(stream, 0, sizeof *stream);
@@ -370,7 +378,8 @@ static uint32_t stream_size(struct stream *stream)
         /* Around what fills the packet. */
         return stream->pack.packet == NULL
                    ? stream->history.packet_max - LLI_WIRE_DATA_HEADER - below(&stream->random, 14)
-                   : (uint32_t)lli_max((uint64_t)(stream->pack.end - stream->pack.at), 12) - below(&stream->random, 12);
+                   : (uint32_t)lli_max((uint64_t)(stream->pack.end - stream->pack.at), 12) -
+                         below(&stream->random, 12);
     case 2:
         return 120 + below(&stream->random, 20);
     default:
@@ -393,7 +402,8 @@ static void stream_message(struct stream *stream, struct sent *sent)
 static void stream_claim(struct stream *stream, struct sent *sent)
 {
     const struct lli_pack_topic topic = {.id = sent->topic};
-    uint32_t claimed = (uint32_t)lli_min(sent->size + below(&stream->random, 200), lli_pack_whole_max(&stream->pack));
+    uint32_t claimed =
+        (uint32_t)lli_min(sent->size + below(&stream->random, 200), lli_pack_whole_max(&stream->pack));
     uint8_t *data = lli_pack_claim(&stream->pack, &topic, claimed, stream->history.trail);
 
     assert_non_null(data);
@@ -428,7 +438,8 @@ static void stream_note(struct stream *stream, struct sent *sent, lli_seq before
             if (frame.kind == LLI_FRAME_MESSAGE)
                 at += lli_min(frame.value, (uint64_t)(end - at));
         }
-        if (numbered + starts > (uint32_t)(stream->pack.number - 1) || numbered + starts == (uint32_t)stream->pack.number)
+        if (numbered + starts > (uint32_t)(stream->pack.number - 1) ||
+            numbered + starts == (uint32_t)stream->pack.number)
             break;
         sent->first = seq + 1;
     }
@@ -498,7 +509,8 @@ static void told_message(const struct stream *stream, struct told *told, const s
     told->delivered++;
 }
 
-static void stream_packet(const struct stream *stream, struct lli_unpack *unpack, lli_seq seq, struct told *told)
+static void stream_packet(const struct stream *stream, struct lli_unpack *unpack, lli_seq seq,
+                          struct told *told)
 {
     uint32_t size = lli_history_slot(&stream->history, seq)->size;
     uint8_t *copy = exact_copy(lli_history_packet(&stream->history, seq), size);

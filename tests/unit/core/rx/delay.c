@@ -33,7 +33,9 @@ static int down(void **state)
     return 0;
 }
 
-/* ---------------------------------------------------------------------------------------------- one by one */
+/*
+ * ---------------------------------------------------------------------------------------------- one by one
+ */
 
 static void the_first_heartbeat_is_the_quickest_so_far(void **state)
 {
@@ -110,7 +112,10 @@ static void a_clock_that_jumped_far_says_nothing(void **state)
     assert_int_equal(delay.queued, 0);
 }
 
-/* ----------------------------------------------------------------------------------------- a receiver's reports */
+/*
+ * ----------------------------------------------------------------------------------------- a receiver's
+ * reports
+ */
 
 static void nothing_to_pull(void)
 {
@@ -122,8 +127,14 @@ static void nothing_to_pull(void)
 
 static void heartbeat(lli_ns sent_at, uint32_t rtt_ns, uint32_t receivers, lli_ns now)
 {
-    const struct lli_wire_heartbeat packet = {.session = SESSION, .lead = START, .trail = START, .start = START, .rtt_ns = rtt_ns,
-                                              .receivers = receivers, .sent_at = sent_at, .interval_us = 10000,
+    const struct lli_wire_heartbeat packet = {.session = SESSION,
+                                              .lead = START,
+                                              .trail = START,
+                                              .start = START,
+                                              .rtt_ns = rtt_ns,
+                                              .receivers = receivers,
+                                              .sent_at = sent_at,
+                                              .interval_us = 10000,
                                               .address = {1, {'t'}}};
 
     receiver_take(&r, buffer, lli_wire_put_heartbeat(buffer, &packet), now, nothing_to_pull);
@@ -187,12 +198,20 @@ static void a_first_request_is_not_put_off_by_a_round_trip_out_of_proportion(voi
     assert_in_range(latest, 200 * MS + 10 * MS, 200 * MS + 4 * (10 * MS + 800 * US));
 }
 
-/* -------------------------------------------------------------------------------------------- a transmitter's view */
+/*
+ * -------------------------------------------------------------------------------------------- a
+ * transmitter's view
+ */
 
 static void report(uint64_t receiver, uint8_t flags, lli_ns elapsed, lli_ns now)
 {
-    const struct lli_wire_status packet = {.session = SESSION, .receiver = receiver, .next = START, .highest = START,
-                                           .echo = now - elapsed, .flags = flags, .address = {1, {'a'}}};
+    const struct lli_wire_status packet = {.session = SESSION,
+                                           .receiver = receiver,
+                                           .next = START,
+                                           .highest = START,
+                                           .echo = now - elapsed,
+                                           .flags = flags,
+                                           .address = {1, {'a'}}};
 
     tx_take(tx, buffer, lli_wire_put_status(buffer, &packet), now);
 }
@@ -237,7 +256,10 @@ static void where_all_read_late_the_round_trip_stays(void **state)
 /* How many repairs leave after a NAK. */
 static int repairs_for(uint64_t receiver, lli_ns now)
 {
-    const struct lli_wire_nak nak = {.session = SESSION, .receiver = receiver, .address = {1, {'a'}}, .count = 1,
+    const struct lli_wire_nak nak = {.session = SESSION,
+                                     .receiver = receiver,
+                                     .address = {1, {'a'}},
+                                     .count = 1,
                                      .ranges = {{(uint32_t)START, 1}}};
     struct lli_packet packet;
     int count = 0;

@@ -282,7 +282,8 @@ static void model_compare(struct model *model, const struct lli_gap *gap, lli_ns
 static void model_due(struct model *model, struct lli_gap *gap, lli_ns now, uint64_t *random)
 {
     const int max = 1 + (int)below(random, 5);
-    const struct lli_gap_retry retry = {.rtt = lli_random_below(random, 3 * MS), .retry_min = 1 * MS, .retry_max = 8 * MS};
+    const struct lli_gap_retry retry = {
+        .rtt = lli_random_below(random, 3 * MS), .retry_min = 1 * MS, .retry_max = 8 * MS};
     const lli_ns base = lli_max(retry.retry_min, 2 * retry.rtt);
     struct lli_wire_range ranges[RANGES];
     const int count = lli_gap_due(gap, now, &retry, random, ranges, max);
@@ -312,7 +313,8 @@ static void model_due(struct model *model, struct lli_gap *gap, lli_ns now, uint
             if (packet->tries == 0)
                 packet->since = now;
             packet->tries++;
-            lli_ns wait = lli_min(base << (packet->tries < 4 ? 0 : packet->tries - 4), lli_max(retry.retry_max, base));
+            lli_ns wait =
+                lli_min(base << (packet->tries < 4 ? 0 : packet->tries - 4), lli_max(retry.retry_max, base));
             assert_true(slot->nak_at >= now + wait - wait / 4 && slot->nak_at <= now + wait + wait / 4);
             packet->nak_at = slot->nak_at;
             /* The first request starts the time that a repair takes. */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sessions of one receiver that share the memory for early packets: one that is genuine, and one that somebody invented. */
+/*
+ * Sessions of one receiver that share the memory for early packets: one that is genuine, and one that
+ * somebody invented.
+ */
 #include "session.h"
 
 enum { PACKETS = 32, GENUINE = 0, INVENTED = 1 };
@@ -20,7 +23,8 @@ static void shared_place(struct lli_arena *arena)
 {
     lli_reorder_init(&shared.reorder, PACKETS * LLI_REORDER_CHUNK, PACKET_MAX, arena, arena);
     for (int i = 0; i < 2; i++)
-        lli_rx_init(&shared.rx[i], &shared.config, &shared.reorder, &shared.counters, &shared.random, arena, arena);
+        lli_rx_init(&shared.rx[i], &shared.config, &shared.reorder, &shared.counters, &shared.random, arena,
+                    arena);
 }
 
 static int up_with(bool as_it_arrives)
@@ -80,9 +84,15 @@ static void take(int which, uint8_t *packet, size_t size)
 
 static void heartbeat(int which, lli_seq lead)
 {
-    const struct lli_wire_heartbeat heartbeat = {.session = SESSION + (uint64_t)which, .lead = lead, .trail = START, .start = START,
-                                                 .messages = lead - START, .sent_at = ++now, .interval_us = 10000,
-                                                 .flags = LLI_WIRE_HEARTBEAT_YOUNG, .address = {1, {'t'}}};
+    const struct lli_wire_heartbeat heartbeat = {.session = SESSION + (uint64_t)which,
+                                                 .lead = lead,
+                                                 .trail = START,
+                                                 .start = START,
+                                                 .messages = lead - START,
+                                                 .sent_at = ++now,
+                                                 .interval_us = 10000,
+                                                 .flags = LLI_WIRE_HEARTBEAT_YOUNG,
+                                                 .address = {1, {'t'}}};
     uint8_t packet[LLI_WIRE_CONTROL_MAX];
 
     take(which, packet, lli_wire_put_heartbeat(packet, &heartbeat));
@@ -92,8 +102,11 @@ static void heartbeat(int which, lli_seq lead)
 static void data(int which, lli_seq seq)
 {
     uint8_t packet[LLI_WIRE_DATA_HEADER + 2] = {0};
-    const struct lli_wire_header header = {.type = LLI_WIRE_DATA, .tag = (uint32_t)SESSION + (uint32_t)which, .seq = (uint32_t)seq,
-                                           .number = (uint32_t)(seq - START), .size = sizeof packet};
+    const struct lli_wire_header header = {.type = LLI_WIRE_DATA,
+                                           .tag = (uint32_t)SESSION + (uint32_t)which,
+                                           .seq = (uint32_t)seq,
+                                           .number = (uint32_t)(seq - START),
+                                           .size = sizeof packet};
 
     lli_wire_put_header(packet, &header);
     packet[LLI_WIRE_DATA_HEADER] = 1;
@@ -167,7 +180,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(early_packets_of_an_invented_tag_give_way, up, down),
-        cmocka_unit_test_setup_teardown(early_packets_of_an_invented_session_give_way_to_an_equal_share, up, down),
+        cmocka_unit_test_setup_teardown(early_packets_of_an_invented_session_give_way_to_an_equal_share, up,
+                                        down),
         cmocka_unit_test_setup_teardown(one_session_may_use_all_of_the_memory_that_no_other_needs, up, down),
         cmocka_unit_test_setup_teardown(early_packets_of_an_invented_tag_give_way, up_as_it_arrives, down),
         cmocka_unit_test_setup_teardown(what_was_given_as_it_arrived_is_not_given_up, up_as_it_arrives, down),

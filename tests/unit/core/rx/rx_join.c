@@ -135,7 +135,7 @@ static void send(int count, bool heard)
 static void send_together(int count)
 {
     const struct lli_pack_topic topic = {.id = 0};
-    const struct iovec piece = {(void *)(uintptr_t)"1234567", 7};
+    const struct iovec piece = {(void *)(uintptr_t) "1234567", 7};
 
     for (int i = 0; i < count; i++)
         assert_true(lli_pack_message(&tx->pack, &topic, &piece, 7, lli_tx_busy(tx)));
@@ -356,11 +356,18 @@ static void what_does_not_come_in_time_is_given_up(void **state)
     assert_int_equal(got.lives, 1);
 }
 
-/* Of packets that were not sent, and of what no topic keeps: the transmitter sleeps on, and does not look again and again. */
+/*
+ * Of packets that were not sent, and of what no topic keeps: the transmitter sleeps on, and does not look
+ * again and again.
+ */
 static void a_request_for_nothing_leaves_nothing_due(void **state)
 {
-    struct lli_wire_join request = {.session = SESSION, .receiver = RECEIVER, .kind = LLI_WIRE_JOIN_FETCH, .count = 1,
-                                    .ranges = {{(uint32_t)START + 100, 10}}, .address = {1, {'r'}}};
+    struct lli_wire_join request = {.session = SESSION,
+                                    .receiver = RECEIVER,
+                                    .kind = LLI_WIRE_JOIN_FETCH,
+                                    .count = 1,
+                                    .ranges = {{(uint32_t)START + 100, 10}},
+                                    .address = {1, {'r'}}};
     struct lli_packet packet;
 
     (void)state;
@@ -379,7 +386,8 @@ static void a_request_for_nothing_leaves_nothing_due(void **state)
 
 static void who_is_suspended_is_sent_no_past(void **state)
 {
-    struct lli_wire_join ask = {.session = SESSION, .receiver = RECEIVER, .kind = LLI_WIRE_JOIN_ASK, .from = LLM_JOIN_OLDEST};
+    struct lli_wire_join ask = {
+        .session = SESSION, .receiver = RECEIVER, .kind = LLI_WIRE_JOIN_ASK, .from = LLM_JOIN_OLDEST};
     uint64_t replayed;
 
     (void)state;
@@ -454,7 +462,8 @@ static void a_young_session_begins_at_its_start_but_for_a_number(void **state)
 
 static void live_is_told_of_a_young_session_behind_what_it_had_sent(void **state)
 {
-    static const enum llm_join_mode modes[] = {LLM_JOIN_OLDEST, LLM_JOIN_MESSAGES, LLM_JOIN_TIME, LLM_JOIN_LATEST};
+    static const enum llm_join_mode modes[] = {LLM_JOIN_OLDEST, LLM_JOIN_MESSAGES, LLM_JOIN_TIME,
+                                               LLM_JOIN_LATEST};
 
     for (unsigned i = 0; i < sizeof modes / sizeof modes[0]; i++) {
         (void)down(state);
@@ -512,7 +521,8 @@ static struct lli_ack_message ring[128];
 /* Messages of a topic that one receiver has to acknowledge, of which nobody hears. */
 static void send_assured(int count)
 {
-    const struct lli_ack_rule rule = {.receivers = 1, .messages_max = 128, .bytes_max = 4096, .patience = 100 * MS};
+    const struct lli_ack_rule rule = {
+        .receivers = 1, .messages_max = 128, .bytes_max = 4096, .patience = 100 * MS};
 
     lli_ack_topic_init(&orders, 0, "orders");
     assert_true(lli_tx_assure(tx, &orders, &rule, ring, 128));
@@ -568,7 +578,10 @@ static void who_joins_live_begins_with_what_is_not_acknowledged(void **state)
     assert_int_equal(tx->ack.waiting, 0);
 }
 
-/* Its reports say 0 as next, and acknowledge what was delivered: neither what is still to be fetched, nor what is gone. */
+/*
+ * Its reports say 0 as next, and acknowledge what was delivered: neither what is still to be fetched, nor
+ * what is gone.
+ */
 static void who_fetches_the_past_acknowledges_only_what_was_delivered(void **state)
 {
     const lli_ns end = now + 40000 * MS;
@@ -590,7 +603,10 @@ static void who_fetches_the_past_acknowledges_only_what_was_delivered(void **sta
 
 #define T(name) cmocka_unit_test_setup_teardown(name, up, down)
 
-/* With topics_max less than the session has: the answers teach nothing, and who asks has to go on without the names. */
+/*
+ * With topics_max less than the session has: the answers teach nothing, and who asks has to go on without the
+ * names.
+ */
 static void names_for_which_there_is_no_room_are_not_asked_for_at_every_turn(void **state)
 {
     static const char *const names[] = {"a", "b", "c", "d"};

@@ -155,7 +155,8 @@ static void whatever_is_lost_is_asked_for_again(void **state)
         while (got.expected < tx->pack.number && sent[got.expected].topic >= refused_from)
             got.expected++;
         if (got.lives != 1 || got.expected != tx->pack.number)
-            fail_msg("seed %llu: %d news %d lives, %llu of %llu, aside %u", (unsigned long long)seed, got.news, got.lives, (unsigned long long)got.expected,
+            fail_msg("seed %llu: %d news %d lives, %llu of %llu, aside %u", (unsigned long long)seed,
+                     got.news, got.lives, (unsigned long long)got.expected,
                      (unsigned long long)tx->pack.number, rx->pending.slow_path);
         expect_latest(join.value == 0 ? UINT64_MAX : join.value);
         assert_int_equal(r.counters.cache_losses, 0);
@@ -287,10 +288,14 @@ static void messages_longer_than_the_receiver_takes_are_told(void **state)
     assert_int_equal(rx->report.acknowledged_from, 2);
 }
 
-/* The stream goes on with what is not acknowledged: of what is kept, only messages before that come beside it. */
+/*
+ * The stream goes on with what is not acknowledged: of what is kept, only messages before that come beside
+ * it.
+ */
 static void what_is_not_acknowledged_comes_with_the_stream(void **state)
 {
-    const struct lli_ack_rule rule = {.receivers = 1, .messages_max = 64, .bytes_max = 4096, .patience = 100 * MS};
+    const struct lli_ack_rule rule = {
+        .receivers = 1, .messages_max = 64, .bytes_max = 4096, .patience = 100 * MS};
     static struct lli_ack_message ring[64];
     static struct lli_ack_topic orders;
 
@@ -345,7 +350,8 @@ static void a_filter_is_asked_of_what_is_kept_as_well(void **state)
     (void)state;
     open_topics(4, 1, SIZE_MAX_SENT);
     for (uint32_t i = 0; i < 8; i++) {
-        const struct lli_pack_attributes attributes = {.label = i % 4, .size = 7, .frame = {LLI_FRAME_ATTRIBUTES, 4, 0, (uint8_t)(i % 4)}};
+        const struct lli_pack_attributes attributes = {
+            .label = i % 4, .size = 7, .frame = {LLI_FRAME_ATTRIBUTES, 4, 0, (uint8_t)(i % 4)}};
 
         lli_pack_attribute(&tx->pack, &attributes);
         send(i % 4, i > 3 && i % 4 != 1 ? 1000 : 50, false);
@@ -363,8 +369,14 @@ static void a_filter_is_asked_of_what_is_kept_as_well(void **state)
 /* Each has one place and one request, however often it asks; who finds no place is counted. */
 static void a_thousand_that_ask_cost_what_the_budget_allows(void **state)
 {
-    struct lli_wire_join ask = {.session = SESSION, .kind = LLI_WIRE_JOIN_LATEST, .from = LLM_JOIN_LATEST, .number = 1000,
-                                .wanted = UINT64_MAX, .count = 1, .spans = {{{0, 0, 0}, {0, TOPICS, 0}}}, .address = {1, {'x'}}};
+    struct lli_wire_join ask = {.session = SESSION,
+                                .kind = LLI_WIRE_JOIN_LATEST,
+                                .from = LLM_JOIN_LATEST,
+                                .number = 1000,
+                                .wanted = UINT64_MAX,
+                                .count = 1,
+                                .spans = {{{0, 0, 0}, {0, TOPICS, 0}}},
+                                .address = {1, {'x'}}};
     struct lli_packet packet;
     const lli_ns begin = now;
 
@@ -389,7 +401,8 @@ static void a_thousand_that_ask_cost_what_the_budget_allows(void **state)
 
 static void requests_for_nothing_are_not_answered(void **state)
 {
-    struct lli_wire_join ask = {.session = SESSION, .receiver = 7, .kind = LLI_WIRE_JOIN_LATEST, .wanted = 10, .address = {1, {'x'}}};
+    struct lli_wire_join ask = {
+        .session = SESSION, .receiver = 7, .kind = LLI_WIRE_JOIN_LATEST, .wanted = 10, .address = {1, {'x'}}};
     struct lli_packet packet;
 
     (void)state;
@@ -415,7 +428,11 @@ static void requests_for_nothing_are_not_answered(void **state)
 
 static void it_waits_for_repairs_and_shares_the_budget_of_the_past(void **state)
 {
-    const struct lli_wire_nak nak = {.session = SESSION, .receiver = 5, .address = {1, {'a'}}, .count = 1, .ranges = {{(uint32_t)START, 1}}};
+    const struct lli_wire_nak nak = {.session = SESSION,
+                                     .receiver = 5,
+                                     .address = {1, {'a'}},
+                                     .count = 1,
+                                     .ranges = {{(uint32_t)START, 1}}};
     struct lli_packet packet;
 
     (void)state;
@@ -437,7 +454,8 @@ static void it_waits_for_repairs_and_shares_the_budget_of_the_past(void **state)
 
 static void packets_of_somebody_else_or_another_grant_are_not_taken(void **state)
 {
-    struct lli_wire_lvc packet = {.session = SESSION, .receiver = RECEIVER, .next = 5, .span = {{0, 0, 0}, {0, 40, 0}}};
+    struct lli_wire_lvc packet = {
+        .session = SESSION, .receiver = RECEIVER, .next = 5, .span = {{0, 0, 0}, {0, 40, 0}}};
     const struct lli_packet out = {.data = buffer, .size = LLI_WIRE_LVC_HEAD};
 
     (void)state;
@@ -471,7 +489,12 @@ static void packets_of_somebody_else_or_another_grant_are_not_taken(void **state
 static void records_of_anything_but_one_message_are_counted(void **state)
 {
     static const char *const bad[] = {"\1a\1b", "\xc0\1\1b", "\xe3", "\xe0\1a"};
-    struct lli_wire_lvc packet = {.session = SESSION, .receiver = RECEIVER, .number = 1, .next = 1, .count = 1, .span = {{0, 0, 0}, {0, 1, 0}}};
+    struct lli_wire_lvc packet = {.session = SESSION,
+                                  .receiver = RECEIVER,
+                                  .number = 1,
+                                  .next = 1,
+                                  .count = 1,
+                                  .span = {{0, 0, 0}, {0, 1, 0}}};
 
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {

@@ -74,8 +74,14 @@ static void heartbeat_due(void)
 
 static struct lli_wire_heartbeat heartbeat_now(lli_seq lead, uint64_t messages)
 {
-    return (struct lli_wire_heartbeat){.session = SESSION, .lead = lead, .trail = START, .start = START, .messages = messages,
-                                       .sent_at = now, .interval_us = 10000, .address = {1, {'t'}}};
+    return (struct lli_wire_heartbeat){.session = SESSION,
+                                       .lead = lead,
+                                       .trail = START,
+                                       .start = START,
+                                       .messages = messages,
+                                       .sent_at = now,
+                                       .interval_us = 10000,
+                                       .address = {1, {'t'}}};
 }
 
 static void heartbeat_made(const struct lli_wire_heartbeat *heartbeat)
@@ -83,7 +89,10 @@ static void heartbeat_made(const struct lli_wire_heartbeat *heartbeat)
     rx_take(buffer, lli_wire_put_heartbeat(buffer, heartbeat));
 }
 
-/* Nobody answers: a transmitter that is far away gets the time that its answer takes, and then the session goes on. */
+/*
+ * Nobody answers: a transmitter that is far away gets the time that its answer takes, and then the session
+ * goes on.
+ */
 static void names_are_asked_for_for_most_of_a_second(void **state)
 {
     struct lli_wire_heartbeat heartbeat = heartbeat_now(START + 1, 1);
@@ -164,7 +173,9 @@ static void packet_made(lli_seq seq, uint64_t number, uint32_t size)
     rx_take(packet, header.size);
 }
 
-/* --------------------------------------------------------------------------------------------------- tests */
+/*
+ * --------------------------------------------------------------------------------------------------- tests
+ */
 
 static void a_young_session_is_received_from_its_first_packet(void **state)
 {
@@ -262,8 +273,8 @@ static void in_a_crowd_the_first_request_is_put_off_at_random(void **state)
 
 static void a_confirmed_request_is_held_back(void **state)
 {
-    const struct lli_wire_reject pending = {.session = SESSION, .reason = LLI_WIRE_PENDING, .count = 1,
-                                            .ranges = {{(uint32_t)START, 1}}};
+    const struct lli_wire_reject pending = {
+        .session = SESSION, .reason = LLI_WIRE_PENDING, .count = 1, .ranges = {{(uint32_t)START, 1}}};
     struct lli_wire_nak nak;
 
     (void)state;
@@ -320,7 +331,8 @@ static void what_is_gone_becomes_a_gap_with_its_messages(void **state)
 /* Not only when something else comes. */
 static void what_follows_a_window_that_is_gone_is_asked_for_at_once(void **state)
 {
-    const struct lli_wire_reject gone = {.session = SESSION, .trail = START + WINDOW, .reason = LLI_WIRE_GONE};
+    const struct lli_wire_reject gone = {
+        .session = SESSION, .trail = START + WINDOW, .reason = LLI_WIRE_GONE};
     struct lli_wire_heartbeat far;
     struct lli_wire_nak nak;
 
@@ -337,9 +349,16 @@ static void what_follows_a_window_that_is_gone_is_asked_for_at_once(void **state
 
 static void notice(uint64_t receiver, enum lli_standing standing, lli_seq lead, uint32_t rejoin_ms)
 {
-    const struct lli_wire_notice packet = {.session = SESSION, .receiver = receiver, .decided_at = now, .lead = lead, .value = 7,
-                                           .limit = 6, .lag_packets = 7, .rejoin_ms = rejoin_ms,
-                                           .standing = (uint8_t)standing, .threshold = LLM_THRESHOLD_LAG_PACKETS};
+    const struct lli_wire_notice packet = {.session = SESSION,
+                                           .receiver = receiver,
+                                           .decided_at = now,
+                                           .lead = lead,
+                                           .value = 7,
+                                           .limit = 6,
+                                           .lag_packets = 7,
+                                           .rejoin_ms = rejoin_ms,
+                                           .standing = (uint8_t)standing,
+                                           .threshold = LLM_THRESHOLD_LAG_PACKETS};
 
     rx_take(buffer, lli_wire_put_notice(buffer, &packet));
 }
@@ -367,8 +386,14 @@ static void what_a_suspended_receiver_asks_for_becomes_a_gap(void **state)
     assert_null(event_of(LLM_EVENT_GAP));
     now += r.config.nak_retry_max;
     for (int i = 0; i < 2; i++)
-        heartbeat_made(&(struct lli_wire_heartbeat){.session = SESSION, .lead = START + 5, .trail = START, .start = START, .messages = 5,
-                                                    .sent_at = now, .interval_us = 10000, .address = {1, {'t'}}});
+        heartbeat_made(&(struct lli_wire_heartbeat){.session = SESSION,
+                                                    .lead = START + 5,
+                                                    .trail = START,
+                                                    .start = START,
+                                                    .messages = 5,
+                                                    .sent_at = now,
+                                                    .interval_us = 10000,
+                                                    .address = {1, {'t'}}});
     assert_int_equal(control(&nak), 1);
     /* As far as is known, whatever it says. */
     notice(RECEIVER, LLI_STANDING_SUSPENDED, START + 1000000, 0);
@@ -393,8 +418,11 @@ static void what_a_suspended_receiver_asks_for_becomes_a_gap(void **state)
 /* It waited in the socket while nobody listened; what was asked for since will come. */
 static void who_was_suspended_for_silence_gives_nothing_up(void **state)
 {
-    struct lli_wire_notice silence = {.session = SESSION, .receiver = RECEIVER, .lead = START + 6,
-                                      .standing = LLI_STANDING_SUSPENDED, .threshold = LLM_THRESHOLD_SILENCE};
+    struct lli_wire_notice silence = {.session = SESSION,
+                                      .receiver = RECEIVER,
+                                      .lead = START + 6,
+                                      .standing = LLI_STANDING_SUSPENDED,
+                                      .threshold = LLM_THRESHOLD_SILENCE};
     struct lli_wire_nak nak;
 
     (void)state;
@@ -427,7 +455,10 @@ static lli_seq reported_after(lli_seq from)
     }
 }
 
-/* By the clock alone one of a thousand reports every ten seconds, and by packets it would after a hundred times as many. */
+/*
+ * By the clock alone one of a thousand reports every ten seconds, and by packets it would after a hundred
+ * times as many.
+ */
 static void one_of_many_reports_before_a_transmitter_has_to_wait_for_it(void **state)
 {
     struct lli_wire_heartbeat heartbeat = heartbeat_now(START, 0);

@@ -13,7 +13,7 @@ static lli_ns now;
 static lli_seq lead; /* of the genuine stream: a message of one byte a packet */
 
 static struct {
-    uint64_t next;       /* message that is next */
+    uint64_t next; /* message that is next */
     uint64_t delivered;
     int gaps, news, ends;
     struct llm_event gap, new, end;
@@ -92,8 +92,11 @@ static void rx_take(const uint8_t *packet, size_t size)
 static void data(lli_seq seq, uint64_t number)
 {
     uint8_t packet[LLI_WIRE_DATA_HEADER + 2] = {0};
-    const struct lli_wire_header header = {.type = LLI_WIRE_DATA, .tag = (uint32_t)SESSION, .seq = (uint32_t)seq,
-                                           .number = (uint32_t)number, .size = sizeof packet};
+    const struct lli_wire_header header = {.type = LLI_WIRE_DATA,
+                                           .tag = (uint32_t)SESSION,
+                                           .seq = (uint32_t)seq,
+                                           .number = (uint32_t)number,
+                                           .size = sizeof packet};
 
     lli_wire_put_header(packet, &header);
     packet[LLI_WIRE_DATA_HEADER] = 1;
@@ -110,8 +113,15 @@ static void send(int count)
 static struct lli_wire_heartbeat genuine(void)
 {
     now += 20 * US;
-    return (struct lli_wire_heartbeat){.session = SESSION, .lead = lead, .trail = START, .start = START, .messages = lead - START,
-                                       .sent_at = now, .interval_us = 10000, .receivers = 1, .address = {1, {'t'}}};
+    return (struct lli_wire_heartbeat){.session = SESSION,
+                                       .lead = lead,
+                                       .trail = START,
+                                       .start = START,
+                                       .messages = lead - START,
+                                       .sent_at = now,
+                                       .interval_us = 10000,
+                                       .receivers = 1,
+                                       .address = {1, {'t'}}};
 }
 
 static void heartbeat(const struct lli_wire_heartbeat *packet)
@@ -142,7 +152,9 @@ static int naks(lli_ns until)
     }
 }
 
-/* ---------------------------------------------------------------------------------------------------- data */
+/*
+ * ---------------------------------------------------------------------------------------------------- data
+ */
 
 static void a_forged_packet_far_ahead_costs_nothing(void **state)
 {
@@ -235,8 +247,11 @@ static void what_was_given_of_a_dropped_packet_is_not_given_again(void **state)
         struct lli_wire_heartbeat packet = genuine();
         struct lli_rx_packet in = {.bytes = buffer, .size = lli_wire_put_heartbeat(buffer, &packet)};
         uint8_t bytes[LLI_WIRE_DATA_HEADER + 2] = {0};
-        const struct lli_wire_header header = {.type = LLI_WIRE_DATA, .tag = (uint32_t)SESSION, .seq = (uint32_t)START + (uint32_t)order[i],
-                                               .number = (uint32_t)order[i], .size = sizeof bytes};
+        const struct lli_wire_header header = {.type = LLI_WIRE_DATA,
+                                               .tag = (uint32_t)SESSION,
+                                               .seq = (uint32_t)START + (uint32_t)order[i],
+                                               .number = (uint32_t)order[i],
+                                               .size = sizeof bytes};
 
         if (order[i] >= 0) {
             lli_wire_put_header(bytes, &header);
@@ -245,7 +260,8 @@ static void what_was_given_of_a_dropped_packet_is_not_given_again(void **state)
         }
         if (rx->state == LLI_RX_LIVE)
             (void)lli_topics_add(&rx->topics, 0, (const uint8_t *)"t", 1);
-        assert_int_equal(lli_wire_get_header(in.bytes, in.size, &in.header, &in.body, &in.body_size), LLI_WIRE_OK);
+        assert_int_equal(lli_wire_get_header(in.bytes, in.size, &in.header, &in.body, &in.body_size),
+                         LLI_WIRE_OK);
         if (!lli_rx_input(rx, &in, now))
             continue;
         while (lli_rx_next(rx, now, &item))
@@ -298,7 +314,8 @@ static void behind_one_another_is_believed_as_far_as_heartbeats_go(void **state)
 /* A packet that was held and given, and is not covered by two heartbeats, never comes again. */
 static void what_was_given_of_a_dropped_packet_is_not_told_lost(void **state)
 {
-    static const struct lli_wire_reject gone = {.session = SESSION, .trail = START + 6, .reason = LLI_WIRE_GONE};
+    static const struct lli_wire_reject gone = {
+        .session = SESSION, .trail = START + 6, .reason = LLI_WIRE_GONE};
     uint64_t told[8] = {0};
     struct lli_item item;
 
@@ -311,8 +328,11 @@ static void what_was_given_of_a_dropped_packet_is_not_told_lost(void **state)
         /* A packet, or a heartbeat with the lead -n, or the NAK, and its answer. */
         static const int order[] = {-1, 0, 2, 4, -2, -2, -7, -7, -100, 6};
         uint8_t bytes[LLI_WIRE_DATA_HEADER + 2] = {0};
-        const struct lli_wire_header header = {.type = LLI_WIRE_DATA, .tag = (uint32_t)SESSION, .seq = (uint32_t)START + (uint32_t)order[i],
-                                               .number = (uint32_t)order[i], .size = sizeof bytes};
+        const struct lli_wire_header header = {.type = LLI_WIRE_DATA,
+                                               .tag = (uint32_t)SESSION,
+                                               .seq = (uint32_t)START + (uint32_t)order[i],
+                                               .number = (uint32_t)order[i],
+                                               .size = sizeof bytes};
         struct lli_rx_packet in = {.bytes = bytes, .size = sizeof bytes};
         struct lli_wire_heartbeat packet;
         struct lli_packet nak;
@@ -331,7 +351,8 @@ static void what_was_given_of_a_dropped_packet_is_not_told_lost(void **state)
         }
         if (rx->state == LLI_RX_LIVE)
             (void)lli_topics_add(&rx->topics, 0, (const uint8_t *)"t", 1);
-        assert_int_equal(lli_wire_get_header(in.bytes, in.size, &in.header, &in.body, &in.body_size), LLI_WIRE_OK);
+        assert_int_equal(lli_wire_get_header(in.bytes, in.size, &in.header, &in.body, &in.body_size),
+                         LLI_WIRE_OK);
         if (!lli_rx_input(rx, &in, now))
             continue;
         while (lli_rx_next(rx, now, &item)) {
@@ -349,7 +370,9 @@ static void what_was_given_of_a_dropped_packet_is_not_told_lost(void **state)
         assert_int_equal(told[i], 1);
 }
 
-/* ---------------------------------------------------------------------------------------------- heartbeats */
+/*
+ * ---------------------------------------------------------------------------------------------- heartbeats
+ */
 
 static void a_clock_that_is_ahead_does_not_silence_other_heartbeats(void **state)
 {
@@ -510,7 +533,10 @@ static void packets_that_one_heartbeat_tells_of_are_not_given_up(void **state)
     assert_int_equal(got.gaps, 0);
 }
 
-/* Two heartbeats and a reject do: what is told lost is given when heartbeats have said for long where the stream is. */
+/*
+ * Two heartbeats and a reject do: what is told lost is given when heartbeats have said for long where the
+ * stream is.
+ */
 static void a_receiver_that_was_led_too_far_goes_on_where_heartbeats_are(void **state)
 {
     struct lli_wire_reject gone = {.session = SESSION, .reason = LLI_WIRE_GONE};
@@ -711,7 +737,9 @@ static void a_session_that_was_replaced_goes_on_where_it_was(void **state)
     assert_int_equal(rx->gap.missing, 3);
 }
 
-/* ------------------------------------------------------------------------------------------------- silence */
+/*
+ * ------------------------------------------------------------------------------------------------- silence
+ */
 
 static void silence_is_not_judged_while_packets_may_wait(void **state)
 {
@@ -758,7 +786,8 @@ int main(void)
         T(a_forged_packet_far_ahead_costs_nothing),
         T(packets_that_two_heartbeats_do_not_cover_are_dropped),
         T(nothing_is_given_up_that_no_heartbeat_covers),
-        cmocka_unit_test_setup_teardown(with_little_memory_a_forged_packet_does_not_stop_the_stream, up_narrow, down),
+        cmocka_unit_test_setup_teardown(with_little_memory_a_forged_packet_does_not_stop_the_stream,
+                                        up_narrow, down),
         T(what_was_given_of_a_dropped_packet_is_not_given_again),
         T(what_was_given_of_a_dropped_packet_is_not_told_lost),
         T(a_packet_that_contradicts_the_one_before_is_passed_over),

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Delivery as it arrives: packets carried by hand, out of order; every message once, with its number and content, or lost. */
+/*
+ * Delivery as it arrives: packets carried by hand, out of order; every message once, with its number and
+ * content, or lost.
+ */
 #include "session.h"
 
 enum { MESSAGES_MAX = 2048, SIZE_MAX_SENT = 900 };
@@ -23,10 +26,10 @@ static struct {
     char order[512];              /* the last digits of their numbers, with a space between deliveries */
     struct llm_event gap, live, end;
     int gaps, news;
-    uint32_t told;                /* a bit for each topic */
-    uint32_t refuses;             /* likewise */
+    uint32_t told;    /* a bit for each topic */
+    uint32_t refuses; /* likewise */
     bool lost[MESSAGES_MAX];
-    bool unnamed;                 /* messages may come without the name of their topic */
+    bool unnamed; /* messages may come without the name of their topic */
 } got;
 
 static int up(void **state)
@@ -53,7 +56,9 @@ static int down(void **state)
     return 0;
 }
 
-/* ------------------------------------------------------------------------------------------------- receive */
+/*
+ * ------------------------------------------------------------------------------------------------- receive
+ */
 
 static void take_message(const struct llm_message *message)
 {
@@ -478,8 +483,13 @@ static void only_what_came_in_order_is_acknowledged(void **state)
 
 static void the_past_comes_in_order_and_then_what_arrives(void **state)
 {
-    struct lli_wire_join grant = {.session = SESSION, .receiver = RECEIVER, .kind = LLI_WIRE_JOIN_GRANT,
-                                  .from = LLM_JOIN_OLDEST, .topics = 1, .packet = START, .lead = START + 4};
+    struct lli_wire_join grant = {.session = SESSION,
+                                  .receiver = RECEIVER,
+                                  .kind = LLI_WIRE_JOIN_GRANT,
+                                  .from = LLM_JOIN_OLDEST,
+                                  .topics = 1,
+                                  .packet = START,
+                                  .lead = START + 4};
 
     (void)state;
     r.config.chooses = true;
@@ -510,7 +520,9 @@ static void the_past_comes_in_order_and_then_what_arrives(void **state)
     expect_all();
 }
 
-/* ------------------------------------------------------------------------------------------------- at random */
+/*
+ * ------------------------------------------------------------------------------------------------- at random
+ */
 
 static void send_some(uint64_t *random)
 {
@@ -536,7 +548,8 @@ static void answer(uint64_t *random, bool lossy)
     size_t size;
 
     while (lli_rx_control(rx, now, buffer, &packet))
-        if (lli_wire_get_header(packet.data, packet.size, &header, &body, &size) == LLI_WIRE_OK && header.type == LLI_WIRE_NAK)
+        if (lli_wire_get_header(packet.data, packet.size, &header, &body, &size) == LLI_WIRE_OK &&
+            header.type == LLI_WIRE_NAK)
             assert_true(lli_wire_get_nak(body, size, header.tag, &nak));
     pull();
     for (uint16_t range = 0; range < nak.count; range++)

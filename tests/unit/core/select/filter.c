@@ -9,7 +9,8 @@ static void pack_random(void)
 
     message.size = chance(&seeded, 85) ? below(&seeded, 60) : below(&seeded, SIZE_MAX_SENT);
     if (message.has) {
-        message.attributes.label = chance(&seeded, 50) ? below(&seeded, 8) : (uint32_t)lli_random(&seeded) & 0xff0000ff;
+        message.attributes.label =
+            chance(&seeded, 50) ? below(&seeded, 8) : (uint32_t)lli_random(&seeded) & 0xff0000ff;
         bitmap = chance(&seeded, 50) ? 0 : (uint8_t)(1 + below(&seeded, LLI_FRAME_BITMAP_MAX));
         for (unsigned i = 0; i < bitmap; i++)
             if (chance(&seeded, 30))
@@ -29,7 +30,8 @@ static void filter_random(void)
     filter.any = chance(&seeded, 50);
     for (unsigned i = 0; filter.bitmap && i < LLI_FILTER_WORDS; i++) {
         filter.mask[i] = lli_random(&seeded) & lli_random(&seeded) & lli_random(&seeded);
-        filter.match[i] = filter.any ? 0 : filter.mask[i] & lli_random(&seeded) & lli_random(&seeded) & lli_random(&seeded);
+        filter.match[i] =
+            filter.any ? 0 : filter.mask[i] & lli_random(&seeded) & lli_random(&seeded) & lli_random(&seeded);
     }
     lli_filter_finish(&filter);
     r.config.filter = chance(&seeded, 20) ? NULL : &filter;
@@ -60,7 +62,9 @@ static void run_random(uint32_t loss_percent, bool reorders)
         model_pass(sent_count);
     }
     assert_int_equal(r.counters.messages_delivered, delivered);
-    assert_int_equal(r.counters.messages_delivered + r.counters.messages_refused + r.counters.messages_rejected + lost, sent_count);
+    assert_int_equal(r.counters.messages_delivered + r.counters.messages_refused +
+                         r.counters.messages_rejected + lost,
+                     sent_count);
     assert_int_equal(r.counters.messages_lost, lost);
     assert_int_equal(r.counters.data_malformed, 0);
     assert_true(r.counters.packets_skipped > 20 && r.counters.messages_rejected > 500 && delivered > 500);
@@ -109,7 +113,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(exactly_what_is_wanted_comes_out_of_disorder, up, down),
         cmocka_unit_test_setup_teardown(what_is_lost_is_named_and_the_rest_of_what_is_wanted_comes, up, down),
         cmocka_unit_test_setup_teardown(exactly_what_is_wanted_comes_as_it_arrives, up_arriving, down),
-        cmocka_unit_test_setup_teardown(what_is_lost_is_named_and_the_rest_comes_as_it_arrives, up_arriving, down),
+        cmocka_unit_test_setup_teardown(what_is_lost_is_named_and_the_rest_comes_as_it_arrives, up_arriving,
+                                        down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,7 +26,8 @@ static bool summary_of_last(struct lli_frame_summary *summary)
     const uint8_t *packet = lli_history_packet(&tx->history, seq);
     const uint32_t size = lli_history_slot(&tx->history, seq)->size;
 
-    return lli_frame_get_summary(packet + LLI_WIRE_DATA_HEADER + lli_load_u16(packet + LLI_WIRE_HEADER), packet + size, summary);
+    return lli_frame_get_summary(packet + LLI_WIRE_DATA_HEADER + lli_load_u16(packet + LLI_WIRE_HEADER),
+                                 packet + size, summary);
 }
 
 /* The announcements of topics are in a packet of their own. */
@@ -61,10 +62,10 @@ static void attributes_are_written_as_specified(void **state)
 {
     static const uint8_t property[] = {5, 0, LLM_PROPERTY_INT32, 7, 0, 0, 0};
     static uint8_t expected[VECTOR_MAX];
-    const struct sent first = {.has = true, .attributes = {.label = 0x01020304}}, second = {
-        .has = true, .attributes = {.label = 0x01020300, .bitmap = {0x8001}}};
+    const struct sent first = {.has = true, .attributes = {.label = 0x01020304}},
+                      second = {.has = true, .attributes = {.label = 0x01020300, .bitmap = {0x8001}}};
     const struct lli_pack_topic topic = {.id = 1};
-    const struct iovec piece = {(void *)(uintptr_t)"hey", 3};
+    const struct iovec piece = {(void *)(uintptr_t) "hey", 3};
     struct lli_pack_attributes frame;
     size_t size = 0;
     unsigned value;
@@ -145,7 +146,8 @@ static void a_packet_with_nothing_wanted_is_not_looked_into(void **state)
         const uint32_t size = lli_history_slot(&tx->history, seq)->size;
 
         in = (struct lli_rx_packet){.bytes = lli_history_packet(&tx->history, seq), .size = size};
-        assert_int_equal(lli_wire_get_header(in.bytes, size, &in.header, &in.body, &in.body_size), LLI_WIRE_OK);
+        assert_int_equal(lli_wire_get_header(in.bytes, size, &in.header, &in.body, &in.body_size),
+                         LLI_WIRE_OK);
         assert_false(lli_rx_input(rx, &in, now));
     }
     assert_int_equal(r.counters.packets_skipped, 1);
@@ -206,11 +208,11 @@ static void long_messages_that_are_rejected_are_not_put_together(void **state)
 static void frames_that_contradict_themselves_harm_nobody(void **state)
 {
     static const uint8_t bodies[][24] = {
-        {0xf1, 0xff, 0xff, 1},                              /* beyond the end */
-        {0xf1, 2, 0, 1, 1, 1, 'a'},                         /* no label: it counts as 0 */
-        {0xf1, 5, 0, 1, 0, 0, 0, 33, 1, 'a'},               /* a bitmap beyond its frame */
-        {0xf1, 4, 0, 1, 0, 0, 0},                           /* nothing behind it */
-        {0xf1, 4, 0, 1, 0, 0, 0, 0xf1, 4, 0, 2, 0, 0, 0, 1, 'a'}, /* the second counts */
+        {0xf1, 0xff, 0xff, 1},                                      /* beyond the end */
+        {0xf1, 2, 0, 1, 1, 1, 'a'},                                 /* no label: it counts as 0 */
+        {0xf1, 5, 0, 1, 0, 0, 0, 33, 1, 'a'},                       /* a bitmap beyond its frame */
+        {0xf1, 4, 0, 1, 0, 0, 0},                                   /* nothing behind it */
+        {0xf1, 4, 0, 1, 0, 0, 0, 0xf1, 4, 0, 2, 0, 0, 0, 1, 'a'},   /* the second counts */
         {0xf2, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 23, 0, 1, 0, 1, 'a'}, /* an end that is not the packet's */
         {0xf2, 1, 0, 9, 1, 'a'},
         {0xf1},
@@ -239,9 +241,16 @@ static void frames_that_contradict_themselves_harm_nobody(void **state)
 
 static void nothing_is_acknowledged_with_a_filter(void **state)
 {
-    struct lli_wire_heartbeat heartbeat = {.session = SESSION, .lead = START + 1, .trail = START, .start = START,
-                                           .sent_at = now, .interval_us = 10000, .flags = LLI_WIRE_HEARTBEAT_ASSURED,
-                                           .unacknowledged = START, .assured = 1, .address = {1, {'t'}}};
+    struct lli_wire_heartbeat heartbeat = {.session = SESSION,
+                                           .lead = START + 1,
+                                           .trail = START,
+                                           .start = START,
+                                           .sent_at = now,
+                                           .interval_us = 10000,
+                                           .flags = LLI_WIRE_HEARTBEAT_ASSURED,
+                                           .unacknowledged = START,
+                                           .assured = 1,
+                                           .address = {1, {'t'}}};
     struct lli_wire_header header = {.type = 0};
     struct lli_wire_status status;
     struct lli_packet packet;
@@ -276,7 +285,10 @@ static void the_filter_is_in_force_from_a_sessions_first_packet(void **state)
     assert_int_equal(r.counters.messages_rejected, 1);
 }
 
-/* Three packets of messages with these labels, the first of which comes last; the last message goes on in the third packet. */
+/*
+ * Three packets of messages with these labels, the first of which comes last; the last message goes on in the
+ * third packet.
+ */
 static lli_seq three_packets(const uint32_t labels[8])
 {
     const lli_seq from = tx->history.next;
@@ -296,7 +308,10 @@ static lli_seq three_packets(const uint32_t labels[8])
     return from;
 }
 
-/* All that lies wholly in a packet that came before its turn is decided on by the filter of then, and counted once. */
+/*
+ * All that lies wholly in a packet that came before its turn is decided on by the filter of then, and counted
+ * once.
+ */
 static void what_was_decided_on_when_it_came_stays_so(void **state)
 {
     lli_seq from;
@@ -395,8 +410,8 @@ static void take_any(const uint8_t *packet, size_t size)
 
 static void a_summary_that_lies_before_its_turn_harms_nobody(void **state)
 {
-    static const uint8_t lie[] = {0xf2, 12, 0, 2, 0, 0, 0, 2, 0, 0, 0, 33, 0, 0, 2, 0xf1, 4, 0, 2, 0, 0, 0, 1, 'a',
-                                  0xf1, 4, 0, 2, 0, 0, 0, 9, 'b'};
+    static const uint8_t lie[] = {0xf2, 12, 0, 2, 0, 0, 0,   2,    0, 0, 0, 33, 0, 0, 2, 0xf1, 4,
+                                  0,    2,  0, 0, 0, 1, 'a', 0xf1, 4, 0, 2, 0,  0, 0, 9, 'b'};
     struct lli_wire_header header = {.type = LLI_WIRE_DATA, .tag = (uint32_t)SESSION};
     uint8_t packet[64];
 
@@ -457,7 +472,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(nothing_is_acknowledged_with_a_filter, up, down),
         cmocka_unit_test_setup_teardown(the_filter_is_in_force_from_a_sessions_first_packet, up, down),
         cmocka_unit_test_setup_teardown(what_was_decided_on_when_it_came_stays_so, up_arriving, down),
-        cmocka_unit_test_setup_teardown(a_packet_passed_over_before_its_turn_is_counted_in_it, up_arriving, down),
+        cmocka_unit_test_setup_teardown(a_packet_passed_over_before_its_turn_is_counted_in_it, up_arriving,
+                                        down),
         cmocka_unit_test_setup_teardown(what_is_wanted_waits_for_the_name_of_its_topic, up_arriving, down),
         cmocka_unit_test_setup_teardown(a_summary_that_lies_before_its_turn_harms_nobody, up_arriving, down),
     };

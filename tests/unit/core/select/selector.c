@@ -8,11 +8,12 @@
 #include "core/wire/wire.h"
 
 /*
- * A message with: i = 7 (int32), n = -3 (int64), big = 2^63 - 1, d = 2.5, s = 'abc', e = '', u = 'it''s 100%_x'; absent is not
- * there.
+ * A message with: i = 7 (int32), n = -3 (int64), big = 2^63 - 1, d = 2.5, s = 'abc', e = '', u = 'it''s
+ * 100%_x'; absent is not there.
  */
-static const struct llm_property_name names[] = {{"i", 1}, {"n", 2}, {"big", 3}, {"d", 4}, {"s", 5}, {"e", 6}, {"u", 700},
-                                                 {"absent", 8}, {"absent.too", 9}, {"nan", 10}};
+static const struct llm_property_name names[] = {{"i", 1},          {"n", 2},   {"big", 3}, {"d", 4},
+                                                 {"s", 5},          {"e", 6},   {"u", 700}, {"absent", 8},
+                                                 {"absent.too", 9}, {"nan", 10}};
 enum { NAMES = sizeof names / sizeof names[0] };
 
 static uint8_t properties[256];
@@ -222,7 +223,8 @@ static void between_in_and_like(void **state)
     selected("s = 'abc' AND s <> 'ab' AND s < 'abd' AND s > 'ab'");
     selected("e = ''");
     selected("u = 'it''s 100%_x'");
-    selected("s LIKE 'abc' AND s LIKE 'a_c' AND s LIKE '%' AND s LIKE '%c' AND s LIKE 'a%' AND s LIKE '%b%' AND s LIKE '___'");
+    selected("s LIKE 'abc' AND s LIKE 'a_c' AND s LIKE '%' AND s LIKE '%c' AND s LIKE 'a%' AND s LIKE '%b%' "
+             "AND s LIKE '___'");
     rejected("s LIKE '__'");
     rejected("s LIKE 'ab'");
     rejected("s LIKE 'b%'");
@@ -238,7 +240,9 @@ static void between_in_and_like(void **state)
     selected("s LIKE '%a%b%c%' AND s NOT LIKE '%c%b%'");
 }
 
-/* --------------------------------------------------------------------------------------------------- faults */
+/*
+ * --------------------------------------------------------------------------------------------------- faults
+ */
 
 static void faulty(const char *text, uint32_t column, const char *word)
 {
@@ -356,8 +360,12 @@ static void properties_that_do_not_end_are_not_there(void **state)
     static const struct {
         uint32_t size;
         uint8_t bytes[8];
-    } broken[] = {{2, {1, 0}}, {4, {1, 0, 1, 7}}, {7, {1, 0, 9, 7, 0, 0, 0}}, {6, {2, 0, 4, 0xff, 0xff, 1}},
-                  {8, {1, 0, 2, 7, 0, 0, 0, 0}}, {6, {1, 0, 4, 2, 0, 'a'}}};
+    } broken[] = {{2, {1, 0}},
+                  {4, {1, 0, 1, 7}},
+                  {7, {1, 0, 9, 7, 0, 0, 0}},
+                  {6, {2, 0, 4, 0xff, 0xff, 1}},
+                  {8, {1, 0, 2, 7, 0, 0, 0, 0}},
+                  {6, {1, 0, 4, 2, 0, 'a'}}};
     static struct lli_selector selector;
     struct lli_selector_fault fault;
 

@@ -537,7 +537,9 @@ static void a_suspended_receiver_costs_a_notice_for_each_judgement(void **state)
     }
 }
 
-/* -------------------------------------------------------- figures against the whole history of what happened */
+/*
+ * -------------------------------------------------------- figures against the whole history of what happened
+ */
 
 enum { HISTORY = 6000, RECEIVERS = 6 };
 
@@ -610,15 +612,18 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(who_keeps_up_is_left_alone, up, down),
-        cmocka_unit_test_setup_teardown(a_silent_receiver_is_suspended_within_200_ms_and_back_when_it_is_heard, up, down),
+        cmocka_unit_test_setup_teardown(
+            a_silent_receiver_is_suspended_within_200_ms_and_back_when_it_is_heard, up, down),
         cmocka_unit_test_setup_teardown(whoever_comes_back_far_behind_has_time_to_catch_up, up, down),
         cmocka_unit_test_setup_teardown(whoever_comes_back_is_served_at_its_first_word, up, down),
         cmocka_unit_test_setup_teardown(who_fetches_the_past_is_not_behind, up, down),
-        cmocka_unit_test_setup_teardown(the_only_receiver_is_not_suspended_while_it_fetches_the_past, up, down),
+        cmocka_unit_test_setup_teardown(the_only_receiver_is_not_suspended_while_it_fetches_the_past, up,
+                                        down),
         cmocka_unit_test_setup_teardown(a_late_report_is_asked_for_before_anybody_is_suspended, up, down),
         cmocka_unit_test_setup_teardown(silence_is_not_held_against_those_who_have_all, up, down),
         cmocka_unit_test_setup_teardown(a_transmitter_that_did_not_listen_blames_nobody, up, down),
-        cmocka_unit_test_setup_teardown(too_many_naks_warn_then_unicast_then_suspend_when_they_last, up, down),
+        cmocka_unit_test_setup_teardown(too_many_naks_warn_then_unicast_then_suspend_when_they_last, up,
+                                        down),
         cmocka_unit_test_setup_teardown(a_share_of_few_packets_is_no_share, up, down),
         cmocka_unit_test_setup_teardown(lag_in_time_is_that_of_what_the_receiver_has_not_reached, up, down),
         cmocka_unit_test_setup_teardown(when_most_suffer_nobody_is_suspended, up, down),
@@ -633,7 +638,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(no_policy_judges_nobody_and_the_operator_still_can, up, down),
         cmocka_unit_test_setup_teardown(a_suspended_receiver_costs_a_notice_for_each_judgement, up, down),
         cmocka_unit_test_setup_teardown(figures_are_those_of_the_last_second, up, down),
-        cmocka_unit_test_setup_teardown(a_receiver_that_was_told_to_report_seldom_is_not_silent_before_its_next_report, up, down),
+        cmocka_unit_test_setup_teardown(
+            a_receiver_that_was_told_to_report_seldom_is_not_silent_before_its_next_report, up, down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

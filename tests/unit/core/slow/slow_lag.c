@@ -138,9 +138,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(lag_in_bytes_has_a_threshold_of_its_own, up, down),
         cmocka_unit_test_setup_teardown(whoever_is_new_has_time_to_catch_up_in_bytes_too, up, down),
-        cmocka_unit_test_setup_teardown(whoever_reports_but_does_not_acknowledge_is_suspended_and_back_when_it_does, up, down),
+        cmocka_unit_test_setup_teardown(
+            whoever_reports_but_does_not_acknowledge_is_suspended_and_back_when_it_does, up, down),
         cmocka_unit_test_setup_teardown(what_is_owed_is_judged_when_nothing_is_sent, up, down),
-        cmocka_unit_test_setup_teardown(silence_of_either_side_is_no_time_for_which_anything_is_owed, up, down),
+        cmocka_unit_test_setup_teardown(silence_of_either_side_is_no_time_for_which_anything_is_owed, up,
+                                        down),
         cmocka_unit_test_setup_teardown(nobody_owes_anything_where_there_is_no_threshold, up, down),
     };
 

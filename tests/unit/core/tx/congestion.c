@@ -17,7 +17,13 @@ static const struct lli_wire_status limited_value = {
     .window_free = 16384,
     .flags = LLI_WIRE_STATUS_LIMITED,
     .address = ADDRESS_VALUE,
-    .limits = {.limit = 2, .time_ms = 1001, .away_ms = 100, .away_us_max = 5000, .packets = 10000, .missed = 8, .dropped = 7},
+    .limits = {.limit = 2,
+               .time_ms = 1001,
+               .away_ms = 100,
+               .away_us_max = 5000,
+               .packets = 10000,
+               .missed = 8,
+               .dropped = 7},
     .token = UINT64_C(0x060708090a0b0c0d),
 };
 
@@ -50,14 +56,19 @@ static void limits_are_written_and_read_as_specified(void **state)
         free(copy);
     }
     memset(&status, 0, sizeof status);
-    assert_true(lli_wire_get_status(packet + LLI_WIRE_HEADER, size - LLI_WIRE_HEADER, (uint32_t)SESSION, &status));
+    assert_true(
+        lli_wire_get_status(packet + LLI_WIRE_HEADER, size - LLI_WIRE_HEADER, (uint32_t)SESSION, &status));
     assert_memory_equal(&status, &limited_value, sizeof status);
 }
 
 static void figures_too_large_for_their_fields_are_the_largest(void **state)
 {
-    const struct llm_bottleneck latest = {.limit = LLM_LIMIT_BUFFER, .time_ns = UINT64_MAX, .away_ns = UINT64_MAX,
-                                          .away_ns_max = UINT64_MAX, .packets = UINT64_MAX, .packets_missed = (uint64_t)1 << 32,
+    const struct llm_bottleneck latest = {.limit = LLM_LIMIT_BUFFER,
+                                          .time_ns = UINT64_MAX,
+                                          .away_ns = UINT64_MAX,
+                                          .away_ns_max = UINT64_MAX,
+                                          .packets = UINT64_MAX,
+                                          .packets_missed = (uint64_t)1 << 32,
                                           .packets_dropped = UINT32_MAX};
     const struct llm_bottleneck none = {.limit = LLM_LIMIT_NONE}, ever = {.packets_dropped = 9};
     struct lli_wire_status status = {.flags = LLI_WIRE_STATUS_DONE};
@@ -77,7 +88,10 @@ static void figures_too_large_for_their_fields_are_the_largest(void **state)
     assert_int_equal(status.limits.dropped, UINT32_MAX);
 }
 
-/* ------------------------------------------------------------------------------------------------- transmitter */
+/*
+ * -------------------------------------------------------------------------------------------------
+ * transmitter
+ */
 
 static struct transmitter transmitter;
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a request costs at most that nobody needs: of a receiver that asks for too much, or of somebody who made it up. */
+/*
+ * What a request costs at most that nobody needs: of a receiver that asks for too much, or of somebody who
+ * made it up.
+ */
 #include "core/rx/rx_internal.h"
 #include "session.h"
 
@@ -37,7 +40,8 @@ static void take_join(const struct lli_wire_join *join, lli_ns now)
 
 static void ranges_of_a_nak_that_overlap_are_one(void **state)
 {
-    struct lli_wire_nak nak = {.session = SESSION, .receiver = 1, .address = {1, {'a'}}, .count = LLI_WIRE_RANGES_MAX};
+    struct lli_wire_nak nak = {
+        .session = SESSION, .receiver = 1, .address = {1, {'a'}}, .count = LLI_WIRE_RANGES_MAX};
 
     (void)state;
     for (uint16_t i = 0; i < nak.count; i++)
@@ -52,8 +56,11 @@ static void what_a_receiver_reported_to_have_is_not_repaired_for_it(void **state
 {
     const struct lli_wire_status status = {
         .session = SESSION, .receiver = 1, .next = START + 10, .highest = START + 20, .address = {1, {'a'}}};
-    const struct lli_wire_nak nak = {
-        .session = SESSION, .receiver = 1, .address = {1, {'a'}}, .count = 1, .ranges = {{(uint32_t)START, 12}}};
+    const struct lli_wire_nak nak = {.session = SESSION,
+                                     .receiver = 1,
+                                     .address = {1, {'a'}},
+                                     .count = 1,
+                                     .ranges = {{(uint32_t)START, 12}}};
 
     (void)state;
     tx_take(tx, buffer, lli_wire_put_status(buffer, &status), 12 * MS);
@@ -64,8 +71,11 @@ static void what_a_receiver_reported_to_have_is_not_repaired_for_it(void **state
 
 static void ranges_of_a_fetch_that_overlap_are_one(void **state)
 {
-    struct lli_wire_join fetch = {
-        .session = SESSION, .receiver = 1, .kind = LLI_WIRE_JOIN_FETCH, .address = {1, {'a'}}, .count = LLI_WIRE_FETCH_MAX};
+    struct lli_wire_join fetch = {.session = SESSION,
+                                  .receiver = 1,
+                                  .kind = LLI_WIRE_JOIN_FETCH,
+                                  .address = {1, {'a'}},
+                                  .count = LLI_WIRE_FETCH_MAX};
     struct lli_packet packet;
     int count = 0;
 
@@ -78,7 +88,10 @@ static void ranges_of_a_fetch_that_overlap_are_one(void **state)
     assert_int_equal(count, LLI_WIRE_FETCH_MAX + 3);
 }
 
-/* ---------------------------------------------------------------------------------- who has not sent a token back */
+/*
+ * ---------------------------------------------------------------------------------- who has not sent a token
+ * back
+ */
 
 static const struct lli_wire_address home = {1, {'a'}}, elsewhere = {1, {'v'}};
 
@@ -91,8 +104,11 @@ static int up_confirming(void **state)
     (void)state;
     config.confirms = true;
     config.key = (struct lli_token_key){{1, 2}};
-    config.slow = (struct lli_slow_policy){.most = LLI_STANDING_SUSPENDED, .limits[LLM_THRESHOLD_LAG_PACKETS] = 8,
-                                             .warn_percent = 50, .unicast_percent = 70, .recover = 1 * MS};
+    config.slow = (struct lli_slow_policy){.most = LLI_STANDING_SUSPENDED,
+                                           .limits[LLM_THRESHOLD_LAG_PACKETS] = 8,
+                                           .warn_percent = 50,
+                                           .unicast_percent = 70,
+                                           .recover = 1 * MS};
     transmitter_make(&t, &config, 10 * MS);
     for (int i = 0; i < HISTORY / 2; i++)
         send_one(tx, "abc", 11 * MS);
@@ -102,7 +118,8 @@ static int up_confirming(void **state)
 }
 
 /* Takes the only control packet that is due, a token, and returns it; 0: there is none. */
-static uint64_t expect_token_only(uint64_t receiver, const struct lli_wire_address *to, uint8_t reason, lli_ns now)
+static uint64_t expect_token_only(uint64_t receiver, const struct lli_wire_address *to, uint8_t reason,
+                                  lli_ns now)
 {
     struct lli_wire_header header = {0};
     struct lli_wire_join join;
@@ -125,10 +142,16 @@ static uint64_t expect_token_only(uint64_t receiver, const struct lli_wire_addre
     return join.token;
 }
 
-static void take_status(uint64_t receiver, const struct lli_wire_address *address, uint64_t token, lli_seq next, lli_ns now)
+static void take_status(uint64_t receiver, const struct lli_wire_address *address, uint64_t token,
+                        lli_seq next, lli_ns now)
 {
-    const struct lli_wire_status status = {.session = SESSION, .receiver = receiver, .next = next, .highest = START + HISTORY / 2,
-                                           .window_free = WINDOW, .address = *address, .token = token};
+    const struct lli_wire_status status = {.session = SESSION,
+                                           .receiver = receiver,
+                                           .next = next,
+                                           .highest = START + HISTORY / 2,
+                                           .window_free = WINDOW,
+                                           .address = *address,
+                                           .token = token};
 
     tx_take(tx, buffer, lli_wire_put_status(buffer, &status), now);
 }
@@ -178,8 +201,11 @@ static void a_token_of_another_address_or_receiver_is_none(void **state)
 
 static void a_forged_nak_costs_its_victim_one_short_packet(void **state)
 {
-    struct lli_wire_nak nak = {
-        .session = SESSION, .receiver = 1, .address = elsewhere, .count = 1, .ranges = {{(uint32_t)START - 100, UINT32_MAX}}};
+    struct lli_wire_nak nak = {.session = SESSION,
+                               .receiver = 1,
+                               .address = elsewhere,
+                               .count = 1,
+                               .ranges = {{(uint32_t)START - 100, UINT32_MAX}}};
     struct lli_packet packet;
     int count = 0;
 
@@ -196,7 +222,8 @@ static void a_forged_nak_costs_its_victim_one_short_packet(void **state)
 
 static void forged_naks_together_have_little_sent_to_the_group(void **state)
 {
-    struct lli_wire_nak nak = {.session = SESSION, .address = elsewhere, .count = 1, .ranges = {{(uint32_t)START, HISTORY / 2}}};
+    struct lli_wire_nak nak = {
+        .session = SESSION, .address = elsewhere, .count = 1, .ranges = {{(uint32_t)START, HISTORY / 2}}};
     struct lli_packet packet;
     uint64_t bytes = 0;
 
@@ -217,9 +244,14 @@ static void forged_naks_together_have_little_sent_to_the_group(void **state)
     assert_int_equal(tx->members.count, 0);
 }
 
-static void a_fetch_without_the_token_costs_one_short_packet_and_with_that_of_the_grant_it_is_served(void **state)
+static void a_fetch_without_the_token_costs_one_short_packet_and_with_that_of_the_grant_it_is_served(
+    void **state)
 {
-    struct lli_wire_join join = {.session = SESSION, .receiver = 1, .kind = LLI_WIRE_JOIN_FETCH, .address = home, .count = 1,
+    struct lli_wire_join join = {.session = SESSION,
+                                 .receiver = 1,
+                                 .kind = LLI_WIRE_JOIN_FETCH,
+                                 .address = home,
+                                 .count = 1,
                                  .ranges = {{(uint32_t)START, HISTORY / 2}}};
     struct lli_wire_header header = {0};
     struct lli_packet packet;
@@ -261,7 +293,10 @@ static void a_query_without_the_token_is_not_answered_by_names(void **state)
     assert_int_equal(packet.data[0] & 15, LLI_WIRE_TOPICS);
 }
 
-/* By the rule that most receivers cannot be the slow ones two that nobody knows would have had the only real one judged. */
+/*
+ * By the rule that most receivers cannot be the slow ones two that nobody knows would have had the only real
+ * one judged.
+ */
 static void invented_receivers_count_in_nothing(void **state)
 {
     struct lli_wire_heartbeat heartbeat;
@@ -311,7 +346,11 @@ static void a_receiver_for_which_there_is_no_room_is_told(void **state)
 
 static void a_receiver_that_finds_no_place_among_those_that_join_late_is_told(void **state)
 {
-    struct lli_wire_join fetch = {.session = SESSION, .receiver = 2000, .kind = LLI_WIRE_JOIN_FETCH, .address = home, .count = 1,
+    struct lli_wire_join fetch = {.session = SESSION,
+                                  .receiver = 2000,
+                                  .kind = LLI_WIRE_JOIN_FETCH,
+                                  .address = home,
+                                  .count = 1,
                                   .ranges = {{(uint32_t)START, 10}}};
 
     (void)state;
@@ -326,7 +365,11 @@ static void a_receiver_that_finds_no_place_among_those_that_join_late_is_told(vo
 
 static void a_receiver_that_will_wait_long_for_the_past_is_told(void **state)
 {
-    struct lli_wire_join fetch = {.session = SESSION, .receiver = 2000, .kind = LLI_WIRE_JOIN_FETCH, .address = home, .count = 1,
+    struct lli_wire_join fetch = {.session = SESSION,
+                                  .receiver = 2000,
+                                  .kind = LLI_WIRE_JOIN_FETCH,
+                                  .address = home,
+                                  .count = 1,
                                   .ranges = {{(uint32_t)START, HISTORY / 2}}};
 
     (void)state;
@@ -354,7 +397,10 @@ static void who_is_given_a_token_at_the_end_is_waited_for(void **state)
     assert_false(lli_tx_drained(tx));
 }
 
-/* Who is said to have asked for a connection, and did not, is sent little before that is given up after five seconds. */
+/*
+ * Who is said to have asked for a connection, and did not, is sent little before that is given up after five
+ * seconds.
+ */
 static void a_connection_that_is_never_answered_costs_few_heartbeats(void **state)
 {
     struct lli_tx_config config = tx_config();
@@ -362,7 +408,8 @@ static void a_connection_that_is_never_answered_costs_few_heartbeats(void **stat
     int count = 0;
 
     (void)state;
-    config.flow = (struct lli_flow_config){.mode = LLI_FLOW_WINDOW, .window_packets = 16, .quorum_percent = 100, .awaits = true};
+    config.flow = (struct lli_flow_config){
+        .mode = LLI_FLOW_WINDOW, .window_packets = 16, .quorum_percent = 100, .awaits = true};
     free(t.memory);
     transmitter_make(&t, &config, 0);
     for (lli_ns now = 0; now < 5000 * MS; now += 10 * US)
@@ -371,7 +418,10 @@ static void a_connection_that_is_never_answered_costs_few_heartbeats(void **stat
     assert_true(count > 8 && count <= 20);
 }
 
-/* ---------------------------------------------------------------------------------------- an invented session */
+/*
+ * ---------------------------------------------------------------------------------------- an invented
+ * session
+ */
 
 static struct receiver r;
 
@@ -413,8 +463,14 @@ static int down_receiver(void **state)
     return 0;
 }
 
-static const struct lli_wire_heartbeat invented = {.session = SESSION, .lead = START + 40, .trail = START, .start = START, .sent_at = 1,
-                                                   .interval_us = 1000, .topics = 5, .flags = LLI_WIRE_HEARTBEAT_YOUNG,
+static const struct lli_wire_heartbeat invented = {.session = SESSION,
+                                                   .lead = START + 40,
+                                                   .trail = START,
+                                                   .start = START,
+                                                   .sent_at = 1,
+                                                   .interval_us = 1000,
+                                                   .topics = 5,
+                                                   .flags = LLI_WIRE_HEARTBEAT_YOUNG,
                                                    .address = {1, {'v'}}};
 
 static void a_session_that_never_answers_is_sent_a_few_short_packets(void **state)
@@ -473,8 +529,12 @@ static void what_had_no_effect_is_sent_again_with_the_token(void **state)
 
 static void a_receiver_notes_once_that_it_is_served_less(void **state)
 {
-    struct lli_wire_join token = {.session = SESSION, .receiver = RECEIVER, .kind = LLI_WIRE_JOIN_TOKEN, .token = 77,
-                                  .reason = LLI_WIRE_JOIN_FULL, .value = 1024};
+    struct lli_wire_join token = {.session = SESSION,
+                                  .receiver = RECEIVER,
+                                  .kind = LLI_WIRE_JOIN_TOKEN,
+                                  .token = 77,
+                                  .reason = LLI_WIRE_JOIN_FULL,
+                                  .value = 1024};
 
     (void)state;
     hear(&invented, 0);
@@ -514,11 +574,19 @@ static void the_token_does_not_go_to_another_address(void **state)
 #define C(name) cmocka_unit_test_setup_teardown(name, up_confirming, down)
 #define R(name) cmocka_unit_test_setup_teardown(name, up_receiver, down_receiver)
 
-/* The other side of a connection, which waits for a report: that may be lost, but the side may also be one that never asked. */
+/*
+ * The other side of a connection, which waits for a report: that may be lost, but the side may also be one
+ * that never asked.
+ */
 static void a_session_known_before_it_is_heard_is_reported_to_at_doubling_distances_until_it_is(void **state)
 {
-    const struct lli_wire_heartbeat heard = {.session = SESSION, .lead = START, .trail = START, .start = START, .sent_at = 1,
-                                             .interval_us = 1000, .address = elsewhere};
+    const struct lli_wire_heartbeat heard = {.session = SESSION,
+                                             .lead = START,
+                                             .trail = START,
+                                             .start = START,
+                                             .sent_at = 1,
+                                             .interval_us = 1000,
+                                             .address = elsewhere};
     struct lli_packet packet;
     lli_ns at[16], now;
     int count = 0;

@@ -55,7 +55,8 @@ static void random_ranges_agree_with_a_set(void **state)
         uint16_t count = (uint16_t)below(&random, RANGES + 1);
 
         for (uint16_t i = 0; i < count; i++) {
-            ranges[i] = (struct lli_wire_range){(uint32_t)(base + below(&random, SPAN)), below(&random, SPAN / 4)};
+            ranges[i] =
+                (struct lli_wire_range){(uint32_t)(base + below(&random, SPAN)), below(&random, SPAN / 4)};
             for (uint32_t k = 0; k < ranges[i].count; k++)
                 wanted[(uint32_t)(ranges[i].first + k - (uint32_t)base)] = true;
         }

@@ -3,7 +3,16 @@
 
 #include "core/tx/repair.h"
 
-enum { SLOTS = 64, PACKET_MAX = 64, MODEL_PACKETS = 20000, LINGER = 100, SHARED = 400, MEMBERS = 16, ALL = 48, MODEL_MEMBERS = 3 };
+enum {
+    SLOTS = 64,
+    PACKET_MAX = 64,
+    MODEL_PACKETS = 20000,
+    LINGER = 100,
+    SHARED = 400,
+    MEMBERS = 16,
+    ALL = 48,
+    MODEL_MEMBERS = 3
+};
 
 struct bench {
     struct lli_history history;
@@ -13,8 +22,11 @@ struct bench {
 
 static void bench_layout(struct bench *bench, lli_seq start, struct lli_arena *arena)
 {
-    const struct lli_history_config config = {
-        .bytes = SLOTS * 2 * PACKET_MAX, .packets = SLOTS, .packet_max = PACKET_MAX, .align = 64, .start = start};
+    const struct lli_history_config config = {.bytes = SLOTS * 2 * PACKET_MAX,
+                                              .packets = SLOTS,
+                                              .packet_max = PACKET_MAX,
+                                              .align = 64,
+                                              .start = start};
 
     lli_history_init(&bench->history, &config, arena);
     lli_repair_init(&bench->repair, &bench->history, SLOTS, MEMBERS, arena);
@@ -241,7 +253,10 @@ static uint32_t bench_waiting(const struct bench *bench, uint32_t member)
     return queue->count == 0 ? 0 : queue->arrivals - bench->repair.entries[queue->first].ticket;
 }
 
-/* The packets of a member, of which so many wait, leave in every third turn at least, where there are three members. */
+/*
+ * The packets of a member, of which so many wait, leave in every third turn at least, where there are three
+ * members.
+ */
 static void model_asks(struct model *model, struct model_packet *packet, uint32_t waiting)
 {
     const uint64_t leaves = model->popped + (waiting + 1u) * MODEL_MEMBERS;
@@ -250,7 +265,8 @@ static void model_asks(struct model *model, struct model_packet *packet, uint32_
     packet->queued = true;
 }
 
-static enum lli_repair_verdict model_request(struct model *model, lli_seq at, bool gone, uint32_t member, uint32_t waiting, lli_ns now)
+static enum lli_repair_verdict model_request(struct model *model, lli_seq at, bool gone, uint32_t member,
+                                             uint32_t waiting, lli_ns now)
 {
     struct model_packet *packet = &model->packets[at];
     lli_ns ago = now - packet->repaired_at;
@@ -328,7 +344,8 @@ static void random_requests_agree_with_a_plain_list(void **state)
         for (int step = 0; step < 8000; step++) {
             uint32_t what = below(&random, 100);
             uint64_t kept = bench.history.next - bench.history.trail;
-            lli_seq seq = bench.history.next - 1 - lli_min(below(&random, (uint32_t)kept + 3), bench.history.next - 1 - start);
+            lli_seq seq = bench.history.next - 1 -
+                          lli_min(below(&random, (uint32_t)kept + 3), bench.history.next - 1 - start);
 
             now += below(&random, 20);
             if (what < 25)
@@ -338,8 +355,9 @@ static void random_requests_agree_with_a_plain_list(void **state)
                      n--, member = (member + 1) % MODEL_MEMBERS) {
                     const uint32_t waiting = bench_waiting(&bench, member);
 
-                    assert_int_equal(request(&bench, seq, member, now),
-                                     model_request(&model, seq - start, seq < bench.history.trail, member, waiting, now));
+                    assert_int_equal(
+                        request(&bench, seq, member, now),
+                        model_request(&model, seq - start, seq < bench.history.trail, member, waiting, now));
                 }
             else
                 model_pop(&model, &bench, start, now);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Topics without history: a transmitter and a receiver that comes late, with packets carried between them by hand. */
+/*
+ * Topics without history: a transmitter and a receiver that comes late, with packets carried between them by
+ * hand.
+ */
 #include "session.h"
 
 enum { MESSAGES_MAX = 4096, TOPICS = 4, CELLS = 64, ROUNDS = 60 };
@@ -15,8 +18,8 @@ static uint64_t chance_state;
 static uint8_t buffer[1024];
 static struct llm_join join;
 static lli_ns now;
-static bool present;      /* the receiver is */
-static uint32_t loss;     /* percent of all packets */
+static bool present;  /* the receiver is */
+static uint32_t loss; /* percent of all packets */
 
 static uint8_t sent_on[MESSAGES_MAX]; /* the topic of each message */
 
@@ -56,7 +59,8 @@ static void tx_make(unsigned transient)
     for (uint32_t i = 0; i < TOPICS; i++) {
         const bool is = transient >> i & 1;
 
-        assert_int_equal(is ? lli_tx_topic_add_transient(tx, names[i], &id) : lli_tx_topic_add(tx, names[i], &id), LLM_OK);
+        assert_int_equal(
+            is ? lli_tx_topic_add_transient(tx, names[i], &id) : lli_tx_topic_add(tx, names[i], &id), LLM_OK);
         topics[i] = (struct lli_pack_topic){.id = id, .transient = is};
     }
     lli_pack_flush(&tx->pack);
@@ -359,7 +363,8 @@ static void what_is_fetched_because_it_found_no_room_is_live_all_the_same(void *
 /* Nobody says that a loss is none but of what was asked for, and was sent before. */
 static void only_the_past_that_was_fetched_can_be_passed(void **state)
 {
-    struct lli_wire_reject reject = {.session = SESSION, .trail = START, .reason = LLI_WIRE_PASSED, .count = 2};
+    struct lli_wire_reject reject = {
+        .session = SESSION, .trail = START, .reason = LLI_WIRE_PASSED, .count = 2};
 
     (void)state;
     for (int i = 0; i < 10; i++)
@@ -384,7 +389,8 @@ static void only_the_past_that_was_fetched_can_be_passed(void **state)
 /* A receiver that does not say where what is live begins is of an earlier version. */
 static void who_does_not_say_where_it_joined_is_sent_everything(void **state)
 {
-    struct lli_wire_join fetch = {.session = SESSION, .receiver = RECEIVER, .kind = LLI_WIRE_JOIN_FETCH, .count = 1};
+    struct lli_wire_join fetch = {
+        .session = SESSION, .receiver = RECEIVER, .kind = LLI_WIRE_JOIN_FETCH, .count = 1};
     struct lli_packet packet;
     int count = 0;
 
@@ -423,12 +429,16 @@ static void a_loss_beside_them_is_told(void **state)
     assert_int_equal(got.came, 1);
 }
 
-/* A receiver that is not there from the start of a session with assured topics begins with what nobody has, with NAKs. */
+/*
+ * A receiver that is not there from the start of a session with assured topics begins with what nobody has,
+ * with NAKs.
+ */
 static void who_begins_in_the_past_for_assured_topics_gets_nothing_old_either(void **state)
 {
     static struct lli_ack_topic assured;
     static struct lli_ack_message ring[16];
-    const struct lli_ack_rule rule = {.receivers = 1, .messages_max = 16, .bytes_max = 4096, .patience = 1000 * MS};
+    const struct lli_ack_rule rule = {
+        .receivers = 1, .messages_max = 16, .bytes_max = 4096, .patience = 1000 * MS};
 
     (void)state;
     memset(&assured, 0, sizeof assured);
@@ -452,7 +462,10 @@ static void who_begins_in_the_past_for_assured_topics_gets_nothing_old_either(vo
     assert_int_equal(got.came, 7);
 }
 
-/* Attributes, claims, and messages that go on in the next packet, in any order: what is left out is none of the others'. */
+/*
+ * Attributes, claims, and messages that go on in the next packet, in any order: what is left out is none of
+ * the others'.
+ */
 static void nothing_of_others_is_ever_left_out(void **state)
 {
     (void)state;
@@ -470,7 +483,8 @@ static void nothing_of_others_is_ever_left_out(void **state)
             const uint32_t topic = below(&chance_state, TOPICS);
             void *claimed;
 
-            if (kind == 0 && (claimed = lli_pack_claim(&tx->pack, &topics[topic], 30, lli_tx_busy(tx))) != NULL) {
+            if (kind == 0 &&
+                (claimed = lli_pack_claim(&tx->pack, &topics[topic], 30, lli_tx_busy(tx))) != NULL) {
                 pattern_fill(claimed, 30, tx->pack.number);
                 sent_on[tx->pack.number] = (uint8_t)topic;
                 lli_pack_commit(&tx->pack, 30);
@@ -509,11 +523,13 @@ int main(void)
         cmocka_unit_test_setup_teardown(packets_of_nothing_else_are_not_sent_and_nothing_is_lost, up, down),
         cmocka_unit_test_setup_teardown(a_message_belongs_to_when_it_starts, up, down),
         cmocka_unit_test_setup_teardown(from_a_number_and_so_many_back_it_is_the_same, up, down),
-        cmocka_unit_test_setup_teardown(what_is_fetched_because_it_found_no_room_is_live_all_the_same, up, down),
+        cmocka_unit_test_setup_teardown(what_is_fetched_because_it_found_no_room_is_live_all_the_same, up,
+                                        down),
         cmocka_unit_test_setup_teardown(only_the_past_that_was_fetched_can_be_passed, up, down),
         cmocka_unit_test_setup_teardown(who_does_not_say_where_it_joined_is_sent_everything, up, down),
         cmocka_unit_test_setup_teardown(a_loss_beside_them_is_told, up, down),
-        cmocka_unit_test_setup_teardown(who_begins_in_the_past_for_assured_topics_gets_nothing_old_either, up, down),
+        cmocka_unit_test_setup_teardown(who_begins_in_the_past_for_assured_topics_gets_nothing_old_either, up,
+                                        down),
         cmocka_unit_test_setup_teardown(nothing_of_others_is_ever_left_out, up, down),
     };
 

@@ -50,16 +50,26 @@ static void expect_no_control(lli_ns now)
 
 static void nak(uint64_t receiver, uint32_t first, uint32_t count, lli_ns now)
 {
-    const struct lli_wire_nak packet = {.session = SESSION, .receiver = receiver, .address = {1, {'a'}}, .count = 1,
+    const struct lli_wire_nak packet = {.session = SESSION,
+                                        .receiver = receiver,
+                                        .address = {1, {'a'}},
+                                        .count = 1,
                                         .ranges = {{first, count}}};
 
     tx_take(tx, buffer, lli_wire_put_nak(buffer, &packet), now);
 }
 
-static void status(uint64_t receiver, lli_seq next, uint64_t echo, uint32_t echo_age_ns, uint8_t flags, lli_ns now)
+static void status(uint64_t receiver, lli_seq next, uint64_t echo, uint32_t echo_age_ns, uint8_t flags,
+                   lli_ns now)
 {
-    const struct lli_wire_status packet = {.session = SESSION, .receiver = receiver, .next = next, .highest = next,
-                                           .echo = echo, .echo_age_ns = echo_age_ns, .flags = flags, .address = {1, {'a'}}};
+    const struct lli_wire_status packet = {.session = SESSION,
+                                           .receiver = receiver,
+                                           .next = next,
+                                           .highest = next,
+                                           .echo = echo,
+                                           .echo_age_ns = echo_age_ns,
+                                           .flags = flags,
+                                           .address = {1, {'a'}}};
 
     tx_take(tx, buffer, lli_wire_put_status(buffer, &packet), now);
 }
@@ -216,8 +226,12 @@ static void what_the_transport_may_still_read_stays_until_it_said_so(void **stat
 
 static void what_flow_control_holds_back_leaves_the_window_in_the_history(void **state)
 {
-    const struct lli_wire_status report = {.session = SESSION, .receiver = 1, .next = START + 1, .highest = START + 1,
-                                           .window_free = HISTORY, .address = {1, {'a'}}};
+    const struct lli_wire_status report = {.session = SESSION,
+                                           .receiver = 1,
+                                           .next = START + 1,
+                                           .highest = START + 1,
+                                           .window_free = HISTORY,
+                                           .address = {1, {'a'}}};
     struct lli_tx_config config = tx_config();
     char text[PACKET_MAX - 40];
 
@@ -226,7 +240,8 @@ static void what_flow_control_holds_back_leaves_the_window_in_the_history(void *
     text[sizeof text - 1] = '\0';
     /* Bytes are what is short, as where packets are large. */
     config.history.packets = 8 * HISTORY;
-    config.flow = (struct lli_flow_config){.mode = LLI_FLOW_WINDOW, .window_packets = HISTORY / 2, .quorum_percent = 100};
+    config.flow = (struct lli_flow_config){
+        .mode = LLI_FLOW_WINDOW, .window_packets = HISTORY / 2, .quorum_percent = 100};
     free(t.memory);
     transmitter_make(&t, &config, 0);
     send_one(tx, text, 0);
@@ -392,7 +407,8 @@ static void receivers_come_leave_and_are_forgotten(void **state)
 
 static void a_query_is_answered_with_names_to_the_one_that_asks(void **state)
 {
-    const struct lli_wire_query query = {.session = SESSION, .receiver = 1, .first = 1, .address = {1, {'q'}}};
+    const struct lli_wire_query query = {
+        .session = SESSION, .receiver = 1, .first = 1, .address = {1, {'q'}}};
     struct lli_wire_header header = {0};
     struct lli_wire_topics topics;
     struct lli_reader names;
@@ -422,7 +438,8 @@ static void a_query_is_answered_with_names_to_the_one_that_asks(void **state)
 
 static void control_of_another_session_is_counted_and_dropped(void **state)
 {
-    struct lli_wire_nak packet = {.session = SESSION ^ (uint64_t)1 << 40, .receiver = 1, .count = 1, .ranges = {{0, 1}}};
+    struct lli_wire_nak packet = {
+        .session = SESSION ^ (uint64_t)1 << 40, .receiver = 1, .count = 1, .ranges = {{0, 1}}};
     size_t size;
 
     (void)state;
@@ -570,7 +587,10 @@ static lli_ns heartbeats_until(lli_ns from, lli_ns until)
     return latest;
 }
 
-/* Of 1,000 receivers each reports every 10 s. Ten that stay are not told anything else before they report the next time. */
+/*
+ * Of 1,000 receivers each reports every 10 s. Ten that stay are not told anything else before they report the
+ * next time.
+ */
 static void those_who_stay_are_not_forgotten_before_they_report(void **state)
 {
     struct lli_tx_config config = tx_config();
@@ -578,7 +598,8 @@ static void those_who_stay_are_not_forgotten_before_they_report(void **state)
 
     (void)state;
     config.receivers_max = 1000;
-    config.flow = (struct lli_flow_config){.mode = LLI_FLOW_WINDOW, .window_packets = 8, .quorum_percent = 50};
+    config.flow =
+        (struct lli_flow_config){.mode = LLI_FLOW_WINDOW, .window_packets = 8, .quorum_percent = 50};
     free(t.memory);
     transmitter_make(&t, &config, 10 * MS);
     now = heartbeats_until(10 * MS, 20 * MS);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Unreliable topics: a transmitter and a receiver, with packets carried between them by hand, and some not. */
+/*
+ * Unreliable topics: a transmitter and a receiver, with packets carried between them by hand, and some not.
+ */
 #include "session.h"
 
 enum { TOLD_MAX = 256, DELIVERED = -1 };
@@ -39,7 +41,9 @@ static int up(void **state)
     r.config.nak_giveup = 10000 * MS;
     /* Whoever asks for anything more than once a second is slow. */
     tx_options.slow = (struct lli_slow_policy){
-        .most = LLI_STANDING_SUSPENDED, .warn_percent = 50, .unicast_percent = 100,
+        .most = LLI_STANDING_SUSPENDED,
+        .warn_percent = 50,
+        .unicast_percent = 100,
         .limits = {[LLM_THRESHOLD_NAKS] = 1, [LLM_THRESHOLD_NAK_SHARE] = 1},
     };
     transmitter_make(&t, &tx_options, now);
@@ -116,7 +120,7 @@ static void talk(lli_ns until)
 /* A message that fills a packet of its own; lost, or not. */
 static void send(const struct lli_pack_topic *topic, bool lost)
 {
-    const struct iovec piece = {(void *)(uintptr_t)"a message", 9};
+    const struct iovec piece = {(void *)(uintptr_t) "a message", 9};
     struct lli_packet packet;
 
     assert_true(lli_pack_message(&tx->pack, topic, &piece, 9, lli_tx_busy(tx)));
@@ -186,7 +190,8 @@ static void what_is_lost_is_named_by_two_packets_and_not_asked_for(void **state)
 static void a_packet_that_nothing_confirms_has_no_other_given_up(void **state)
 {
     uint8_t forged[LLI_WIRE_DATA_HEADER + 2] = {0};
-    struct lli_wire_header header = {.type = LLI_WIRE_DATA, .tag = (uint32_t)SESSION, .flags = 60, .size = sizeof forged};
+    struct lli_wire_header header = {
+        .type = LLI_WIRE_DATA, .tag = (uint32_t)SESSION, .flags = 60, .size = sizeof forged};
 
     (void)state;
     begin();
@@ -263,7 +268,8 @@ static void a_lost_last_packet_is_asked_for_and_rejected(void **state)
 
 static void only_what_was_asked_for_can_be_rejected(void **state)
 {
-    struct lli_wire_reject reject = {.session = SESSION, .trail = START, .reason = LLI_WIRE_UNREPAIRED, .count = 2};
+    struct lli_wire_reject reject = {
+        .session = SESSION, .trail = START, .reason = LLI_WIRE_UNREPAIRED, .count = 2};
 
     (void)state;
     r.config.nak_delay = 1 * MS;
@@ -281,14 +287,15 @@ static void only_what_was_asked_for_can_be_rejected(void **state)
 /* With nak_delay, as long as the loss of other packets. */
 static void one_that_was_overtaken_is_waited_for_where_losses_are(void **state)
 {
-    const struct iovec piece = {(void *)(uintptr_t)"a message", 9};
+    const struct iovec piece = {(void *)(uintptr_t) "a message", 9};
     struct lli_packet packets[2];
 
     (void)state;
     r.config.nak_delay = 1 * MS;
     begin();
     for (int i = 0; i < 2; i++) {
-        assert_true(lli_pack_message(&tx->pack, i == 0 ? &unreliable : &reliable, &piece, 9, lli_tx_busy(tx)));
+        assert_true(
+            lli_pack_message(&tx->pack, i == 0 ? &unreliable : &reliable, &piece, 9, lli_tx_busy(tx)));
         lli_pack_flush(&tx->pack);
     }
     assert_int_equal(lli_tx_unsent(tx, now, packets, 2), 2);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The codec against docs/protocol.md, whose test vectors wire_vectors.h has. `wire --print` prints them the way the document
- * quotes them.
+ * The codec against docs/protocol.md, whose test vectors wire_vectors.h has. `wire --print` prints them the
+ * way the document quotes them.
  */
 #include "unit.h"
 
@@ -30,7 +30,9 @@ static void vectors_print(void)
     }
 }
 
-/* ------------------------------------------------------------------------------------------- what they mean */
+/*
+ * ------------------------------------------------------------------------------------------- what they mean
+ */
 
 static const struct lli_wire_heartbeat heartbeat_value = {
     .session = SESSION,
@@ -68,8 +70,11 @@ static const struct lli_wire_reject unrepaired_value = {
     .ranges = {{0x01020301, 2}, {0x01020306, 1}},
 };
 
-static const struct lli_wire_reject passed_value = {
-    .session = SESSION, .trail = LEAD - 4, .reason = LLI_WIRE_PASSED, .count = 1, .ranges = {{0x01020310, 8}}};
+static const struct lli_wire_reject passed_value = {.session = SESSION,
+                                                    .trail = LEAD - 4,
+                                                    .reason = LLI_WIRE_PASSED,
+                                                    .count = 1,
+                                                    .ranges = {{0x01020310, 8}}};
 
 static const struct lli_wire_status status_value = {
     .session = SESSION,
@@ -132,8 +137,13 @@ static const struct lli_wire_topics topics_value = {.session = SESSION, .total =
 static const struct lli_wire_query query_value = {
     .session = SESSION, .receiver = RECEIVER, .first = 1, .address = ADDRESS_VALUE, .token = TOKEN};
 
-static const struct lli_wire_join join_ask_value = {
-    .session = SESSION, .receiver = RECEIVER, .kind = LLI_WIRE_JOIN_ASK, .from = 2, .value = 1000, .address = ADDRESS_VALUE, .token = TOKEN};
+static const struct lli_wire_join join_ask_value = {.session = SESSION,
+                                                    .receiver = RECEIVER,
+                                                    .kind = LLI_WIRE_JOIN_ASK,
+                                                    .from = 2,
+                                                    .value = 1000,
+                                                    .address = ADDRESS_VALUE,
+                                                    .token = TOKEN};
 static const struct lli_wire_join join_grant_value = {
     .session = SESSION,
     .receiver = RECEIVER,
@@ -158,8 +168,12 @@ static const struct lli_wire_join join_fetch_value = {
     .token = TOKEN,
 };
 
-static const struct lli_wire_join join_token_value = {
-    .session = SESSION, .receiver = RECEIVER, .kind = LLI_WIRE_JOIN_TOKEN, .reason = LLI_WIRE_JOIN_FULL, .value = 1024, .token = TOKEN};
+static const struct lli_wire_join join_token_value = {.session = SESSION,
+                                                      .receiver = RECEIVER,
+                                                      .kind = LLI_WIRE_JOIN_TOKEN,
+                                                      .reason = LLI_WIRE_JOIN_FULL,
+                                                      .value = 1024,
+                                                      .token = TOKEN};
 
 static const struct lli_wire_notice notice_value = {
     .session = SESSION,
@@ -189,8 +203,11 @@ struct packer {
 
 static void packer_make(struct packer *packer, uint32_t packet_max, lli_seq start)
 {
-    const struct lli_history_config config = {
-        .bytes = 64 * lli_round_up(packet_max, 64), .packets = 64, .packet_max = packet_max, .align = 64, .start = start};
+    const struct lli_history_config config = {.bytes = 64 * lli_round_up(packet_max, 64),
+                                              .packets = 64,
+                                              .packet_max = packet_max,
+                                              .align = 64,
+                                              .start = start};
     struct lli_arena arena = {.memory = NULL};
 
     lli_history_init(&packer->history, &config, &arena);
@@ -208,7 +225,9 @@ static void packer_send(struct packer *packer, uint32_t topic, const char *text,
     assert_true(lli_pack_message(&packer->pack, &to, &piece, (uint32_t)size, packer->history.next));
 }
 
-/* ------------------------------------------------------------------------------------------------ encoding */
+/*
+ * ------------------------------------------------------------------------------------------------ encoding
+ */
 
 static void control_packets_are_written_as_specified(void **state)
 {
@@ -232,10 +251,13 @@ static void control_packets_are_written_as_specified(void **state)
     expect_vector(&join_token_vector, packet, lli_wire_put_join(packet, &join_token_value));
     expect_vector(&notice_vector, packet, lli_wire_put_notice(packet, &notice_value));
     used = lli_wire_add_topic(packet, used, sizeof packet, "px", 2);
-    used = lli_wire_add_topic(packet, used, sizeof packet, name, lli_wire_put_name(name, "qty", LLI_WIRE_TOPIC_TRANSIENT));
+    used = lli_wire_add_topic(packet, used, sizeof packet, name,
+                              lli_wire_put_name(name, "qty", LLI_WIRE_TOPIC_TRANSIENT));
     expect_vector(&topics_vector, packet, lli_wire_put_topics(packet, &topics_value, used));
     expect_vector(&topics_beyond_vector, packet,
-                  lli_wire_put_topics(packet, &(struct lli_wire_topics){.session = SESSION, .total = 3, .first = 3}, LLI_WIRE_TOPICS_HEAD));
+                  lli_wire_put_topics(packet,
+                                      &(struct lli_wire_topics){.session = SESSION, .total = 3, .first = 3},
+                                      LLI_WIRE_TOPICS_HEAD));
 }
 
 static void data_packets_are_written_as_specified(void **state)
@@ -249,7 +271,8 @@ static void data_packets_are_written_as_specified(void **state)
     packer_send(&packer, 1, "hey", 3);
     packer_send(&packer, 1, "", 0);
     lli_pack_flush(&packer.pack);
-    expect_vector(&data_vector, lli_history_packet(&packer.history, LEAD), lli_history_slot(&packer.history, LEAD)->size);
+    expect_vector(&data_vector, lli_history_packet(&packer.history, LEAD),
+                  lli_history_slot(&packer.history, LEAD)->size);
     free(packer.memory);
 }
 
@@ -272,7 +295,7 @@ static void a_continued_packet_says_where_its_first_frame_starts(void **state)
 static void a_packet_says_how_many_before_it_are_not_repaired(void **state)
 {
     const struct lli_pack_topic topic = {.id = 1, .unreliable = true};
-    const struct iovec piece = {(void *)(uintptr_t)"x", 1};
+    const struct iovec piece = {(void *)(uintptr_t) "x", 1};
     struct packer packer;
 
     (void)state;
@@ -340,7 +363,9 @@ static void the_largest_control_packets_fit_their_bound(void **state)
     assert_true(lli_wire_put_reject(packet, &reject) <= sizeof packet);
 }
 
-/* ------------------------------------------------------------------------------------------------ decoding */
+/*
+ * ------------------------------------------------------------------------------------------------ decoding
+ */
 
 static void control_packets_are_read_as_specified(void **state)
 {
@@ -396,11 +421,15 @@ static void fields_without_their_flag_are_zero(void **state)
 
     (void)state;
     memset(&status, 0xFF, sizeof status);
-    assert_int_equal(lli_wire_get_header(packet, lli_wire_put_status(packet, &status_value), &header, &body, &size), LLI_WIRE_OK);
+    assert_int_equal(
+        lli_wire_get_header(packet, lli_wire_put_status(packet, &status_value), &header, &body, &size),
+        LLI_WIRE_OK);
     assert_true(lli_wire_get_status(body, size, header.tag, &status));
     assert_memory_equal(&status, &status_value, sizeof status);
     memset(&heartbeat, 0xFF, sizeof heartbeat);
-    assert_int_equal(lli_wire_get_header(packet, lli_wire_put_heartbeat(packet, &heartbeat_value), &header, &body, &size), LLI_WIRE_OK);
+    assert_int_equal(
+        lli_wire_get_header(packet, lli_wire_put_heartbeat(packet, &heartbeat_value), &header, &body, &size),
+        LLI_WIRE_OK);
     assert_true(lli_wire_get_heartbeat(body, size, header.tag, &heartbeat));
     assert_memory_equal(&heartbeat, &heartbeat_value, sizeof heartbeat);
 }
@@ -441,18 +470,23 @@ static void what_is_no_packet_of_this_version_is_told_why(void **state)
     size_t body_size;
 
     (void)state;
-    assert_int_equal(lli_wire_get_header(bytes, LLI_WIRE_HEADER - 1, &header, &body, &body_size), LLI_WIRE_SHORT);
+    assert_int_equal(lli_wire_get_header(bytes, LLI_WIRE_HEADER - 1, &header, &body, &body_size),
+                     LLI_WIRE_SHORT);
     assert_int_equal(lli_wire_get_header(bytes, size - 1, &header, &body, &body_size), LLI_WIRE_MALFORMED);
     assert_int_equal(lli_wire_get_header(bytes, size + 1, &header, &body, &body_size), LLI_WIRE_MALFORMED);
     set_size(bytes, LLI_WIRE_DATA_HEADER - 1);
-    assert_int_equal(lli_wire_get_header(bytes, LLI_WIRE_DATA_HEADER - 1, &header, &body, &body_size), LLI_WIRE_SHORT);
+    assert_int_equal(lli_wire_get_header(bytes, LLI_WIRE_DATA_HEADER - 1, &header, &body, &body_size),
+                     LLI_WIRE_SHORT);
     set_size(bytes, LLI_WIRE_DATA_HEADER);
-    assert_int_equal(lli_wire_get_header(bytes, LLI_WIRE_DATA_HEADER, &header, &body, &body_size), LLI_WIRE_OK);
+    assert_int_equal(lli_wire_get_header(bytes, LLI_WIRE_DATA_HEADER, &header, &body, &body_size),
+                     LLI_WIRE_OK);
     set_size(bytes, size);
     for (unsigned first = 0; first < 256; first++) {
-        enum lli_wire_fault expected = first >> 4 != 1                  ? LLI_WIRE_VERSION_BAD
-                                       : (first & 15) < 1 || ((first & 15) > LLI_WIRE_NOTICE && (first & 15) != LLI_WIRE_LVC) ? LLI_WIRE_TYPE_BAD
-                                                                         : LLI_WIRE_OK;
+        enum lli_wire_fault expected =
+            first >> 4 != 1 ? LLI_WIRE_VERSION_BAD
+            : (first & 15) < 1 || ((first & 15) > LLI_WIRE_NOTICE && (first & 15) != LLI_WIRE_LVC)
+                ? LLI_WIRE_TYPE_BAD
+                : LLI_WIRE_OK;
 
         bytes[0] = (uint8_t)first;
         assert_int_equal(lli_wire_get_header(bytes, size, &header, &body, &body_size), expected);
@@ -466,7 +500,9 @@ static void every_prefix_of_a_packet_is_refused(void **state)
         uint8_t bytes[VECTOR_MAX];
         size_t size = vector_bytes(vectors[i], bytes);
         /* A data packet may end anywhere behind its extensions and what goes on from the packet before. */
-        size_t whole = (bytes[0] & 15) != LLI_WIRE_DATA ? size : LLI_WIRE_DATA_HEADER + (bytes[1] & 0x80 ? 6u : bytes[16]);
+        size_t whole = (bytes[0] & 15) != LLI_WIRE_DATA
+                           ? size
+                           : LLI_WIRE_DATA_HEADER + (bytes[1] & 0x80 ? 6u : bytes[16]);
 
         for (size_t cut = 0; cut <= size; cut++) {
             uint8_t *copy = exact_copy(bytes, cut);
@@ -517,7 +553,10 @@ static void packets_that_contradict_themselves_are_refused(void **state)
     assert_false(decode_changed(&reject_vector, 34, 65));
     /* next beyond highest */
     assert_false(decode_changed(&status_vector, 32, 0x05));
-    /* kept before trail, or beyond lead; its number beyond that of lead; more assured topics than any, or than follow */
+    /*
+     * kept before trail, or beyond lead; its number beyond that of lead; more assured topics than any, or
+     * than follow
+     */
     assert_false(decode_changed(&assured_vector, 94, 0x02));
     assert_false(decode_changed(&assured_vector, 93, 0x05));
     assert_false(decode_changed(&assured_vector, 101, 0x0d));
@@ -573,7 +612,9 @@ static void the_most_ranges_are_read_and_one_more_is_refused(void **state)
     assert_false(decode(packet, size + 8, &out));
 }
 
-/* -------------------------------------------------------------------------------------------------- frames */
+/*
+ * -------------------------------------------------------------------------------------------------- frames
+ */
 
 struct frame_vector {
     const char *hex;
@@ -681,7 +722,9 @@ static void frames_are_written_as_they_are_read(void **state)
     }
 }
 
-/* ------------------------------------------------------------------------------------------------- the rest */
+/*
+ * ------------------------------------------------------------------------------------------------- the rest
+ */
 
 static void unpack_all(const uint8_t *packet, size_t size)
 {
@@ -742,7 +785,10 @@ static void a_reader_stays_at_its_end_after_an_overrun(void **state)
     assert_ptr_equal(reader.at, bytes + 3);
 }
 
-/* The share of a 10 Gbit/s Ethernet that carries payload: packets with their IP, UDP and Ethernet bytes, preamble and gap. */
+/*
+ * The share of a 10 Gbit/s Ethernet that carries payload: packets with their IP, UDP and Ethernet bytes,
+ * preamble and gap.
+ */
 static double wire_share(uint32_t size)
 {
     static const char bytes[1000];

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The packets by which connections are made and broken, against docs/protocol.md section 13; what holds for all is in wire.c. */
+/*
+ * The packets by which connections are made and broken, against docs/protocol.md section 13; what holds for
+ * all is in wire.c.
+ */
 #include "wire_decode.h"
 
 static const struct lli_wire_connect connect_value = {
@@ -10,8 +13,11 @@ static const struct lli_wire_connect connect_value = {
     .address = ADDRESS_VALUE,
     .payload = {'t', 'o', 'k', 'e', 'n'},
 };
-static const struct lli_wire_accept accept_value = {
-    .id = SESSION, .session = RECEIVER, .start = 0x100010203, .message_bytes_max = 1048576, .address = ADDRESS_VALUE};
+static const struct lli_wire_accept accept_value = {.id = SESSION,
+                                                    .session = RECEIVER,
+                                                    .start = 0x100010203,
+                                                    .message_bytes_max = 1048576,
+                                                    .address = ADDRESS_VALUE};
 static const struct lli_wire_refuse refuse_value = {.id = SESSION, .code = 403, .reason = LLI_WIRE_REFUSED};
 static const struct lli_wire_close close_value = {
     .id = SESSION, .reason = LLI_WIRE_LEFT, .next = 0x201020302, .address = ADDRESS_VALUE};
@@ -59,7 +65,10 @@ static void the_longest_payload_fits_and_is_read(void **state)
 static void contradictions_are_refused(void **state)
 {
     (void)state;
-    /* A payload longer than any, or than what follows; addresses longer than any; packets that no session has. */
+    /*
+     * A payload longer than any, or than what follows; addresses longer than any; packets that no session
+     * has.
+     */
     assert_false(decode_changed(&connect_vector, 37, 2));
     assert_false(decode_changed(&connect_vector, 36, 6));
     assert_false(decode_changed(&connect_vector, 39, 32));
@@ -71,8 +80,9 @@ static void contradictions_are_refused(void **state)
 /* All vectors have the same address, if any. */
 static void addresses_are_found_without_reading_all(void **state)
 {
-    static const struct vector *const with[] = {&heartbeat_vector, &nak_vector, &status_vector, &query_vector, &join_ask_vector,
-                                                &connect_vector, &accept_vector, &close_vector};
+    static const struct vector *const with[] = {&heartbeat_vector, &nak_vector,      &status_vector,
+                                                &query_vector,     &join_ask_vector, &connect_vector,
+                                                &accept_vector,    &close_vector};
     const struct lli_wire_address expected = ADDRESS_VALUE;
     struct lli_wire_address address;
 
@@ -81,7 +91,8 @@ static void addresses_are_found_without_reading_all(void **state)
         uint8_t bytes[VECTOR_MAX];
         const size_t size = vector_bytes(with[i], bytes);
 
-        assert_true(lli_wire_get_announced(bytes[0] & 15, bytes + LLI_WIRE_HEADER, size - LLI_WIRE_HEADER, &address));
+        assert_true(
+            lli_wire_get_announced(bytes[0] & 15, bytes + LLI_WIRE_HEADER, size - LLI_WIRE_HEADER, &address));
         assert_memory_equal(&address, &expected, sizeof expected);
     }
 }
@@ -99,7 +110,8 @@ static void other_types_are_none_of_a_connection(void **state)
         const bool mine = type >= LLI_WIRE_CONNECT && type <= LLI_WIRE_CLOSE;
 
         bytes[0] = 0x10 | type;
-        assert_int_equal(lli_wire_get_connection(bytes, size, &header, &body, &body_size), mine ? LLI_WIRE_OK : LLI_WIRE_TYPE_BAD);
+        assert_int_equal(lli_wire_get_connection(bytes, size, &header, &body, &body_size),
+                         mine ? LLI_WIRE_OK : LLI_WIRE_TYPE_BAD);
     }
     bytes[0] = 0x1a;
     bytes[1] = 0x80; /* extensions that are longer than the packet */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests for messages that topics keep, and their packets, against docs/protocol.md section 12.3; what holds for all is in wire.c. */
+/*
+ * Requests for messages that topics keep, and their packets, against docs/protocol.md section 12.3; what
+ * holds for all is in wire.c.
+ */
 #include "wire_decode.h"
 
 enum { SPANS_AT = LLI_WIRE_HEADER + 66 + 7, RECORDS_AT = LLI_WIRE_LVC_HEAD };
@@ -17,12 +20,18 @@ static const struct lli_wire_join join_value = {
     .spans = {{{41, 7, 1000}, {0, 10000, 0}}},
     .token = TOKEN,
 };
-static const struct lli_wire_lvc kept_value = {
-    .session = SESSION, .receiver = RECEIVER, .number = 42, .next = 47, .span = {{41, 7, 1000}, {0, 10000, 0}}, .left = 0, .count = 2};
+static const struct lli_wire_lvc kept_value = {.session = SESSION,
+                                               .receiver = RECEIVER,
+                                               .number = 42,
+                                               .next = 47,
+                                               .span = {{41, 7, 1000}, {0, 10000, 0}},
+                                               .left = 0,
+                                               .count = 2};
 
 static size_t put_kept(uint8_t *packet)
 {
-    const struct lli_wire_record end = {{41, 7, 1000}, (const uint8_t *)"end", 3}, hi = {{3, 9, 0}, (const uint8_t *)"\2hi", 3};
+    const struct lli_wire_record end = {{41, 7, 1000}, (const uint8_t *)"end", 3},
+                                 hi = {{3, 9, 0}, (const uint8_t *)"\2hi", 3};
     size_t used = lli_wire_add_record(packet, LLI_WIRE_LVC_HEAD, VECTOR_MAX, &end);
 
     used = lli_wire_add_record(packet, used, VECTOR_MAX, &hi);
@@ -50,10 +59,12 @@ static void they_are_read_as_specified(void **state)
     decode_vector(&join_latest_vector, &out);
     assert_memory_equal(&out.join, &join_value, sizeof join_value);
     assert_true(decode(bytes, size, &out));
-    assert_memory_equal(&out.kept, &kept_value, offsetof(struct lli_wire_lvc, count) + sizeof kept_value.count);
+    assert_memory_equal(&out.kept, &kept_value,
+                        offsetof(struct lli_wire_lvc, count) + sizeof kept_value.count);
     assert_true(lli_wire_get_lvc(out.body, out.body_size, (uint32_t)SESSION, &out.kept, &records));
     assert_true(lli_wire_next_record(&records, &record));
-    assert_true(record.at.topic == 7 && record.at.number == 41 && record.at.offset == 1000 && record.size == 3);
+    assert_true(record.at.topic == 7 && record.at.number == 41 && record.at.offset == 1000 &&
+                record.size == 3);
     assert_memory_equal(record.bytes, "end", 3);
     assert_true(lli_wire_next_record(&records, &record));
     assert_true(record.at.topic == 9 && record.at.number == 3 && record.at.offset == 0 && record.size == 3);
@@ -92,7 +103,8 @@ static void records_are_added_while_they_fit(void **state)
 
 static void places_are_in_the_order_of_topics_numbers_and_bytes(void **state)
 {
-    static const struct lli_wire_place places[] = {{0, 0, 0}, {0, 0, 1}, {1, 0, 0}, {UINT64_MAX, 0, UINT32_MAX}, {0, 1, 0}, {0, UINT32_MAX, 0}};
+    static const struct lli_wire_place places[] = {
+        {0, 0, 0}, {0, 0, 1}, {1, 0, 0}, {UINT64_MAX, 0, UINT32_MAX}, {0, 1, 0}, {0, UINT32_MAX, 0}};
 
     (void)state;
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
@@ -110,7 +122,10 @@ static void contradictions_are_refused(void **state)
     /* Messages that were not packed yet, and numbers beyond 2^63. */
     assert_false(decode_changed(&kept_vector, LLI_WIRE_HEADER + 24, 41));
     assert_false(decode_changed(&kept_vector, LLI_WIRE_HEADER + 31, 0x80));
-    /* Records before the span, not in their order, of messages that were not asked for, behind the span, empty. */
+    /*
+     * Records before the span, not in their order, of messages that were not asked for, behind the span,
+     * empty.
+     */
     assert_false(decode_changed(&kept_vector, RECORDS_AT + 12, 0xe7));
     assert_false(decode_changed(&kept_vector, RECORDS_AT + 21, 6));
     assert_false(decode_changed(&kept_vector, RECORDS_AT + 25, 42));

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cases of docs/protocol.md in which an implementer could choose wrong, taken from the test vectors by a receiver's session. */
+/*
+ * The cases of docs/protocol.md in which an implementer could choose wrong, taken from the test vectors by a
+ * receiver's session.
+ */
 #include "session.h"
 
 #include "wire_decode.h"
@@ -45,8 +48,14 @@ static void take(const struct vector *vector)
 /* Joins a session that is no longer young at the first of the vectors. */
 static int up(void **state)
 {
-    const struct lli_wire_heartbeat heartbeat = {.session = SESSION, .lead = start, .trail = start - 10, .start = start - 10,
-                                                 .messages = number, .sent_at = 1, .interval_us = 10000, .address = {1, {'t'}}};
+    const struct lli_wire_heartbeat heartbeat = {.session = SESSION,
+                                                 .lead = start,
+                                                 .trail = start - 10,
+                                                 .start = start - 10,
+                                                 .messages = number,
+                                                 .sent_at = 1,
+                                                 .interval_us = 10000,
+                                                 .address = {1, {'t'}}};
     uint8_t packet[LLI_WIRE_CONTROL_MAX];
 
     (void)state;
@@ -166,11 +175,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(low_halves_stand_for_the_nearest_numbers_across_a_wrap, up, down),
-        cmocka_unit_test_setup_teardown(padding_behind_the_end_of_a_message_is_a_frame_and_a_body_may_be_empty, up, down),
+        cmocka_unit_test_setup_teardown(
+            padding_behind_the_end_of_a_message_is_a_frame_and_a_body_may_be_empty, up, down),
         cmocka_unit_test_setup_teardown(the_same_packets_in_any_order_are_the_same_messages, up, down),
-        cmocka_unit_test_setup_teardown(behind_a_frame_that_is_not_used_the_packet_is_malformed_and_what_follows_is_a_loss, up, down),
+        cmocka_unit_test_setup_teardown(
+            behind_a_frame_that_is_not_used_the_packet_is_malformed_and_what_follows_is_a_loss, up, down),
         cmocka_unit_test_setup_teardown(packets_before_and_behind_the_window_tell_of_nothing, up, down),
-        cmocka_unit_test_setup_teardown(what_goes_on_behind_a_loss_is_passed_over_until_a_frame_starts, up, down),
+        cmocka_unit_test_setup_teardown(what_goes_on_behind_a_loss_is_passed_over_until_a_frame_starts, up,
+                                        down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
