@@ -85,7 +85,7 @@ int lli_connection_channel(struct llm_context *context, const char *text, const 
 
 /* Creates a connection, with memory for both sessions, which do not run yet. LLM_E... on failure. */
 int lli_connection_make(struct llm_context *context, const struct lli_channel *channel, const char *text,
-                        const struct llm_connection_handlers *handlers, struct llm_connection **connection);
+                        const struct llm_connection_handlers *handlers, struct llm_connection **result);
 
 /*
  * Starts both sessions: the other side's session, address and longest message are known, for the connecting
@@ -124,7 +124,7 @@ bool lli_connection_confirm(struct lli_endpoint *endpoint, const struct lli_rx_p
  * Resolves an address. LLM_EAGAIN: it is being resolved, or there is no room for it now; LLM_EINVAL: it never
  * will be.
  */
-int lli_conn_reach(struct lli_endpoint *endpoint, const struct lli_wire_address *address, lli_handle *handle);
+int lli_conn_reach(struct lli_endpoint *endpoint, const struct lli_wire_address *wire, lli_handle *handle);
 
 /* Sends one packet, to a peer or a group. False: there is no buffer now. */
 bool lli_conn_post(struct lli_endpoint *endpoint, const uint8_t *bytes, size_t size, lli_handle to);
@@ -136,7 +136,7 @@ bool lli_conn_need(const struct lli_endpoint *endpoint, const struct lli_wire_ad
  * Frees the transport's entry of an address, of which there are few, unless a connection or a pending caller
  * needs it.
  */
-void lli_conn_forget(struct lli_endpoint *endpoint, const struct lli_wire_address *address);
+void lli_conn_forget(struct lli_endpoint *endpoint, const struct lli_wire_address *wire);
 
 /* Sends CLOSE of a connection whose peer is resolved, and repeats it until it is answered (close retry). */
 void lli_conn_leave(const struct llm_connection *connection, const struct lli_wire_close *close);
@@ -185,7 +185,7 @@ lli_ns lli_listener_service(struct llm_listener *listener, lli_ns now);
 void lli_listener_destroy(struct llm_listener *listener);
 
 /* Visits the listener's counters. */
-void lli_listener_stats(const struct llm_listener *listener, const struct lli_stats_visitor *visitor);
+void lli_listener_stats(const struct llm_listener *listener, const struct lli_stats_visitor *to);
 
 /* Frees the memory of a listener only. */
 void lli_listener_free(struct llm_listener *listener);

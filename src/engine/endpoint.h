@@ -94,7 +94,7 @@ struct lli_endpoint {
 
 /* Finds the context's open endpoint for a channel, or opens one. */
 int lli_endpoint_open(struct llm_context *context, const struct lli_channel *channel,
-                      struct lli_endpoint **endpoint);
+                      struct lli_endpoint **result);
 
 /* Removes a user; removing the last one closes the endpoint. */
 void lli_endpoint_close(struct lli_endpoint *endpoint);

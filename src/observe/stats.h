@@ -34,6 +34,6 @@ void lli_stats_put(const struct lli_stats_visitor *to, enum llm_stats_type type,
 void lli_stats_rows(const struct lli_stats_visitor *to, const void *base, const struct lli_stats_row *rows,
                     int count);
 
-void lli_stats_visit(const struct llm_context *context, const struct lli_stats_visitor *visitor);
+void lli_stats_visit(const struct llm_context *context, const struct lli_stats_visitor *to);
 
 #endif

@@ -34,16 +34,16 @@ struct lli_stats_file {
  * Creates the file if the options ask for it, else *file is NULL. LLM_EINVAL (stats_ns, stats_mode, a name
  * too long), LLM_EACCESS, LLM_ENOMEM (no space), LLM_ESYSTEM.
  */
-int lli_stats_file_open(struct lli_stats_file **file, const struct llm_context_options *options,
+int lli_stats_file_open(struct lli_stats_file **result, const struct llm_context_options *options,
                         const struct lli_log *log);
 
 /* Writes a table. */
 void lli_stats_file_write(struct lli_stats_file *file, const struct llm_context *context);
 
 /* Removes the file and sets the pointer to NULL. Does nothing for NULL. */
-void lli_stats_file_close(struct lli_stats_file **file);
+void lli_stats_file_close(struct lli_stats_file **result);
 
 /* As lli_stats_file_close(), in a child process: the file is the parent's and stays. */
-void lli_stats_file_release(struct lli_stats_file **file);
+void lli_stats_file_release(struct lli_stats_file **result);
 
 #endif

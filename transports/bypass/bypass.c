@@ -140,9 +140,9 @@ static void instance_init(struct lli_bypass *bypass, const struct lli_transport_
     bypass->required = options->bypass_required != 0;
     bypass->zero_copy = options->zero_copy != 0;
     bypass->warm_ns = options->warm_ns;
-    for (uint16_t i = 0; i < LLI_BYPASS_UNRELEASED_MAX; i++) {
+    for (int i = 0; i < LLI_BYPASS_UNRELEASED_MAX; i++) {
         bypass->unreleased[i].fd = -1;
-        bypass->free[bypass->free_count++] = i;
+        bypass->free[bypass->free_count++] = (uint16_t)i;
     }
 }
 

@@ -132,6 +132,7 @@ static void code_pass_unless(struct code *code, uint8_t value, int32_t number)
 /* Loading a map address takes two instructions. */
 static void code_map(struct code *code, uint8_t to, int map)
 {
+    /* NOLINTNEXTLINE(misc-redundant-expression): two of the three are 0 */
     code_add(code, (struct bpf_insn){.code = BPF_LD | BPF_DW | BPF_IMM,
                                      .dst_reg = to & 15u,
                                      .src_reg = BPF_PSEUDO_MAP_FD,

@@ -746,7 +746,7 @@ size_t lli_wire_add_topic(uint8_t *packet, size_t used, size_t size, const char 
  * the head last.
  */
 enum { LLI_WIRE_LVC_HEAD = LLI_WIRE_HEADER + 68, LLI_WIRE_RECORD_HEAD = 18 };
-size_t lli_wire_put_lvc(uint8_t *packet, const struct lli_wire_lvc *unacknowledged, size_t size);
+size_t lli_wire_put_lvc(uint8_t *packet, const struct lli_wire_lvc *lvc, size_t size);
 size_t lli_wire_add_record(uint8_t *packet, size_t used, size_t size, const struct lli_wire_record *record);
 
 /*
