@@ -112,7 +112,8 @@ def check_peers(report):
         sys.exit(f"{len(report['rows'])} rows, skipped {report['skipped']}")
     for row in report["rows"]:
         for name, result in row["peers"].items():
-            if result["failed"] or result.get("lost") or not result["ratio_to_libllm"]:
+            # A hop at a rate that the machine did not reach is measured, but not compared.
+            if result["failed"] or result.get("lost") or not (result["ratio_to_libllm"] or result.get("samples")):
                 sys.exit(f"{row['work']}: {name} has {result}")
 
 

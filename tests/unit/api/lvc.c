@@ -137,7 +137,8 @@ static void the_last_value_of_each_topic_comes_whatever_became_of_the_history(vo
         assert_true(llm_poll(context) >= 0);
     assert_string_equal(got[3], "price 3");
     assert_int_equal(counter("messages_cached"), 6);
-    assert_int_equal(counter("joins_granted"), 2);
+    /* A receiver asks again if the answer is late. */
+    assert_true(counter("joins_granted") >= 2);
     assert_int_equal(counter("cache_losses"), 0);
     assert_true(counter("cache_packets_received") > 0);
 }
