@@ -220,15 +220,13 @@ struct lli_transport {
     /* --------------------------------------------------------------------- data */
 
     /*
-     * Zero-copy sending: slot() returns the memory of the next packet to a group joined to send, for the
-     * caller to write in place; post_slot() posts size bytes of it and always succeeds. Posting anything else
-     * in between moves the slot. The bytes remain readable until the next post. slot_at() returns the
-     * location of the variable that points to the slot, for prefetching; the location is valid until leave().
-     * All three may be NULL.
+     * Sends single packets without a copy: slot() returns the memory of the next packet to a group joined to
+     * send, for the caller to write in place; post_slot() posts size bytes of it, always succeeds, and
+     * returns the address of the slot after it, for prefetching only. Posting anything else in between moves
+     * the slot. The bytes remain readable until the next post. Both may be NULL.
      */
     uint8_t *(*slot)(void *instance, lli_handle to);
-    void (*post_slot)(void *instance, lli_handle to, uint32_t size);
-    const uint8_t *const *(*slot_at)(void *instance, lli_handle to);
+    const uint8_t *(*post_slot)(void *instance, lli_handle to, uint32_t size);
     /*
      * Queues or sends packets in order. Returns the number taken, from the first. A packet larger than
      * payload_max may be taken and lost.

@@ -26,19 +26,6 @@ void llm_assurance_init(struct llm_assurance *assurance)
                                         .patience_ns = ASSURANCE_PATIENCE};
 }
 
-void lli_topic_route(struct llm_topic *topic)
-{
-    const struct llm_transmitter *transmitter = topic->transmitter;
-    const bool free = !topic->rated && topic->cache == NULL &&
-                      (topic->assured == NULL || !lli_ack_topic_is_on(topic->assured));
-    const bool plain = free && !transmitter->counts_topics;
-
-    topic->counted_below = free && !plain ? transmitter->message_bytes_max + 1 : 0;
-    topic->plain_below = plain ? transmitter->message_bytes_max + 1 : 0;
-    topic->claim_below = plain ? llm_transmitter_claim_max(transmitter) + 1 : 0;
-    topic->claims = plain ? (const void *)topic : &topic->rate;
-}
-
 /* Copies the next of comma-separated names. False: it is empty or too long. */
 static bool assurance_name(const char **names, char *name)
 {

@@ -61,12 +61,23 @@ void lli_receiver_free(struct llm_receiver *receiver);
 void lli_receiver_leave(struct llm_receiver *receiver);
 void lli_receiver_destroy(struct llm_receiver *receiver);
 
-/* ------------------------------------------------------------------------------------------- ack.c */
+/* --------------------------------------------------------------------------------------------- send.c */
 
 /*
- * Decides whether a topic takes the fast path: it does unless it is assured, rate-limited, counted or cached.
- * Call for a new topic, and when one of these changed.
+ * Leaves a packed message for the next flush. Enough sealed packets are flushed at once, without the open
+ * one.
  */
+void lli_transmitter_wait(struct llm_transmitter *transmitter);
+
+/*
+ * Gives the transport packets of a history that is full of unsent ones. Returns true if it is worth trying
+ * again.
+ */
+bool lli_transmitter_make_room(struct llm_transmitter *transmitter);
+
+/* -------------------------------------------------------------------------------------------- topic.c */
+
+/* Chooses the route of a topic's messages. Call for a new topic, and when something in the choice changed. */
 void lli_topic_route(struct llm_topic *topic);
 
 /* --------------------------------------------------------------------------------------------- rate.c */

@@ -123,6 +123,7 @@ int lli_transmitter_place(struct llm_transmitter *transmitter, const struct llm_
         return error;
     transmitter->message_bytes_max =
         lli_min(options->message_bytes_max, lli_tx_message_max(&transmitter->tx));
+    lli_pack_limit(&transmitter->tx.pack, transmitter->message_bytes_max);
     transmitter->cache_bytes = options->cache_bytes;
     if (transport->region != NULL)
         return transport->region(endpoint->instance, transmitter->memory.base, transmitter->memory.size);
@@ -241,9 +242,6 @@ static int transmitter_open(struct llm_context *context, const char *text, const
     if (error != LLM_OK)
         goto displace;
     transmitter->slot_max = lli_pack_single_max(transmitter->endpoint->caps.slot_max);
-    if (transmitter->slot_max > 0)
-        transmitter->slot_at =
-            transmitter->endpoint->transport->slot_at(transmitter->endpoint->instance, transmitter->group);
     transmitter->next = transmitter->endpoint->transmitters;
     transmitter->endpoint->transmitters = transmitter;
     lli_endpoint_due(transmitter->endpoint, 0);
@@ -418,5 +416,5 @@ size_t llm_transmitter_claim_max(const struct llm_transmitter *transmitter)
 {
     if (transmitter == NULL)
         return 0;
-    return (size_t)lli_min(lli_pack_whole_max(&transmitter->tx.pack), transmitter->message_bytes_max);
+    return transmitter->tx.pack.claim_max;
 }

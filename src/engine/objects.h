@@ -29,18 +29,19 @@ enum { LLI_CHANNEL_TEXT_MAX = 256 };
  */
 #define LLI_GROUP_NONE (LLI_HANDLE_UNICAST - 1)
 
+/* The work that the messages of a topic take, prepared whenever it changes. */
+enum lli_route {
+    LLI_ROUTE_PLAIN,   /* they are packed */
+    LLI_ROUTE_COUNTED, /* ... and counted */
+    /* The topic is assured, rate-limited or cached: each is checked before, accounted for after. */
+    LLI_ROUTE_CHECKED,
+};
+
 struct llm_topic {
     struct llm_transmitter *transmitter;
     struct llm_topic *next;
     struct lli_pack_topic pack;
-    /* Messages shorter than this take the fast path; 0: none does, the topic is assured. */
-    uint64_t plain_below;
-    uint64_t claim_below;   /* claims shorter than this take the fast path */
-    uint64_t counted_below; /* messages shorter than this do, of a topic that is counted and nothing else */
-    /*
-     * The value of transmitter.claimed for its claims: the topic or, where they take the slow path, its rate.
-     */
-    const void *claims;
+    enum lli_route route;          /* of its messages: lli_topic_route() */
     struct lli_ack_topic *assured; /* NULL: it was never assured */
     struct lli_lvc_topic *cache;   /* last value cache; NULL: none */
     struct lli_pacer rate;         /* limit in bytes of messages, if it is rated */
@@ -61,7 +62,7 @@ struct llm_transmitter {
     struct llm_transmitter *next;      /* next transmitter of the endpoint */
     struct llm_connection *connection; /* connection that it belongs to, NULL: none */
     struct llm_topic *topics;
-    /* Open claim (topic.claims), NULL: none; the transmitter itself: its connection is over. */
+    /* Topic of the open claim, NULL: none; the transmitter itself: its connection is over. */
     const void *claimed;
     /* Thread that made the latest claim while a loop thread exists; 0: no such claim. */
     uintptr_t claimant;
@@ -74,11 +75,11 @@ struct llm_transmitter {
     uint32_t destinations_count;
     /* Packets posted to the group at a time; 0: all are posted by destinations.c. */
     int posted_max;
-    uint32_t slot_max;             /* largest single message whose packet fits into the transport's slot() */
-    const uint8_t *const *slot_at; /* address of the pointer to that slot; NULL: there is none */
-    uint64_t flushed_at;           /* lli_ticks() */
-    uint64_t busy_for;             /* ticks after flushed_at for which the transport counts as busy */
-    uint64_t batch;                /* sealed packets that are flushed even if it is busy */
+    uint32_t slot_max;        /* largest single message whose packet fits into the transport's slot() */
+    const uint8_t *slot_next; /* the transport's next slot, if it was not moved; NULL: unknown */
+    uint64_t flushed_at;      /* lli_ticks() */
+    uint64_t busy_for;        /* ticks after flushed_at for which the transport counts as busy */
+    uint64_t batch;           /* sealed packets that are flushed even if it is busy */
     uint64_t message_bytes_max;
     uint64_t cache_bytes; /* limit of the last value caches of all topics together */
     void *lvc_memory;     /* NULL: no topic has a cache */

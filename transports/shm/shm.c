@@ -75,7 +75,6 @@ static inline void put_whole(struct lli_shm_sender *sender, struct lli_shm_entry
 {
     sender->next++;
     atomic_store_explicit(&entry->number, sender->next, memory_order_release);
-    sender->slot = lli_shm_entry_at(&sender->segment, sender->next)->bytes;
 }
 
 static void put(struct lli_shm_sender *sender, const struct lli_out *packet, uint64_t to)
@@ -173,7 +172,7 @@ static inline void put_into(struct lli_shm *shm, struct lli_shm_sender *sender)
     shm->open = sender;
 }
 
-static void shm_post_slot(void *instance, lli_handle to, uint32_t size)
+static const uint8_t *shm_post_slot(void *instance, lli_handle to, uint32_t size)
 {
     struct lli_shm *shm = instance;
     struct lli_shm_sender *sender = &shm->senders[to];
@@ -185,13 +184,7 @@ static void shm_post_slot(void *instance, lli_handle to, uint32_t size)
     put_whole(sender, entry);
     put_into(shm, sender);
     shm->done++;
-}
-
-static const uint8_t *const *shm_slot_at(void *instance, lli_handle to)
-{
-    const struct lli_shm *shm = instance;
-
-    return &shm->senders[to].slot;
+    return lli_shm_entry_at(&sender->segment, sender->next)->bytes;
 }
 
 /* Publishes packets at once: polling readers see them immediately, sleeping ones are woken by flush(). */
@@ -636,7 +629,6 @@ const struct lli_transport lli_transport_shm = {
     .report = lli_shm_report,
     .slot = shm_slot,
     .post_slot = shm_post_slot,
-    .slot_at = shm_slot_at,
     .post = shm_post,
     .flush = lli_shm_flush,
     .reap = shm_reap,

@@ -418,7 +418,6 @@ static int join_send(struct lli_shm *shm, const struct lli_group *group, const c
         lli_shm_unlock(&shm->root, name, sender->lock_fd);
         return error;
     }
-    sender->slot = lli_shm_entry_at(&sender->segment, 0)->bytes;
     if (place >= shm->senders_count)
         shm->senders_count = place + 1;
     lli_shm_socket_call(shm);

@@ -14,6 +14,9 @@
  */
 #define LLI_OUT_OF_LINE __attribute__((noinline))
 
+/* Marks a function of a path that every message takes, which is compiled into each of its callers. */
+#define LLI_INLINE inline __attribute__((always_inline))
+
 /*
  * Marks a function that runs only when something is wrong: it is placed apart, and branches to it are
  * unlikely.

@@ -43,7 +43,7 @@ void lli_history_forget_before(struct lli_history *history, lli_seq seq, lli_seq
  * Prefetches the lines of the packet after this one while this one is filled, since the ring is larger than
  * the near caches. Always inline: gcc 12 removes a call of a function that only prefetches.
  */
-static inline __attribute__((always_inline)) void history_prefetch(const struct lli_history *history)
+static LLI_INLINE void history_prefetch(const struct lli_history *history)
 {
     uint64_t from = history->head + history->stride_max;
     const uint8_t *at = history->bytes + (from + history->stride_max <= history->bytes_size ? from : 0);

@@ -6,8 +6,16 @@ void lli_pack_init(struct lli_pack *pack, struct lli_history *history, uint32_t 
     *pack = (struct lli_pack){
         .history = history,
         .tag = tag,
-        .single_max = (uint32_t)lli_min(lli_pack_single_max(history->packet_max), LLI_FRAME_MEDIUM_MAX),
     };
+    lli_pack_limit(pack, UINT64_MAX);
+}
+
+void lli_pack_limit(struct lli_pack *pack, uint64_t message_max)
+{
+    /* Frames in place, and of single messages, have a header of two bytes at most. */
+    pack->in_place_max = (uint32_t)lli_min(message_max, LLI_FRAME_MEDIUM_MAX);
+    pack->single_max = (uint32_t)lli_min(pack->in_place_max, lli_pack_single_max(pack->history->packet_max));
+    pack->claim_max = (uint32_t)lli_min(message_max, lli_pack_whole_max(pack));
 }
 
 uint32_t lli_pack_whole_max(const struct lli_pack *pack)
@@ -82,6 +90,7 @@ static void pack_seal(struct lli_pack *pack)
     if (pack->mixed)
         pack_count(pack);
     pack->packet = NULL;
+    pack->end = pack->at;
 }
 
 /* Pads the open packet to its maximum, so that runs of full packets have one size, and seals it. */
@@ -178,8 +187,7 @@ static bool pack_may_span(const struct lli_pack *pack, const struct lli_pack_top
  * True if the history has room for all packets that `size` more bytes can take, besides the open one. Inline:
  * called for each packet.
  */
-static inline __attribute__((always_inline)) bool pack_room(const struct lli_pack *pack, uint32_t size,
-                                                            lli_seq busy)
+static LLI_INLINE bool pack_room(const struct lli_pack *pack, uint32_t size, lli_seq busy)
 {
     uint32_t body = pack->history->packet_max - LLI_WIRE_DATA_HEADER;
     uint32_t bytes = size + LLI_WIRE_FRAME_MAX * 2u;
@@ -273,7 +281,7 @@ bool lli_pack_message(struct lli_pack *pack, const struct lli_pack_topic *topic,
 {
     if (pack->odd)
         return pack_odd(pack, topic, pieces, size, busy);
-    if (pack->packet == NULL || pack_left(pack) < size + pack_header_size(pack, topic->id, size)) {
+    if (pack_left(pack) < size + pack_header_size(pack, topic->id, size)) {
         if (!pack_room(pack, size, busy))
             return false;
         if (pack->packet != NULL && !pack_may_span(pack, topic, size)) {
@@ -319,7 +327,7 @@ bool lli_pack_turn(struct lli_pack *pack, bool unreliable, lli_seq busy)
 uint8_t *lli_pack_claim(struct lli_pack *pack, const struct lli_pack_topic *topic, uint32_t size,
                         lli_seq busy)
 {
-    assert(pack->claim == NULL && size <= lli_pack_whole_max(pack));
+    assert(pack->claim == NULL && size <= pack->claim_max);
     if (!pack_reserve(pack, lli_frame_topic_size(topic->id) + lli_frame_message_size(size) + size,
                       topic->unreliable, busy))
         return NULL;

@@ -23,13 +23,15 @@ struct lli_pack {
     uint8_t *packet;   /* open packet, NULL if there is none */
     uint8_t *prepared; /* address of the next packet, prepared while none is open; NULL: not prepared */
     uint8_t *at;       /* position of its next frame */
-    uint8_t *end;
-    uint8_t *claim; /* start of the claimed message's frame, NULL without a claim */
+    uint8_t *end;      /* end of the room for frames: `at` if no packet is open */
+    uint8_t *claim;    /* start of the claimed message's frame, NULL without a claim */
     uint32_t claim_size;
     uint32_t claim_header;
     uint32_t tag;
-    /* Longest message, with a two-byte header, that fits into a packet of its own on any topic. */
-    uint32_t single_max;
+    /* Longest messages that may be sent ... */
+    uint32_t in_place_max; /* ... by lli_pack_in_place() */
+    uint32_t single_max;   /* ... by lli_pack_single(), on any topic */
+    uint32_t claim_max;    /* ... by lli_pack_claim() */
     /*
      * Topic of the next message in the open packet without a topic frame; UINT32_MAX: a topic frame is
      * required.
@@ -61,6 +63,9 @@ struct lli_pack_topic {
 };
 
 void lli_pack_init(struct lli_pack *pack, struct lli_history *history, uint32_t tag);
+
+/* Limits in_place_max, single_max and claim_max to messages of this many bytes. */
+void lli_pack_limit(struct lli_pack *pack, uint64_t message_max);
 
 /* Returns the length of the longest message that fits into one packet on any topic. */
 uint32_t lli_pack_whole_max(const struct lli_pack *pack);
@@ -138,9 +143,9 @@ static inline bool lli_pack_in_place(struct lli_pack *pack, const struct lli_pac
 {
     uint32_t header;
 
-    if (pack->packet == NULL || pack->topic != topic->id || size > LLI_FRAME_MEDIUM_MAX)
+    if (pack->topic != topic->id || size > pack->in_place_max)
         return false;
-    header = lli_frame_message_size((uint32_t)size);
+    header = size <= LLI_FRAME_SHORT_MAX ? 1 : 2;
     if (header + size > (size_t)(pack->end - pack->at))
         return false;
     lli_frame_put_message(pack->at, header, (uint32_t)size);
@@ -162,8 +167,8 @@ bool lli_pack_message_with(struct lli_pack *pack, const struct lli_pack_topic *t
                            const struct iovec *pieces, uint32_t size, lli_seq busy);
 
 /*
- * Reserves room for a message of up to lli_pack_whole_max() bytes in the open packet; NULL if the history has
- * none.
+ * Reserves room for a message of up to claim_max bytes in the open packet; NULL if the history has none.
+ * Until it ends the packet takes no other message.
  */
 uint8_t *lli_pack_claim(struct lli_pack *pack, const struct lli_pack_topic *topic, uint32_t size,
                         lli_seq busy);

@@ -77,7 +77,7 @@ static bool rx_next_news(struct lli_rx *rx, struct lli_item *item)
 }
 
 /* Returns the next messages, without those of refused topics. */
-static inline __attribute__((always_inline)) bool rx_next_messages(struct lli_rx *rx, struct lli_item *item)
+static LLI_INLINE bool rx_next_messages(struct lli_rx *rx, struct lli_item *item)
 {
     struct llm_message like = {.session = rx->session, .received_at = rx->stamp_ns};
     uint32_t topic;
@@ -109,8 +109,8 @@ static inline __attribute__((always_inline)) bool rx_next_messages(struct lli_rx
 /*
  * Returns the next item of the packet being unpacked; `messages` is the function that returns its messages.
  */
-static inline __attribute__((always_inline)) bool rx_next_unpacked_by(
-    struct lli_rx *rx, struct lli_item *item, bool (*messages)(struct lli_rx *, struct lli_item *))
+static LLI_INLINE bool rx_next_unpacked_by(struct lli_rx *rx, struct lli_item *item,
+                                           bool (*messages)(struct lli_rx *, struct lli_item *))
 {
     struct lli_unpacked unpacked;
 
@@ -394,7 +394,7 @@ static bool rx_has_news(const struct lli_rx *rx)
  * True if everything received was delivered, nothing is missing and no end is pending, as between any two
  * packets in order. The caller checks for pending events.
  */
-static inline __attribute__((always_inline)) bool rx_is_idle(const struct lli_rx *rx)
+static LLI_INLINE bool rx_is_idle(const struct lli_rx *rx)
 {
     const struct lli_gap *gap = &rx->gap;
 

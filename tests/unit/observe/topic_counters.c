@@ -252,7 +252,7 @@ static void nothing_is_counted_where_nobody_asks(void **state)
     look();
     for (uint32_t i = 0; i < snapshot.table.objects; i++)
         assert_int_not_equal(snapshot.objects[i].kind, LLM_STATS_TOPIC);
-    assert_true(topic->plain_below > 0);
+    assert_int_equal(topic->route, LLI_ROUTE_PLAIN);
     assert_int_equal(topic->count.messages, 0);
 }
 
