@@ -50,13 +50,13 @@ static int interface_mac(struct lli_xdp *xdp)
 {
     struct ifreq request = {.ifr_flags = 0};
 
-    if (interface_ask(&xdp->interface, SIOCGIFHWADDR, &request) < 0)
+    if (interface_ask(&xdp->link.interface, SIOCGIFHWADDR, &request) < 0)
         return lli_fail(xdp->log, LLM_ESYSTEM, "xdp: the MAC address of interface %s cannot be read: %m",
-                        xdp->interface.name);
+                        xdp->link.interface.name);
     if (request.ifr_hwaddr.sa_family != ARPHRD_ETHER)
         return lli_fail(xdp->log, LLM_EINTERFACE, "xdp: interface %s is no Ethernet; take another, or udp://",
-                        xdp->interface.name);
-    memcpy(xdp->mac, request.ifr_hwaddr.sa_data, LLI_XDP_MAC_BYTES);
+                        xdp->link.interface.name);
+    memcpy(xdp->link.mac, request.ifr_hwaddr.sa_data, LLI_XDP_MAC_BYTES);
     return 0;
 }
 
@@ -65,7 +65,7 @@ static uint32_t interface_queues(const struct lli_xdp *xdp)
 {
     struct ethtool_channels channels = {.cmd = ETHTOOL_GCHANNELS};
     struct ifreq request = {.ifr_data = (void *)&channels};
-    const bool known = interface_ask(&xdp->interface, SIOCETHTOOL, &request) == 0;
+    const bool known = interface_ask(&xdp->link.interface, SIOCETHTOOL, &request) == 0;
     const uint32_t count = channels.combined_count + channels.rx_count;
 
     return known && count > 0 ? count : 1;
@@ -77,7 +77,8 @@ static bool interface_is_veth(const struct lli_xdp *xdp)
     struct ethtool_drvinfo about = {.cmd = ETHTOOL_GDRVINFO};
     struct ifreq request = {.ifr_data = (void *)&about};
 
-    return interface_ask(&xdp->interface, SIOCETHTOOL, &request) == 0 && strcmp(about.driver, "veth") == 0;
+    return interface_ask(&xdp->link.interface, SIOCETHTOOL, &request) == 0 &&
+           strcmp(about.driver, "veth") == 0;
 }
 
 /*
@@ -138,7 +139,7 @@ static int option_queues(const struct lli_xdp *xdp, const char *text, uint32_t *
     if (number >= queues)
         return lli_fail(xdp->log, LLM_EOPTION,
                         "xdp: xdp_queue=%s: interface %s has queues 0 to %u; 'ethtool -L' makes more", text,
-                        xdp->interface.name, queues - 1);
+                        xdp->link.interface.name, queues - 1);
     *first = (uint32_t)number;
     *count = 1;
     return 0;
@@ -178,17 +179,17 @@ static int own_address(struct lli_xdp *xdp)
     if (status != 0)
         return status;
     memcpy(&port, packed.bytes + packed.size - sizeof port, sizeof port);
-    memcpy(xdp->family == AF_INET ? (void *)&xdp->interface.address.v4.sin_addr
-                                  : (void *)&xdp->interface.address.v6.sin6_addr,
+    memcpy(xdp->family == AF_INET ? (void *)&xdp->link.interface.address.v4.sin_addr
+                                  : (void *)&xdp->link.interface.address.v6.sin6_addr,
            packed.bytes + 1, xdp->family == AF_INET ? 4 : 16);
-    xdp->own = xdp->interface.address;
-    lli_ip_port_set(&xdp->own, ntohs(port));
+    xdp->link.own = xdp->link.interface.address;
+    lli_ip_port_set(&xdp->link.own, ntohs(port));
     return 0;
 }
 
 static uint32_t frame_bytes_max(const struct lli_xdp *xdp)
 {
-    return xdp->interface.mtu + ETHERNET_BYTES;
+    return xdp->link.interface.mtu + ETHERNET_BYTES;
 }
 
 static uint32_t chunk_bytes(const struct lli_xdp *xdp)
@@ -225,15 +226,17 @@ static int wholes_open(struct lli_xdp *xdp)
         return lli_fail(xdp->log, LLM_EOPTION,
                         "xdp: interface %s has an MTU of %u, and frames are of %d pieces at most: "
                         "'ip link set %s mtu 9000'",
-                        xdp->interface.name, xdp->interface.mtu, LLI_XDP_PIECES_MAX, xdp->interface.name);
-    xdp->whole_bytes = (frame_bytes_max(xdp) + 63) / 64 * 64;
-    status = lli_memory_map(&xdp->whole_memory, (size_t)xdp->whole_bytes * LLI_XDP_WHOLES, &policy, xdp->log);
+                        xdp->link.interface.name, xdp->link.interface.mtu, LLI_XDP_PIECES_MAX,
+                        xdp->link.interface.name);
+    xdp->in.whole_bytes = (frame_bytes_max(xdp) + 63) / 64 * 64;
+    status = lli_memory_map(&xdp->in.whole_memory, (size_t)xdp->in.whole_bytes * LLI_XDP_WHOLES, &policy,
+                            xdp->log);
     if (status != 0)
         return status;
-    xdp->wholes = xdp->whole_memory.base;
-    while (xdp->whole_count < LLI_XDP_WHOLES) {
-        xdp->whole_free[xdp->whole_count] = (uint16_t)xdp->whole_count;
-        xdp->whole_count++;
+    xdp->in.wholes = xdp->in.whole_memory.base;
+    while (xdp->in.whole_count < LLI_XDP_WHOLES) {
+        xdp->in.whole_free[xdp->in.whole_count] = (uint16_t)xdp->in.whole_count;
+        xdp->in.whole_count++;
     }
     return 0;
 }
@@ -254,9 +257,10 @@ static int epoll_watch(const struct lli_xdp *xdp, int fd, void *what)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = what};
 
-    if (epoll_ctl(xdp->epoll, EPOLL_CTL_ADD, fd, &event) == 0)
+    if (epoll_ctl(xdp->sleep.epoll, EPOLL_CTL_ADD, fd, &event) == 0)
         return 0;
-    return lli_fail(xdp->log, LLM_ESYSTEM, "xdp: epoll of a socket on interface %s: %m", xdp->interface.name);
+    return lli_fail(xdp->log, LLM_ESYSTEM, "xdp: epoll of a socket on interface %s: %m",
+                    xdp->link.interface.name);
 }
 
 static int sockets_open(struct lli_xdp *xdp, const struct llm_options *options,
@@ -264,7 +268,7 @@ static int sockets_open(struct lli_xdp *xdp, const struct llm_options *options,
 {
     struct lli_xdp_socket_config config = {
         .log = xdp->log,
-        .interface = &xdp->interface,
+        .interface = &xdp->link.interface,
         .chunk_bytes = chunk_bytes(xdp),
         .rx_chunks = rx_chunks(xdp, options, xdp->socket_count),
         .tx_chunks = LLI_XDP_TX_CHUNKS,
@@ -323,11 +327,11 @@ static int fast_path_open(struct lli_xdp *xdp, const struct lli_transport_config
         lli_log(xdp->log, LLM_LEVEL_WARNING,
                 "xdp: timestamps=1: frames have none; leave it out, or take udp://");
     if ((status = wholes_open(xdp)) != 0 || (status = lli_xdp_program_init(&xdp->program, &program)) != 0 ||
-        (status = lli_xdp_program_attach(&xdp->program, xdp->log, &xdp->interface, &xdp->mode)) != 0 ||
+        (status = lli_xdp_program_attach(&xdp->program, xdp->log, &xdp->link.interface, &xdp->mode)) != 0 ||
         (status = sockets_open(xdp, options, &own, first, numa_node)) != 0)
         return status;
     lli_log(xdp->log, LLM_LEVEL_INFO, "xdp: interface %s, %s mode, %s, %u of its queues from %u on",
-            xdp->interface.name, xdp->mode == LLI_XDP_NATIVE ? "native" : "generic",
+            xdp->link.interface.name, xdp->mode == LLI_XDP_NATIVE ? "native" : "generic",
             xdp->sockets[0].zero_copy ? "zero copy" : "copies", count, first);
     return 0;
 }
@@ -336,21 +340,22 @@ static int instance_set_up(struct lli_xdp *xdp, const struct lli_transport_confi
                            struct lli_caps *caps)
 {
     const struct llm_options *options = config->options;
+    struct lli_ip_interface *interface = &xdp->link.interface;
     union lli_ip_address group;
     int status;
 
     if ((status = lli_ip_resolve(xdp->log, "xdp", LLM_EGROUP, "group", config->host, AF_UNSPEC, &group)) != 0)
         return status;
     xdp->family = group.any.sa_family;
-    if ((status = lli_ip_interface_find(xdp->log, "xdp", options->interface, &group, &xdp->interface)) != 0 ||
+    if ((status = lli_ip_interface_find(xdp->log, "xdp", options->interface, &group, interface)) != 0 ||
         (status = interface_mac(xdp)) != 0 || (status = udp_open(xdp, config, caps)) != 0 ||
         (status = own_address(xdp)) != 0)
         return status;
-    xdp->payload_max = caps->payload_max;
-    xdp->epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (xdp->epoll < 0)
+    xdp->out.payload_max = caps->payload_max;
+    xdp->sleep.epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (xdp->sleep.epoll < 0)
         return lli_fail(xdp->log, LLM_ESYSTEM, "xdp: epoll: %m");
-    caps->numa_node = lli_memory_node("net", xdp->interface.name);
+    caps->numa_node = lli_memory_node("net", interface->name);
     if ((status = epoll_watch(xdp, xdp->udp->arm(xdp->udp_instance), NULL)) != 0)
         return status;
     return fast_path_open(xdp, config, caps->numa_node);
@@ -362,8 +367,8 @@ int lli_xdp_open(void *instance, const struct lli_transport_config *config, stru
     int status;
 
     xdp->log = config->log;
-    xdp->epoll = xdp->neighbours = -1;
-    xdp->look_at = LLI_NEVER;
+    xdp->sleep.epoll = xdp->senders.neighbours = -1;
+    xdp->senders.look_at = LLI_NEVER;
     xdp->program = (struct lli_xdp_program){-1, -1, -1, -1};
     status = instance_set_up(xdp, config, caps);
     if (status != 0) {
@@ -387,12 +392,12 @@ static void instance_free(struct lli_xdp *xdp)
     xdp->socket_count = 0;
     free(xdp->sockets);
     xdp->sockets = NULL;
-    lli_memory_unmap(&xdp->whole_memory);
-    if (xdp->epoll >= 0)
-        close(xdp->epoll);
-    if (xdp->neighbours >= 0)
-        close(xdp->neighbours);
-    xdp->epoll = xdp->neighbours = -1;
+    lli_memory_unmap(&xdp->in.whole_memory);
+    if (xdp->sleep.epoll >= 0)
+        close(xdp->sleep.epoll);
+    if (xdp->senders.neighbours >= 0)
+        close(xdp->senders.neighbours);
+    xdp->sleep.epoll = xdp->senders.neighbours = -1;
 }
 
 void lli_xdp_close(void *instance)
@@ -436,7 +441,7 @@ static uint32_t group_count(const struct lli_xdp *xdp, const union lli_ip_addres
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < LLI_XDP_GROUPS_MAX; i++)
-        count += xdp->groups[i].users > 0 && lli_ip_same(&xdp->groups[i].group, group);
+        count += xdp->groups.table[i].users > 0 && lli_ip_same(&xdp->groups.table[i].group, group);
     return count;
 }
 
@@ -444,8 +449,9 @@ static bool group_hears_own(const struct lli_xdp *xdp, const struct lli_xdp_grou
 {
     const size_t bytes = xdp->family == AF_INET ? 4 : 16;
 
-    return joined->users > 0 && (joined->source.any.sa_family == AF_UNSPEC ||
-                                 memcmp(lli_ip_bytes(&joined->source), lli_ip_bytes(&xdp->own), bytes) == 0);
+    return joined->users > 0 &&
+           (joined->source.any.sa_family == AF_UNSPEC ||
+            memcmp(lli_ip_bytes(&joined->source), lli_ip_bytes(&xdp->link.own), bytes) == 0);
 }
 
 /*
@@ -456,14 +462,14 @@ static bool group_hears_own(const struct lli_xdp *xdp, const struct lli_xdp_grou
 static void loops_settle(struct lli_xdp *xdp)
 {
     for (uint32_t i = 0; i < LLI_XDP_GROUPS_MAX; i++) {
-        struct lli_xdp_sender *sender = &xdp->senders[i];
+        struct lli_xdp_sender *sender = &xdp->senders.table[i];
 
         if (sender->open && sender->host)
             continue;
         sender->loops = false;
         for (uint32_t j = 0; j < LLI_XDP_GROUPS_MAX && sender->open && sender->loop; j++)
-            sender->loops |=
-                group_hears_own(xdp, &xdp->groups[j]) && lli_ip_same(&xdp->groups[j].group, &sender->group);
+            sender->loops |= group_hears_own(xdp, &xdp->groups.table[j]) &&
+                             lli_ip_same(&xdp->groups.table[j].group, &sender->group);
     }
 }
 
@@ -474,17 +480,17 @@ static void loops_settle(struct lli_xdp *xdp)
 static int group_settle(struct lli_xdp *xdp, const union lli_ip_address *group)
 {
     loops_settle(xdp);
-    memset(xdp->slots, 0, sizeof xdp->slots);
+    memset(xdp->groups.slots, 0, sizeof xdp->groups.slots);
     for (uint32_t i = 0; i < LLI_XDP_GROUPS_MAX; i++) {
-        const struct lli_xdp_group *one = &xdp->groups[i];
+        const struct lli_xdp_group *one = &xdp->groups.table[i];
         uint32_t slot;
 
         if (one->users == 0 || group_count(xdp, &one->group) > 1)
             continue;
         slot = lli_xdp_group_hash(&one->group);
-        while (xdp->slots[slot] != 0)
+        while (xdp->groups.slots[slot] != 0)
             slot = (slot + 1) & (LLI_XDP_GROUP_SLOTS - 1);
-        xdp->slots[slot] = (uint16_t)(i + 1);
+        xdp->groups.slots[slot] = (uint16_t)(i + 1);
     }
     return lli_xdp_program_group(&xdp->program, xdp->log, group, group_count(xdp, group) == 1);
 }
@@ -492,7 +498,7 @@ static int group_settle(struct lli_xdp *xdp, const union lli_ip_address *group)
 static int join_receive(struct lli_xdp *xdp, const struct lli_group *group,
                         const union lli_ip_address *address, lli_handle handle)
 {
-    struct lli_xdp_group *joined = &xdp->groups[handle];
+    struct lli_xdp_group *joined = &xdp->groups.table[handle];
     const char *source = group->options->source;
     int status = 0;
 
@@ -512,18 +518,18 @@ static int join_receive(struct lli_xdp *xdp, const struct lli_group *group,
 static void join_send(struct lli_xdp *xdp, const struct lli_group *group, const union lli_ip_address *address,
                       lli_handle handle)
 {
-    struct lli_xdp_sender *sender = &xdp->senders[handle];
+    struct lli_xdp_sender *sender = &xdp->senders.table[handle];
     const bool host = !lli_ip_multicast(address);
     const uint32_t ttl = host ? HOST_TTL : group->options->ttl;
 
     *sender = (struct lli_xdp_sender){.group = *address, .host = host, .loops = host};
     sender->ttl = (uint8_t)ttl;
-    lli_xdp_header_init(&sender->header, xdp->mac, &xdp->own, address, sender->ttl);
+    lli_xdp_header_init(&sender->header, xdp->link.mac, &xdp->link.own, address, sender->ttl);
     sender->open = true;
     sender->wire = !host && ttl > 0;
     sender->loop = !host && group->options->loop != 0;
     if (host)
-        xdp->look_at = 0;
+        xdp->senders.look_at = 0;
     loops_settle(xdp);
 }
 
@@ -532,7 +538,7 @@ static void host_settle(struct lli_xdp *xdp, struct lli_xdp_sender *sender, lli_
 {
     uint8_t mac[LLI_XDP_MAC_BYTES];
     const enum lli_xdp_hop hop =
-        lli_xdp_neighbour_find(xdp->neighbours, &xdp->interface, &sender->group, mac);
+        lli_xdp_neighbour_find(xdp->senders.neighbours, &xdp->link.interface, &sender->group, mac);
     const bool dead = hop == LLI_XDP_HOP_DEAD;
 
     sender->wire = hop >= LLI_XDP_HOP_STALE;
@@ -542,8 +548,8 @@ static void host_settle(struct lli_xdp *xdp, struct lli_xdp_sender *sender, lli_
     if (sender->wire)
         lli_xdp_header_host(&sender->header, mac);
     if (dead && !sender->dead) {
-        xdp->hosts_dead++;
-        sender->unlogged = xdp->unlogged_any = true;
+        xdp->counters.hosts_dead++;
+        sender->unlogged = xdp->senders.unlogged_any = true;
     }
     sender->dead = dead || (sender->dead && !sender->wire);
 }
@@ -552,37 +558,37 @@ void lli_xdp_hosts_look(struct lli_xdp *xdp)
 {
     const lli_ns now = lli_clock_ns();
 
-    if (now < xdp->look_at)
+    if (now < xdp->senders.look_at)
         return;
-    xdp->look_at = LLI_NEVER;
+    xdp->senders.look_at = LLI_NEVER;
     for (uint32_t i = 0; i < LLI_XDP_GROUPS_MAX; i++) {
-        struct lli_xdp_sender *sender = &xdp->senders[i];
+        struct lli_xdp_sender *sender = &xdp->senders.table[i];
 
         if (!sender->open || !sender->host)
             continue;
         if (now >= sender->look_at)
             host_settle(xdp, sender, now);
-        xdp->look_at = lli_min(xdp->look_at, sender->look_at);
+        xdp->senders.look_at = lli_min(xdp->senders.look_at, sender->look_at);
     }
 }
 
 /* Adopts the new address after the UDP sockets followed an interface change. */
 static void own_follow(struct lli_xdp *xdp)
 {
-    const union lli_ip_address before = xdp->own;
+    const union lli_ip_address before = xdp->link.own;
 
-    if (own_address(xdp) != 0 || lli_ip_same(&before, &xdp->own))
+    if (own_address(xdp) != 0 || lli_ip_same(&before, &xdp->link.own))
         return;
     for (uint32_t i = 0; i < LLI_XDP_GROUPS_MAX; i++) {
-        struct lli_xdp_sender *sender = &xdp->senders[i];
+        struct lli_xdp_sender *sender = &xdp->senders.table[i];
 
         if (sender->open)
-            lli_xdp_header_init(&sender->header, xdp->mac, &xdp->own, &sender->group, sender->ttl);
+            lli_xdp_header_init(&sender->header, xdp->link.mac, &xdp->link.own, &sender->group, sender->ttl);
         /* The header of a host contains its MAC address, which is looked up again. */
         if (sender->open && sender->host) {
             sender->wire = false;
             sender->loops = true;
-            sender->look_at = xdp->look_at = 0;
+            sender->look_at = xdp->senders.look_at = 0;
         }
     }
     loops_settle(xdp);
@@ -594,17 +600,17 @@ void lli_xdp_report(void *instance)
     char text[LLI_IP_TEXT_MAX];
 
     own_follow(xdp);
-    for (uint32_t i = 0; xdp->unlogged_any && i < LLI_XDP_GROUPS_MAX; i++) {
-        struct lli_xdp_sender *sender = &xdp->senders[i];
+    for (uint32_t i = 0; xdp->senders.unlogged_any && i < LLI_XDP_GROUPS_MAX; i++) {
+        struct lli_xdp_sender *sender = &xdp->senders.table[i];
 
         if (sender->open && sender->unlogged)
             lli_log(xdp->log, LLM_LEVEL_WARNING,
                     "xdp: host %s does not answer on interface %s, or no route leads to it: see "
                     "'ip route get' and 'ip neigh'; its packets go by the kernel until it does",
-                    lli_ip_text(&sender->group, text), xdp->interface.name);
+                    lli_ip_text(&sender->group, text), xdp->link.interface.name);
         sender->unlogged = false;
     }
-    xdp->unlogged_any = false;
+    xdp->senders.unlogged_any = false;
 }
 
 int lli_xdp_join(void *instance, const struct lli_group *group, enum lli_join_mode mode, lli_handle *handle)
@@ -623,8 +629,8 @@ int lli_xdp_join(void *instance, const struct lli_group *group, enum lli_join_mo
     if (status != 0)
         return status;
     lli_ip_port_set(&address, group->port);
-    if (mode == LLI_JOIN_SEND && !lli_ip_multicast(&address) && xdp->neighbours < 0 &&
-        (status = lli_xdp_neighbour_open(xdp->log, &xdp->interface, &xdp->neighbours)) != 0)
+    if (mode == LLI_JOIN_SEND && !lli_ip_multicast(&address) && xdp->senders.neighbours < 0 &&
+        (status = lli_xdp_neighbour_open(xdp->log, &xdp->link.interface, &xdp->senders.neighbours)) != 0)
         return status;
     /* The UDP sockets send groups to receivers on this host only. */
     if (mode == LLI_JOIN_SEND)
@@ -637,7 +643,7 @@ int lli_xdp_join(void *instance, const struct lli_group *group, enum lli_join_mo
             xdp->log, LLM_ELIMIT,
             "xdp: more than %d groups on interface %s, which a context has for itself; take udp:// for "
             "the others",
-            LLI_XDP_GROUPS_MAX, xdp->interface.name);
+            LLI_XDP_GROUPS_MAX, xdp->link.interface.name);
     }
     if (mode == LLI_JOIN_SEND)
         join_send(xdp, group, &address, joined);
@@ -654,9 +660,9 @@ void lli_xdp_leave(void *instance, lli_handle handle, enum lli_join_mode mode)
 
     if (mode == LLI_JOIN_SEND) {
         lli_xdp_queue_lose(xdp, handle);
-        xdp->senders[handle].open = false;
-    } else if (--xdp->groups[handle].users == 0) {
-        (void)group_settle(xdp, &xdp->groups[handle].group);
+        xdp->senders.table[handle].open = false;
+    } else if (--xdp->groups.table[handle].users == 0) {
+        (void)group_settle(xdp, &xdp->groups.table[handle].group);
     }
     xdp->udp->leave(xdp->udp_instance, handle, mode);
 }
