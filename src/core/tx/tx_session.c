@@ -356,7 +356,7 @@ bool lli_tx_control(struct lli_tx *tx, lli_ns now, uint8_t *buffer, size_t size,
         return true;
     if (now >= tx->due.look_at)
         tx_look(tx, now);
-    if (tx->slow.unsent && tx_control_notice(tx, buffer, packet))
+    if (tx->slow.notices.due && tx_control_notice(tx, buffer, packet))
         return true;
     return lli_tx_control_heartbeat(tx, now, buffer, packet);
 }

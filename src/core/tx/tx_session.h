@@ -237,7 +237,7 @@ struct lli_tx_join {
 
 /* Bottlenecks of receivers: congestion.c. */
 struct lli_tx_limits {
-    bool unreported; /* some member's limit changed since it was last reported; slow.untold is set, too */
+    bool unreported; /* some member's limit changed since it was last reported; slow.unreported is set, too */
     struct llm_bottleneck reported; /* figures of the latest such event */
 };
 
