@@ -6,7 +6,8 @@
  *   xdp_program.c    XDP program that redirects frames of the joined groups
  *   xdp_socket.c     AF_XDP sockets, their memory and rings
  *   xdp_neighbour.c  MAC addresses of hosts, from the kernel's neighbour table
- *   xdp_control.c    control operations
+ *   xdp_group.c      joins: groups to receive, groups and hosts to send to
+ *   xdp_control.c    opening and closing
  *   xdp.c            data operations and the transport table
  *
  * An instance has exclusive use of one interface, in one address family: its XDP program, and an AF_XDP
@@ -110,13 +111,13 @@ struct lli_xdp_in {
     struct lli_memory whole_memory;
 };
 
-/* Groups joined to receive: xdp_control.c. */
+/* Groups joined to receive: xdp_group.c. */
 struct lli_xdp_groups {
     uint16_t slots[LLI_XDP_GROUP_SLOTS]; /* hash table of index + 1 in the table; 0: empty */
     struct lli_xdp_group table[LLI_XDP_GROUPS_MAX];
 };
 
-/* Joins to send, and neighbour lookups of unicast hosts: xdp_control.c; xdp.c clears `nudge` of a sender. */
+/* Joins to send, and neighbour lookups of unicast hosts: xdp_group.c; xdp.c clears `nudge` of a sender. */
 struct lli_xdp_senders {
     lli_ns look_at;    /* earliest neighbour lookup of all senders; LLI_NEVER: no unicast hosts */
     int neighbours;    /* netlink socket for lookups; -1: not open yet */
@@ -131,7 +132,7 @@ struct lli_xdp_link {
     union lli_ip_address own; /* source address and port of frames */
 };
 
-/* Counters of xdp.c; xdp_control.c counts hosts_dead. */
+/* Counters of xdp.c; xdp_group.c counts hosts_dead. */
 struct lli_xdp_counters {
     uint64_t frames_sent;
     uint64_t frames_received;
@@ -177,6 +178,15 @@ struct lli_xdp {
 int lli_xdp_open(void *instance, const struct lli_transport_config *config, struct lli_caps *caps);
 void lli_xdp_close(void *instance);
 void lli_xdp_abandon(void *instance);
+
+/* Reads the source address and port of frames: those at which this host receives unicasts. */
+int lli_xdp_own_address(struct lli_xdp *xdp);
+
+/*
+ * -----------------------------------------------------------------------------------------------
+ * xdp_group.c
+ */
+
 int lli_xdp_join(void *instance, const struct lli_group *group, enum lli_join_mode mode, lli_handle *handle);
 void lli_xdp_leave(void *instance, lli_handle handle, enum lli_join_mode mode);
 
