@@ -7,6 +7,8 @@ enum {
     SLOW_PROBES = 8,         /* notices to a silent receiver, which answers each with a report */
 };
 
+_Static_assert((int)LLI_STANDING_EXPELLED == (int)LLI_WIRE_STANDING_MAX, "NOTICE carries every standing");
+
 void lli_slow_init(struct lli_slow *slow, const struct lli_slow_policy *policy, uint32_t members_max,
                    struct lli_arena *arena, lli_seq start, lli_ns now)
 {

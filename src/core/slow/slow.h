@@ -15,6 +15,7 @@
 
 #include "core/base/arena.h"
 #include "core/flow/members.h"
+#include "core/flow/standing.h"
 #include "core/base/types.h"
 #include "core/wire/wire.h"
 
