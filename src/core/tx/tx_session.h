@@ -18,6 +18,7 @@
 #include "core/tx/repair.h"
 #include "core/join/replay.h"
 #include "core/tx/token.h"
+#include "core/wire/packet.h"
 #include "core/wire/wire.h"
 
 /* X(name, text) */
@@ -88,13 +89,6 @@ struct lli_tx_counters {
 #define LLI_TX_COUNTER_FIELD(name, text) uint64_t name;
     LLI_TX_COUNTERS(LLI_TX_COUNTER_FIELD)
 #undef LLI_TX_COUNTER_FIELD
-};
-
-/* Packet to send, to an address or, if `to` is NULL, to the group. Valid until the session is used again. */
-struct lli_packet {
-    const uint8_t *data;
-    uint32_t size;
-    const struct lli_wire_address *to;
 };
 
 struct lli_tx_config {
