@@ -8,6 +8,7 @@
 
 #include "core/ack/ack.h"
 #include "core/flow/flow.h"
+#include "core/limits/congestion.h"
 #include "core/pack/history.h"
 #include "core/slow/slow.h"
 #include "core/lvc/store.h"
@@ -229,12 +230,6 @@ struct lli_tx_join {
     struct lli_wire_address to; /* destination of the latest answer or LVC packet */
 };
 
-/* Bottlenecks of receivers: congestion.c. */
-struct lli_tx_limits {
-    bool unreported; /* some member's limit changed since it was last reported; slow.unreported is set, too */
-    struct llm_bottleneck reported; /* figures of the latest such event */
-};
-
 struct lli_tx {
     struct lli_tx_config config;
     struct lli_history history;
@@ -257,7 +252,7 @@ struct lli_tx {
     struct lli_replay replay;
     struct lli_time_index time_index;
     struct lli_lvc lvc; /* in its own memory, once a topic has an LVC */
-    struct lli_tx_limits limits;
+    struct lli_congestion congestion;
     lli_ns opened_at;
     struct lli_tx_counters counters;
 };
@@ -453,7 +448,7 @@ bool lli_tx_control(struct lli_tx *tx, lli_ns now, uint8_t *buffer, size_t size,
 /* True if lli_tx_event() may return an event. */
 static inline bool lli_tx_has_events(const struct lli_tx *tx)
 {
-    return tx->slow.unreported || tx->ack.unreported;
+    return tx->slow.unreported || tx->ack.unreported || tx->congestion.unreported;
 }
 
 /*
