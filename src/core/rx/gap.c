@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/rx/gap.h"
 
+#include "core/wire/wire.h"
+
 /* NAKs for a packet before their interval doubles. */
 enum { GAP_TRIES_QUICK = 4 };
 

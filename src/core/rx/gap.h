@@ -8,7 +8,8 @@
 
 #include "core/base/arena.h"
 #include "core/base/types.h"
-#include "core/wire/wire.h"
+
+struct lli_wire_range;
 
 struct lli_gap_slot {
     lli_ns since;    /* when it was found missing or, once requested, when it was first requested */

@@ -5,6 +5,7 @@
  * packets from there on are fetched piece by piece, while live packets are buffered if there is room, else
  * fetched later.
  */
+#include "core/rx/former.h"
 #include "core/rx/rx_internal.h"
 
 /* A replay packet that is late by this many mean intervals is requested again. */

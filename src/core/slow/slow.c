@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/slow/slow.h"
 
+#include "core/flow/members.h"
+#include "core/wire/wire.h"
+
 enum {
     SLOW_PACKETS_MIN = 1000, /* packets sent in a period: a share of fewer does no harm */
     SLOW_NOTICES = 5,        /* sent for each decision, as some may be lost */

@@ -14,10 +14,11 @@
 #include <llm/llm.h>
 
 #include "core/base/arena.h"
-#include "core/flow/members.h"
 #include "core/flow/standing.h"
 #include "core/base/types.h"
-#include "core/wire/wire.h"
+
+struct lli_members;
+struct lli_wire_notice;
 
 enum {
     LLI_SLOW_BUCKETS = 8, /* figures by time cover this many buckets of a period */

@@ -2,6 +2,7 @@
 #include "unit.h"
 
 #include "core/rx/gap.h"
+#include "core/wire/wire.h"
 
 #define MS ((lli_ns)1000000)
 

@@ -2,6 +2,7 @@
 /* A judge of so many receivers that not all are looked at each time. */
 #include "unit.h"
 
+#include "core/flow/members.h"
 #include "core/slow/slow.h"
 
 #define MS ((lli_ns)1000000)
