@@ -23,6 +23,16 @@ void lli_gap_reset(struct lli_gap *gap, lli_seq next)
     gap->naks_deferred = false;
 }
 
+void lli_gap_renumber(struct lli_gap *gap, lli_seq next)
+{
+    const lli_seq moved = next - gap->next;
+
+    assert((uint32_t)moved == 0);
+    gap->next += moved;
+    gap->end += moved;
+    gap->received += moved;
+}
+
 static struct lli_gap_slot *gap_slot(const struct lli_gap *gap, lli_seq seq)
 {
     return &gap->slots[seq & gap->mask];

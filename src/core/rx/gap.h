@@ -76,6 +76,12 @@ static inline bool lli_gap_in_order(struct lli_gap *gap, lli_seq seq)
 }
 
 /*
+ * Changes the number of the next packet in order, and of those beyond alike. The low halves stay the same,
+ * so no packet changes its place in the window.
+ */
+void lli_gap_renumber(struct lli_gap *gap, lli_seq next);
+
+/*
  * Moves next back to an earlier packet: all packets between become missing, with their NAK at nak_at. False
  * if the window is too small.
  */

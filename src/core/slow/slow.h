@@ -183,6 +183,12 @@ bool lli_slow_nak(struct lli_slow *slow, struct lli_members *members, uint32_t i
 void lli_slow_report(struct lli_slow *slow, struct lli_members *members, uint32_t index, lli_seq sent,
                      lli_ns now);
 
+/* Notes that data was sent: the members are evaluated from now on. */
+static inline void lli_slow_flows(struct lli_slow *slow)
+{
+    slow->quiet = false;
+}
+
 /* Interval of evaluation while data flows. */
 static inline lli_ns lli_slow_interval(const struct lli_slow *slow)
 {
