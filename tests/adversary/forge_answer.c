@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Packets of a transmitter to receivers: rejects, notices, names, answers to late joiners. */
 #include "adversary.h"
+#include "core/flow/standing.h"
 
 static void to_receiver(const struct adversary *adversary, struct adversary_packet *packet)
 {

@@ -6,6 +6,7 @@
  * byte 255 is for one that takes messages as they arrive: what comes before its turn does not lie behind it,
  * and all else is as ever.
  */
+#include "core/flow/standing.h"
 #include "core/select/filter.h"
 #include "fuzz.h"
 #include "core/rx/rx_single.h"

@@ -2,6 +2,7 @@
 /* The decoder: the input is one packet. What it decodes must survive being encoded and decoded again. */
 #include "fuzz.h"
 #include "core/pack/unpack.h"
+#include "core/flow/standing.h"
 #include "core/wire/wire.h"
 
 enum { MESSAGE_MAX = 4096 };

@@ -738,7 +738,8 @@ static bool check_is_waited_for(const struct sim_scenario *s, const struct sim_s
     const lli_ns limit = s->slow.limits[LLM_THRESHOLD_SILENCE] * lli_max(1, sender->crowd / 10);
 
     return member->standing < LLI_STANDING_SUSPENDED && record->id == member->id && record->next != 0 &&
-           record->next < tx->slow.counted && now > record->heard_at + limit + check_judge_patience(s, tx);
+           record->next < tx->slow.sent.counted &&
+           now > record->heard_at + limit + check_judge_patience(s, tx);
 }
 
 void sim_check_judge(struct sim_world *world, const struct sim_node *node)
@@ -759,7 +760,8 @@ void sim_check_judge(struct sim_world *world, const struct sim_node *node)
         excluded |= member->standing >= LLI_STANDING_SUSPENDED;
         if (lli_member_counts(member) && member->next != 0)
             limit = lli_max(limit, member->next + 2 * (uint64_t)s->flow.window_packets);
-        if (check_may_be(s, LLI_STANDING_SUSPENDED) && tx->slow.suffering <= tx->slow.receivers / 2 &&
+        if (check_may_be(s, LLI_STANDING_SUSPENDED) &&
+            tx->slow.group.suffering <= tx->slow.group.receivers / 2 &&
             check_is_waited_for(s, node->sender, i, now))
             sim_fail(world, "node %u: a receiver is not suspended, though not heard for %llu ns", node->index,
                      (unsigned long long)(now - tx->slow.table[i].heard_at));

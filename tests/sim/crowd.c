@@ -293,7 +293,7 @@ static void world_down(void)
 static struct cost cost_now(void)
 {
     return (struct cost){crowd.tx.sent - START, crowd.tx.counters.status_received, crowd.tx.flow.quorum.steps,
-                         crowd.tx.slow.looked_at};
+                         crowd.tx.slow.scan.looked_at};
 }
 
 /* Operations for each packet sent, while as many are sent as may be. */

@@ -5,7 +5,9 @@
 
 #include "unit.h"
 
+#include "core/flow/members.h"
 #include "core/slow/slow.h"
+#include "core/wire/wire.h"
 
 #define MS ((lli_ns)1000000)
 #define SECOND ((lli_ns)1000000000)

@@ -26,13 +26,13 @@ enum {
 
 static struct lli_xdp_out *xdp_out(struct lli_xdp *xdp, uint64_t number)
 {
-    return &xdp->out[number % LLI_XDP_POST_MAX];
+    return &xdp->out.packets[number % LLI_XDP_POST_MAX];
 }
 
 /* Returns the join to send of a packet; NULL if the packet is for a peer. */
 static struct lli_xdp_sender *xdp_sender(struct lli_xdp *xdp, lli_handle to)
 {
-    return to < LLI_XDP_GROUPS_MAX && xdp->senders[to].open ? &xdp->senders[to] : NULL;
+    return to < LLI_XDP_GROUPS_MAX && xdp->senders.table[to].open ? &xdp->senders.table[to] : NULL;
 }
 
 /* Returns the end of the completed packets: sent, lost, or completed by UDP. */
@@ -40,20 +40,20 @@ static uint64_t xdp_done(const struct lli_xdp *xdp)
 {
     const uint64_t udp_done = xdp->udp->reap(xdp->udp_instance);
 
-    return udp_done == xdp->udp_taken ? xdp->handed : xdp->origin[udp_done % LLI_XDP_POST_MAX];
+    return udp_done == xdp->out.udp_taken ? xdp->out.handed : xdp->out.origin[udp_done % LLI_XDP_POST_MAX];
 }
 
 static int xdp_post(void *instance, const struct lli_out *packets, int count)
 {
     struct lli_xdp *xdp = instance;
-    const int room = LLI_XDP_POST_MAX - (int)(xdp->taken - xdp_done(xdp));
+    const int room = LLI_XDP_POST_MAX - (int)(xdp->out.taken - xdp_done(xdp));
     const int taken = count < room ? count : room;
 
     for (int i = 0; i < taken; i++) {
-        const bool too_large = packets[i].size > xdp->payload_max;
+        const bool too_large = packets[i].size > xdp->out.payload_max;
 
-        xdp->send_errors += too_large;
-        *xdp_out(xdp, xdp->taken++) =
+        xdp->counters.send_errors += too_large;
+        *xdp_out(xdp, xdp->out.taken++) =
             (struct lli_xdp_out){packets[i].data, packets[i].size, packets[i].to, too_large, false};
     }
     return taken;
@@ -61,13 +61,13 @@ static int xdp_post(void *instance, const struct lli_out *packets, int count)
 
 static void queue_lose(struct lli_xdp *xdp, struct lli_xdp_out *out)
 {
-    xdp->send_errors += !out->lost;
+    xdp->counters.send_errors += !out->lost;
     out->lost = true;
 }
 
 void lli_xdp_queue_lose(struct lli_xdp *xdp, lli_handle to)
 {
-    for (uint64_t i = xdp->handed; i != xdp->taken; i++)
+    for (uint64_t i = xdp->out.handed; i != xdp->out.taken; i++)
         if (xdp_out(xdp, i)->to == to)
             queue_lose(xdp, xdp_out(xdp, i));
 }
@@ -76,7 +76,7 @@ static void xdp_region_end(void *instance, void *base, size_t size)
 {
     struct lli_xdp *xdp = instance;
 
-    for (uint64_t i = xdp->handed; i != xdp->taken; i++)
+    for (uint64_t i = xdp->out.handed; i != xdp->out.taken; i++)
         if ((uintptr_t)xdp_out(xdp, i)->data - (uintptr_t)base < size)
             queue_lose(xdp, xdp_out(xdp, i));
     xdp->udp->region_end(xdp->udp_instance, base, size);
@@ -131,7 +131,7 @@ static bool wire_queue(struct lli_xdp *xdp, const struct lli_xdp_sender *sender,
     copied = wire_piece(socket, header->size, out->data, out->size);
     while (copied < out->size)
         copied += wire_piece(socket, 0, out->data + copied, out->size - copied);
-    xdp->frames_sent++;
+    xdp->counters.frames_sent++;
     return true;
 }
 
@@ -144,21 +144,21 @@ static bool wire_kick(struct lli_xdp *xdp)
     struct lli_xdp_socket *socket = &xdp->sockets[0];
     uint32_t waiting = lli_xdp_ring_waiting(&socket->tx);
 
-    xdp->wire_failed = false;
+    xdp->out.wire_failed = false;
     while (waiting > 0 && lli_xdp_ring_sleeps(&socket->tx)) {
         const uint32_t before = waiting;
 
         if (sendto(socket->fd, NULL, 0, MSG_DONTWAIT, NULL, 0) < 0) {
-            xdp->send_errors += errno == EBUSY; /* the device dropped a frame */
-            xdp->wire_failed = errno != EBUSY && errno != EAGAIN && errno != ENOBUFS;
+            xdp->counters.send_errors += errno == EBUSY; /* the device dropped a frame */
+            xdp->out.wire_failed = errno != EBUSY && errno != EAGAIN && errno != ENOBUFS;
         }
-        if (xdp->wire_failed || socket->zero_copy)
+        if (xdp->out.wire_failed || socket->zero_copy)
             break;
         waiting = lli_xdp_ring_waiting(&socket->tx);
         if (waiting == before)
             return false;
     }
-    return !xdp->wire_failed;
+    return !xdp->out.wire_failed;
 }
 
 /* Returns the join of a packet to be sent as a frame, or NULL; decides which packets go to UDP. */
@@ -172,7 +172,7 @@ static const struct lli_xdp_sender *wire_sender(struct lli_xdp *xdp, struct lli_
         out->kernel |= sender->nudge;
         wire &= !sender->nudge;
         sender->nudge = false;
-        xdp->host_detours += out->kernel;
+        xdp->counters.host_detours += out->kernel;
     }
     return wire && !out->lost ? sender : NULL;
 }
@@ -180,8 +180,8 @@ static const struct lli_xdp_sender *wire_sender(struct lli_xdp *xdp, struct lli_
 /* Drops packets that the interface does not accept. Frames already in the ring leave late, once it does. */
 static void wire_lose(struct lli_xdp *xdp)
 {
-    for (; xdp->wired != xdp->taken; xdp->wired++)
-        xdp->send_errors += wire_sender(xdp, xdp_out(xdp, xdp->wired)) != NULL;
+    for (; xdp->out.wired != xdp->out.taken; xdp->out.wired++)
+        xdp->counters.send_errors += wire_sender(xdp, xdp_out(xdp, xdp->out.wired)) != NULL;
 }
 
 /* Builds frames from packets to groups and hosts while chunks are free. */
@@ -190,8 +190,8 @@ static void wire_fill(struct lli_xdp *xdp)
     struct lli_xdp_socket *socket = &xdp->sockets[0];
 
     wire_reap(socket);
-    for (; xdp->wired != xdp->taken; xdp->wired++) {
-        struct lli_xdp_out *out = xdp_out(xdp, xdp->wired);
+    for (; xdp->out.wired != xdp->out.taken; xdp->out.wired++) {
+        struct lli_xdp_out *out = xdp_out(xdp, xdp->out.wired);
         const struct lli_xdp_sender *sender = wire_sender(xdp, out);
 
         if (sender != NULL && !wire_queue(xdp, sender, out))
@@ -204,18 +204,18 @@ static void wire_flush(struct lli_xdp *xdp)
 {
     uint64_t before;
 
-    if (xdp->wire_failed && !wire_kick(xdp)) {
-        if (xdp->wire_failed)
+    if (xdp->out.wire_failed && !wire_kick(xdp)) {
+        if (xdp->out.wire_failed)
             wire_lose(xdp);
-        xdp->wire_stuck = !xdp->wire_failed;
+        xdp->out.wire_stuck = !xdp->out.wire_failed;
         return;
     }
     do {
-        before = xdp->wired;
+        before = xdp->out.wired;
         wire_fill(xdp);
-        xdp->wire_stuck = !wire_kick(xdp) && !xdp->wire_failed;
-    } while (xdp->wired != xdp->taken && xdp->wired != before);
-    xdp->wire_stuck |= xdp->wired != xdp->taken;
+        xdp->out.wire_stuck = !wire_kick(xdp) && !xdp->out.wire_failed;
+    } while (xdp->out.wired != xdp->out.taken && xdp->out.wired != before);
+    xdp->out.wire_stuck |= xdp->out.wired != xdp->out.taken;
 }
 
 /*
@@ -227,11 +227,11 @@ static bool kernel_post(struct lli_xdp *xdp, const struct lli_xdp_out *out)
 {
     const struct lli_out packet = {out->data, out->size, out->to};
 
-    if (xdp->udp_taken - xdp->udp->reap(xdp->udp_instance) == LLI_XDP_POST_MAX)
+    if (xdp->out.udp_taken - xdp->udp->reap(xdp->udp_instance) == LLI_XDP_POST_MAX)
         return false;
     if (xdp->udp->post(xdp->udp_instance, &packet, 1) == 0)
         return false;
-    xdp->origin[xdp->udp_taken++ % LLI_XDP_POST_MAX] = xdp->handed;
+    xdp->out.origin[xdp->out.udp_taken++ % LLI_XDP_POST_MAX] = xdp->out.handed;
     return true;
 }
 
@@ -241,10 +241,10 @@ static bool kernel_post(struct lli_xdp *xdp, const struct lli_xdp_out *out)
  */
 static bool kernel_flush(struct lli_xdp *xdp)
 {
-    bool waits = xdp->udp->reap(xdp->udp_instance) != xdp->udp_taken;
+    bool waits = xdp->udp->reap(xdp->udp_instance) != xdp->out.udp_taken;
 
-    for (; xdp->handed != xdp->wired; xdp->handed++) {
-        const struct lli_xdp_out *out = xdp_out(xdp, xdp->handed);
+    for (; xdp->out.handed != xdp->out.wired; xdp->out.handed++) {
+        const struct lli_xdp_out *out = xdp_out(xdp, xdp->out.handed);
 
         if (out->lost || !out->kernel)
             continue;
@@ -260,13 +260,13 @@ static int xdp_flush(void *instance)
     struct lli_xdp *xdp = instance;
     bool settled;
 
-    if (xdp->look_at != LLI_NEVER && xdp->wired != xdp->taken)
+    if (xdp->senders.look_at != LLI_NEVER && xdp->out.wired != xdp->out.taken)
         lli_xdp_hosts_look(xdp);
-    if (xdp->wired != xdp->taken || xdp->wire_stuck)
+    if (xdp->out.wired != xdp->out.taken || xdp->out.wire_stuck)
         wire_flush(xdp);
     settled = kernel_flush(xdp);
-    xdp->send_waits += xdp->wire_stuck;
-    return settled && !xdp->wire_stuck ? 0 : LLM_EAGAIN;
+    xdp->counters.send_waits += xdp->out.wire_stuck;
+    return settled && !xdp->out.wire_stuck ? 0 : LLM_EAGAIN;
 }
 
 static uint64_t xdp_reap(void *instance)
@@ -285,12 +285,12 @@ static const struct lli_xdp_group *group_find(const struct lli_xdp *xdp, const s
     const struct lli_xdp_group *group = NULL;
     uint32_t slot = lli_xdp_group_hash(&frame->group);
 
-    for (; xdp->slots[slot] != 0; slot = (slot + 1) & (LLI_XDP_GROUP_SLOTS - 1)) {
-        group = &xdp->groups[xdp->slots[slot] - 1];
+    for (; xdp->groups.slots[slot] != 0; slot = (slot + 1) & (LLI_XDP_GROUP_SLOTS - 1)) {
+        group = &xdp->groups.table[xdp->groups.slots[slot] - 1];
         if (lli_ip_same(&group->group, &frame->group))
             break;
     }
-    if (xdp->slots[slot] == 0)
+    if (xdp->groups.slots[slot] == 0)
         return NULL;
     if (group->source.any.sa_family != AF_UNSPEC &&
         memcmp(lli_ip_bytes(&group->source), lli_ip_bytes(&frame->source), xdp->family == AF_INET ? 4 : 16) !=
@@ -306,18 +306,18 @@ static bool frame_lend(struct lli_xdp *xdp, const uint8_t *bytes, uint32_t size,
     struct lli_xdp_frame frame;
 
     if (!lli_xdp_frame_get(&frame, xdp->family, bytes, size)) {
-        xdp->malformed++;
+        xdp->counters.malformed++;
         return false;
     }
     group = group_find(xdp, &frame);
     if (group == NULL) {
-        xdp->foreign++;
+        xdp->counters.foreign++;
         return false;
     }
-    xdp->frames_received++;
+    xdp->counters.frames_received++;
     packet->data = bytes + frame.payload;
     packet->size = frame.size;
-    packet->from = (lli_handle)(group - xdp->groups);
+    packet->from = (lli_handle)(group - xdp->groups.table);
     packet->stamp_ns = 0;
     return true;
 }
@@ -342,26 +342,26 @@ static uint32_t frame_pieces(const struct lli_xdp_socket *socket, uint32_t ready
 static bool frame_whole(struct lli_xdp *xdp, struct lli_xdp_socket *socket, uint32_t pieces,
                         struct lli_in *packet)
 {
-    const uint16_t place = xdp->whole_free[xdp->whole_count - 1];
-    uint8_t *whole = xdp->wholes + (size_t)place * xdp->whole_bytes;
+    const uint16_t place = xdp->in.whole_free[xdp->in.whole_count - 1];
+    uint8_t *whole = xdp->in.wholes + (size_t)place * xdp->in.whole_bytes;
     uint32_t size = 0;
     bool fits = true;
 
     for (uint32_t i = 0; i < pieces; i++) {
         const struct xdp_desc *desc = lli_xdp_desc(&socket->rx, socket->rx.got + i);
 
-        fits = fits && desc->len <= xdp->whole_bytes - size;
+        fits = fits && desc->len <= xdp->in.whole_bytes - size;
         if (fits) {
             memcpy(whole + size, socket->chunks + desc->addr, desc->len);
             size += desc->len;
         }
         chunk_give_back(socket, desc->addr);
     }
-    xdp->malformed += !fits;
+    xdp->counters.malformed += !fits;
     if (!fits || !frame_lend(xdp, whole, size, packet))
         return false;
     packet->buffer = NOTE_WHOLE | place;
-    xdp->whole_count--;
+    xdp->in.whole_count--;
     return true;
 }
 
@@ -389,7 +389,7 @@ static int socket_receive(struct lli_xdp *xdp, struct lli_xdp_socket *socket, st
     while (lent < max && ready > 0) {
         const uint32_t pieces = frame_pieces(socket, ready);
 
-        if (pieces == 0 || (pieces > 1 && xdp->whole_count == 0))
+        if (pieces == 0 || (pieces > 1 && xdp->in.whole_count == 0))
             break;
         lent += pieces == 1 ? frame_plain(xdp, socket, &packets[lent])
                             : frame_whole(xdp, socket, pieces, &packets[lent]);
@@ -412,14 +412,14 @@ static int kernel_receive(struct lli_xdp *xdp, struct lli_in *packets, int max)
 
     for (int i = 0; i < lent; i++)
         assert((packets[i].buffer & (NOTE_CHUNK | NOTE_WHOLE)) == 0);
-    xdp->kernel_due = lent > 0;
+    xdp->in.kernel_due = lent > 0;
     return lent;
 }
 
 static void drops_read(struct lli_xdp *xdp)
 {
     for (uint32_t i = 0; i < xdp->socket_count; i++)
-        xdp->kernel_drops += lli_xdp_socket_drops(&xdp->sockets[i]);
+        xdp->counters.kernel_drops += lli_xdp_socket_drops(&xdp->sockets[i]);
 }
 
 /* Returns true if the UDP sockets have packets, which receive() polls less often. */
@@ -435,17 +435,17 @@ static int xdp_receive(void *instance, struct lli_in *packets, int max)
     struct lli_xdp *xdp = instance;
     int lent = 0;
 
-    xdp->turn++;
-    if (xdp->kernel_due || xdp->turn % KERNEL_TURNS == 0) {
+    xdp->in.turn++;
+    if (xdp->in.kernel_due || xdp->in.turn % KERNEL_TURNS == 0) {
         lent = kernel_receive(xdp, packets, max);
-        if (xdp->turn % CHECK_TURNS == 0)
+        if (xdp->in.turn % CHECK_TURNS == 0)
             drops_read(xdp);
     }
     /* Start with another queue each time, so that none starves the others. */
     for (uint32_t i = 0; i < xdp->socket_count && lent < max; i++) {
-        if (xdp->socket_next >= xdp->socket_count)
-            xdp->socket_next = 0;
-        lent += socket_receive(xdp, &xdp->sockets[xdp->socket_next++], packets + lent, max - lent);
+        if (xdp->in.socket_next >= xdp->socket_count)
+            xdp->in.socket_next = 0;
+        lent += socket_receive(xdp, &xdp->sockets[xdp->in.socket_next++], packets + lent, max - lent);
     }
     return lent;
 }
@@ -474,7 +474,7 @@ static void xdp_release(void *instance, const struct lli_in *packets, int count)
             chunk_give_back(socket, (note & UINT32_MAX) * socket->chunk_bytes);
             lli_xdp_ring_publish(&socket->fill);
         } else if (note & NOTE_WHOLE) {
-            xdp->whole_free[xdp->whole_count++] = (uint16_t)note;
+            xdp->in.whole_free[xdp->in.whole_count++] = (uint16_t)note;
         } else {
             xdp->udp->release(xdp->udp_instance, &packets[i], 1);
         }
@@ -489,16 +489,16 @@ static void xdp_release(void *instance, const struct lli_in *packets, int count)
 static int xdp_arm(void *instance)
 {
     struct lli_xdp *xdp = instance;
-    struct epoll_event event = {.events = EPOLLIN | (xdp->wire_stuck ? EPOLLOUT : 0),
+    struct epoll_event event = {.events = EPOLLIN | (xdp->out.wire_stuck ? EPOLLOUT : 0),
                                 .data.ptr = &xdp->sockets[0]};
 
-    if (xdp->wire_stuck != xdp->watched_for_room)
-        epoll_ctl(xdp->epoll, EPOLL_CTL_MOD, xdp->sockets[0].fd, &event);
-    xdp->watched_for_room = xdp->wire_stuck;
+    if (xdp->out.wire_stuck != xdp->sleep.for_room)
+        epoll_ctl(xdp->sleep.epoll, EPOLL_CTL_MOD, xdp->sockets[0].fd, &event);
+    xdp->sleep.for_room = xdp->out.wire_stuck;
     (void)xdp->udp->arm(xdp->udp_instance);
-    xdp->kernel_due = true;
+    xdp->in.kernel_due = true;
     drops_read(xdp);
-    return xdp->epoll;
+    return xdp->sleep.epoll;
 }
 
 /*
@@ -540,31 +540,32 @@ static const struct lli_transport *xdp_inner(const void *instance, int index, co
 static uint64_t xdp_drops(void *instance)
 {
     struct lli_xdp *xdp = instance;
-    const uint64_t reported = xdp->drops_reported;
+    const uint64_t reported = xdp->counters.drops_reported;
 
     drops_read(xdp);
-    xdp->drops_reported = xdp->kernel_drops;
-    return xdp->drops_reported - reported;
+    xdp->counters.drops_reported = xdp->counters.kernel_drops;
+    return xdp->counters.drops_reported - reported;
 }
 
 static const struct lli_counter xdp_counters[] = {
     /* Packets to groups and hosts sent as frames. */
-    {"xdp_frames_sent", offsetof(struct lli_xdp, frames_sent)},
+    {"xdp_frames_sent", offsetof(struct lli_xdp, counters.frames_sent)},
     /* Packets to groups received as frames. */
-    {"xdp_frames_received", offsetof(struct lli_xdp, frames_received)},
+    {"xdp_frames_received", offsetof(struct lli_xdp, counters.frames_received)},
     /* Packets to hosts sent by the kernel. */
-    {"xdp_host_detours", offsetof(struct lli_xdp, host_detours)},
+    {"xdp_host_detours", offsetof(struct lli_xdp, counters.host_detours)},
     /* Times that a host became unreachable. */
-    {"xdp_hosts_dead", offsetof(struct lli_xdp, hosts_dead)},
+    {"xdp_hosts_dead", offsetof(struct lli_xdp, counters.hosts_dead)},
     /* Packets lost because sending failed. */
-    {"xdp_send_errors", offsetof(struct lli_xdp, send_errors)},
+    {"xdp_send_errors", offsetof(struct lli_xdp, counters.send_errors)},
     /* Flushes after which the kernel had not accepted all frames. */
-    {"xdp_send_waits", offsetof(struct lli_xdp, send_waits)},
+    {"xdp_send_waits", offsetof(struct lli_xdp, counters.send_waits)},
     /* Frames dropped for wrong lengths or checksum. */
-    {"xdp_malformed", offsetof(struct lli_xdp, malformed)},
+    {"xdp_malformed", offsetof(struct lli_xdp, counters.malformed)},
     /* Frames from other sources, or for groups just left. */
-    {"xdp_foreign", offsetof(struct lli_xdp, foreign)},
-    {"xdp_kernel_drops", offsetof(struct lli_xdp, kernel_drops)}, /* frames dropped for lack of room */
+    {"xdp_foreign", offsetof(struct lli_xdp, counters.foreign)},
+    /* Frames dropped for lack of room. */
+    {"xdp_kernel_drops", offsetof(struct lli_xdp, counters.kernel_drops)},
     {NULL, 0},
 };
 

@@ -6,7 +6,8 @@
  *   xdp_program.c    XDP program that redirects frames of the joined groups
  *   xdp_socket.c     AF_XDP sockets, their memory and rings
  *   xdp_neighbour.c  MAC addresses of hosts, from the kernel's neighbour table
- *   xdp_control.c    control operations
+ *   xdp_group.c      joins: groups to receive, groups and hosts to send to
+ *   xdp_control.c    opening and closing
  *   xdp.c            data operations and the transport table
  *
  * An instance has exclusive use of one interface, in one address family: its XDP program, and an AF_XDP
@@ -82,19 +83,11 @@ struct lli_xdp_options {
 
 extern const struct lli_option_table lli_xdp_option_table;
 
-struct lli_xdp {
-    /* Data path, most used first. */
-    struct lli_xdp_socket *sockets;
-    uint32_t socket_count;
-    uint32_t socket_next; /* socket to poll first */
-    uint32_t turn;        /* counts calls of receive() */
-    bool kernel_due;      /* the next receive() polls UDP */
-    sa_family_t family;
-    const struct lli_transport *udp;
-    void *udp_instance;
-    uint16_t slots[LLI_XDP_GROUP_SLOTS]; /* hash table of index + 1 in groups; 0: empty */
-    struct lli_xdp_group groups[LLI_XDP_GROUPS_MAX];
-
+/*
+ * Sending: xdp.c; lli_xdp_open() sets payload_max. Each packet is processed for sending as a frame first,
+ * then for sending by UDP.
+ */
+struct lli_xdp_out_queue {
     uint64_t taken;     /* packets posted since open */
     uint64_t wired;     /* of these, processed for sending as frames */
     uint64_t handed;    /* of these, processed for sending by UDP */
@@ -102,32 +95,45 @@ struct lli_xdp {
     uint32_t payload_max;
     bool wire_failed; /* the latest send was refused */
     bool wire_stuck;  /* the kernel accepted no more at the latest flush */
-    struct lli_xdp_out out[LLI_XDP_POST_MAX];
+    struct lli_xdp_out packets[LLI_XDP_POST_MAX];
     uint64_t origin[LLI_XDP_POST_MAX]; /* packet number here of each packet given to UDP */
-    struct lli_xdp_sender senders[LLI_XDP_GROUPS_MAX];
+};
 
-    uint8_t *wholes; /* memory for reassembled frames; NULL: frames fit into one chunk */
+/* Receiving: xdp.c; lli_xdp_open() creates the memory. */
+struct lli_xdp_in {
+    uint32_t socket_next; /* socket to poll first */
+    uint32_t turn;        /* counts calls of receive() */
+    bool kernel_due;      /* the next receive() polls UDP */
+    uint8_t *wholes;      /* memory for reassembled frames; NULL: frames fit into one chunk */
     uint32_t whole_bytes;
     uint32_t whole_count;
     uint16_t whole_free[LLI_XDP_WHOLES];
+    struct lli_memory whole_memory;
+};
 
+/* Groups joined to receive: xdp_group.c. */
+struct lli_xdp_groups {
+    uint16_t slots[LLI_XDP_GROUP_SLOTS]; /* hash table of index + 1 in the table; 0: empty */
+    struct lli_xdp_group table[LLI_XDP_GROUPS_MAX];
+};
+
+/* Joins to send, and neighbour lookups of unicast hosts: xdp_group.c; xdp.c clears `nudge` of a sender. */
+struct lli_xdp_senders {
     lli_ns look_at;    /* earliest neighbour lookup of all senders; LLI_NEVER: no unicast hosts */
     int neighbours;    /* netlink socket for lookups; -1: not open yet */
     bool unlogged_any; /* some sender has unlogged set */
+    struct lli_xdp_sender table[LLI_XDP_GROUPS_MAX];
+};
 
-    int epoll;
-    bool watched_for_room;
-
-    /* Control operations only. */
-    const struct lli_log *log;
+/* The interface, and what frames contain of it: xdp_control.c. */
+struct lli_xdp_link {
     struct lli_ip_interface interface;
-    struct lli_xdp_program program;
-    enum lli_xdp_mode mode;
     uint8_t mac[LLI_XDP_MAC_BYTES];
     union lli_ip_address own; /* source address and port of frames */
-    struct lli_memory whole_memory;
+};
 
-    /* Counters. */
+/* Counters of xdp.c; xdp_group.c counts hosts_dead. */
+struct lli_xdp_counters {
     uint64_t frames_sent;
     uint64_t frames_received;
     uint64_t send_errors;
@@ -140,6 +146,30 @@ struct lli_xdp {
     uint64_t drops_reported; /* kernel_drops at the latest call of xdp_drops() */
 };
 
+/* The file named at each group writes it; others read it. */
+struct lli_xdp {
+    struct lli_xdp_socket *sockets;
+    uint32_t socket_count;
+    sa_family_t family;
+    const struct lli_transport *udp;
+    void *udp_instance;
+    struct lli_xdp_in in;
+    struct lli_xdp_groups groups;
+    struct lli_xdp_out_queue out;
+    struct lli_xdp_senders senders;
+    struct {
+        int epoll;     /* for the caller's sleep: the sockets, and UDP's */
+        bool for_room; /* epoll reports when the first socket accepts frames again: xdp.c */
+    } sleep;
+    struct lli_xdp_counters counters;
+
+    /* Control operations only. */
+    const struct lli_log *log;
+    struct lli_xdp_link link;
+    struct lli_xdp_program program;
+    enum lli_xdp_mode mode;
+};
+
 /*
  * -----------------------------------------------------------------------------------------------
  * xdp_control.c
@@ -148,6 +178,15 @@ struct lli_xdp {
 int lli_xdp_open(void *instance, const struct lli_transport_config *config, struct lli_caps *caps);
 void lli_xdp_close(void *instance);
 void lli_xdp_abandon(void *instance);
+
+/* Reads the source address and port of frames: those at which this host receives unicasts. */
+int lli_xdp_own_address(struct lli_xdp *xdp);
+
+/*
+ * -----------------------------------------------------------------------------------------------
+ * xdp_group.c
+ */
+
 int lli_xdp_join(void *instance, const struct lli_group *group, enum lli_join_mode mode, lli_handle *handle);
 void lli_xdp_leave(void *instance, lli_handle handle, enum lli_join_mode mode);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Control operations: opening, and group membership. */
+/* Opening and closing: the interface, the options, and the instance of UDP. */
 #define _GNU_SOURCE
 #include "xdp.h"
 
@@ -14,18 +14,11 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "system/clock.h"
-
 enum {
     ETHERNET_BYTES = 14,
     RX_CHUNKS_MIN = 64,
     RX_CHUNKS_MAX = 65536,
-    HOST_TTL = 64, /* the kernel's default; option ttl applies to groups only */
 };
-
-/* Intervals of neighbour lookups: while the kernel resolves the neighbour, and afterwards. */
-#define HOST_LOOK_SOON ((lli_ns)2000000)
-#define HOST_LOOK ((lli_ns)1000000000)
 
 /*
  * ----------------------------------------------------------------------------------------------------
@@ -50,13 +43,13 @@ static int interface_mac(struct lli_xdp *xdp)
 {
     struct ifreq request = {.ifr_flags = 0};
 
-    if (interface_ask(&xdp->interface, SIOCGIFHWADDR, &request) < 0)
+    if (interface_ask(&xdp->link.interface, SIOCGIFHWADDR, &request) < 0)
         return lli_fail(xdp->log, LLM_ESYSTEM, "xdp: the MAC address of interface %s cannot be read: %m",
-                        xdp->interface.name);
+                        xdp->link.interface.name);
     if (request.ifr_hwaddr.sa_family != ARPHRD_ETHER)
         return lli_fail(xdp->log, LLM_EINTERFACE, "xdp: interface %s is no Ethernet; take another, or udp://",
-                        xdp->interface.name);
-    memcpy(xdp->mac, request.ifr_hwaddr.sa_data, LLI_XDP_MAC_BYTES);
+                        xdp->link.interface.name);
+    memcpy(xdp->link.mac, request.ifr_hwaddr.sa_data, LLI_XDP_MAC_BYTES);
     return 0;
 }
 
@@ -65,7 +58,7 @@ static uint32_t interface_queues(const struct lli_xdp *xdp)
 {
     struct ethtool_channels channels = {.cmd = ETHTOOL_GCHANNELS};
     struct ifreq request = {.ifr_data = (void *)&channels};
-    const bool known = interface_ask(&xdp->interface, SIOCETHTOOL, &request) == 0;
+    const bool known = interface_ask(&xdp->link.interface, SIOCETHTOOL, &request) == 0;
     const uint32_t count = channels.combined_count + channels.rx_count;
 
     return known && count > 0 ? count : 1;
@@ -77,7 +70,8 @@ static bool interface_is_veth(const struct lli_xdp *xdp)
     struct ethtool_drvinfo about = {.cmd = ETHTOOL_GDRVINFO};
     struct ifreq request = {.ifr_data = (void *)&about};
 
-    return interface_ask(&xdp->interface, SIOCETHTOOL, &request) == 0 && strcmp(about.driver, "veth") == 0;
+    return interface_ask(&xdp->link.interface, SIOCETHTOOL, &request) == 0 &&
+           strcmp(about.driver, "veth") == 0;
 }
 
 /*
@@ -138,7 +132,7 @@ static int option_queues(const struct lli_xdp *xdp, const char *text, uint32_t *
     if (number >= queues)
         return lli_fail(xdp->log, LLM_EOPTION,
                         "xdp: xdp_queue=%s: interface %s has queues 0 to %u; 'ethtool -L' makes more", text,
-                        xdp->interface.name, queues - 1);
+                        xdp->link.interface.name, queues - 1);
     *first = (uint32_t)number;
     *count = 1;
     return 0;
@@ -168,8 +162,7 @@ static int udp_open(struct lli_xdp *xdp, const struct lli_transport_config *conf
     return status;
 }
 
-/* Frames have the source address and port at which this host receives unicasts. */
-static int own_address(struct lli_xdp *xdp)
+int lli_xdp_own_address(struct lli_xdp *xdp)
 {
     struct lli_address packed;
     uint16_t port;
@@ -178,17 +171,17 @@ static int own_address(struct lli_xdp *xdp)
     if (status != 0)
         return status;
     memcpy(&port, packed.bytes + packed.size - sizeof port, sizeof port);
-    memcpy(xdp->family == AF_INET ? (void *)&xdp->interface.address.v4.sin_addr
-                                  : (void *)&xdp->interface.address.v6.sin6_addr,
+    memcpy(xdp->family == AF_INET ? (void *)&xdp->link.interface.address.v4.sin_addr
+                                  : (void *)&xdp->link.interface.address.v6.sin6_addr,
            packed.bytes + 1, xdp->family == AF_INET ? 4 : 16);
-    xdp->own = xdp->interface.address;
-    lli_ip_port_set(&xdp->own, ntohs(port));
+    xdp->link.own = xdp->link.interface.address;
+    lli_ip_port_set(&xdp->link.own, ntohs(port));
     return 0;
 }
 
 static uint32_t frame_bytes_max(const struct lli_xdp *xdp)
 {
-    return xdp->interface.mtu + ETHERNET_BYTES;
+    return xdp->link.interface.mtu + ETHERNET_BYTES;
 }
 
 static uint32_t chunk_bytes(const struct lli_xdp *xdp)
@@ -225,15 +218,17 @@ static int wholes_open(struct lli_xdp *xdp)
         return lli_fail(xdp->log, LLM_EOPTION,
                         "xdp: interface %s has an MTU of %u, and frames are of %d pieces at most: "
                         "'ip link set %s mtu 9000'",
-                        xdp->interface.name, xdp->interface.mtu, LLI_XDP_PIECES_MAX, xdp->interface.name);
-    xdp->whole_bytes = (frame_bytes_max(xdp) + 63) / 64 * 64;
-    status = lli_memory_map(&xdp->whole_memory, (size_t)xdp->whole_bytes * LLI_XDP_WHOLES, &policy, xdp->log);
+                        xdp->link.interface.name, xdp->link.interface.mtu, LLI_XDP_PIECES_MAX,
+                        xdp->link.interface.name);
+    xdp->in.whole_bytes = (frame_bytes_max(xdp) + 63) / 64 * 64;
+    status = lli_memory_map(&xdp->in.whole_memory, (size_t)xdp->in.whole_bytes * LLI_XDP_WHOLES, &policy,
+                            xdp->log);
     if (status != 0)
         return status;
-    xdp->wholes = xdp->whole_memory.base;
-    while (xdp->whole_count < LLI_XDP_WHOLES) {
-        xdp->whole_free[xdp->whole_count] = (uint16_t)xdp->whole_count;
-        xdp->whole_count++;
+    xdp->in.wholes = xdp->in.whole_memory.base;
+    while (xdp->in.whole_count < LLI_XDP_WHOLES) {
+        xdp->in.whole_free[xdp->in.whole_count] = (uint16_t)xdp->in.whole_count;
+        xdp->in.whole_count++;
     }
     return 0;
 }
@@ -254,9 +249,10 @@ static int epoll_watch(const struct lli_xdp *xdp, int fd, void *what)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = what};
 
-    if (epoll_ctl(xdp->epoll, EPOLL_CTL_ADD, fd, &event) == 0)
+    if (epoll_ctl(xdp->sleep.epoll, EPOLL_CTL_ADD, fd, &event) == 0)
         return 0;
-    return lli_fail(xdp->log, LLM_ESYSTEM, "xdp: epoll of a socket on interface %s: %m", xdp->interface.name);
+    return lli_fail(xdp->log, LLM_ESYSTEM, "xdp: epoll of a socket on interface %s: %m",
+                    xdp->link.interface.name);
 }
 
 static int sockets_open(struct lli_xdp *xdp, const struct llm_options *options,
@@ -264,7 +260,7 @@ static int sockets_open(struct lli_xdp *xdp, const struct llm_options *options,
 {
     struct lli_xdp_socket_config config = {
         .log = xdp->log,
-        .interface = &xdp->interface,
+        .interface = &xdp->link.interface,
         .chunk_bytes = chunk_bytes(xdp),
         .rx_chunks = rx_chunks(xdp, options, xdp->socket_count),
         .tx_chunks = LLI_XDP_TX_CHUNKS,
@@ -323,11 +319,11 @@ static int fast_path_open(struct lli_xdp *xdp, const struct lli_transport_config
         lli_log(xdp->log, LLM_LEVEL_WARNING,
                 "xdp: timestamps=1: frames have none; leave it out, or take udp://");
     if ((status = wholes_open(xdp)) != 0 || (status = lli_xdp_program_init(&xdp->program, &program)) != 0 ||
-        (status = lli_xdp_program_attach(&xdp->program, xdp->log, &xdp->interface, &xdp->mode)) != 0 ||
+        (status = lli_xdp_program_attach(&xdp->program, xdp->log, &xdp->link.interface, &xdp->mode)) != 0 ||
         (status = sockets_open(xdp, options, &own, first, numa_node)) != 0)
         return status;
     lli_log(xdp->log, LLM_LEVEL_INFO, "xdp: interface %s, %s mode, %s, %u of its queues from %u on",
-            xdp->interface.name, xdp->mode == LLI_XDP_NATIVE ? "native" : "generic",
+            xdp->link.interface.name, xdp->mode == LLI_XDP_NATIVE ? "native" : "generic",
             xdp->sockets[0].zero_copy ? "zero copy" : "copies", count, first);
     return 0;
 }
@@ -336,21 +332,22 @@ static int instance_set_up(struct lli_xdp *xdp, const struct lli_transport_confi
                            struct lli_caps *caps)
 {
     const struct llm_options *options = config->options;
+    struct lli_ip_interface *interface = &xdp->link.interface;
     union lli_ip_address group;
     int status;
 
     if ((status = lli_ip_resolve(xdp->log, "xdp", LLM_EGROUP, "group", config->host, AF_UNSPEC, &group)) != 0)
         return status;
     xdp->family = group.any.sa_family;
-    if ((status = lli_ip_interface_find(xdp->log, "xdp", options->interface, &group, &xdp->interface)) != 0 ||
+    if ((status = lli_ip_interface_find(xdp->log, "xdp", options->interface, &group, interface)) != 0 ||
         (status = interface_mac(xdp)) != 0 || (status = udp_open(xdp, config, caps)) != 0 ||
-        (status = own_address(xdp)) != 0)
+        (status = lli_xdp_own_address(xdp)) != 0)
         return status;
-    xdp->payload_max = caps->payload_max;
-    xdp->epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (xdp->epoll < 0)
+    xdp->out.payload_max = caps->payload_max;
+    xdp->sleep.epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (xdp->sleep.epoll < 0)
         return lli_fail(xdp->log, LLM_ESYSTEM, "xdp: epoll: %m");
-    caps->numa_node = lli_memory_node("net", xdp->interface.name);
+    caps->numa_node = lli_memory_node("net", interface->name);
     if ((status = epoll_watch(xdp, xdp->udp->arm(xdp->udp_instance), NULL)) != 0)
         return status;
     return fast_path_open(xdp, config, caps->numa_node);
@@ -362,8 +359,8 @@ int lli_xdp_open(void *instance, const struct lli_transport_config *config, stru
     int status;
 
     xdp->log = config->log;
-    xdp->epoll = xdp->neighbours = -1;
-    xdp->look_at = LLI_NEVER;
+    xdp->sleep.epoll = xdp->senders.neighbours = -1;
+    xdp->senders.look_at = LLI_NEVER;
     xdp->program = (struct lli_xdp_program){-1, -1, -1, -1};
     status = instance_set_up(xdp, config, caps);
     if (status != 0) {
@@ -387,12 +384,12 @@ static void instance_free(struct lli_xdp *xdp)
     xdp->socket_count = 0;
     free(xdp->sockets);
     xdp->sockets = NULL;
-    lli_memory_unmap(&xdp->whole_memory);
-    if (xdp->epoll >= 0)
-        close(xdp->epoll);
-    if (xdp->neighbours >= 0)
-        close(xdp->neighbours);
-    xdp->epoll = xdp->neighbours = -1;
+    lli_memory_unmap(&xdp->in.whole_memory);
+    if (xdp->sleep.epoll >= 0)
+        close(xdp->sleep.epoll);
+    if (xdp->senders.neighbours >= 0)
+        close(xdp->senders.neighbours);
+    xdp->sleep.epoll = xdp->senders.neighbours = -1;
 }
 
 void lli_xdp_close(void *instance)
@@ -414,249 +411,4 @@ void lli_xdp_abandon(void *instance)
     xdp->udp->abandon(xdp->udp_instance);
     free(xdp->udp_instance);
     xdp->udp_instance = NULL;
-}
-
-/*
- * -------------------------------------------------------------------------------------------------------
- * groups
- */
-
-uint32_t lli_xdp_group_hash(const union lli_ip_address *group)
-{
-    const uint8_t *bytes = lli_ip_bytes(group);
-    uint32_t tail;
-
-    memcpy(&tail, bytes + (group->any.sa_family == AF_INET ? 0 : 12), sizeof tail);
-    return (tail ^ (uint32_t)lli_ip_port(group) << 7) * 0x9e3779b1u >> 23 & (LLI_XDP_GROUP_SLOTS - 1);
-}
-
-/* Counts the joins of a group; each has a different source. */
-static uint32_t group_count(const struct lli_xdp *xdp, const union lli_ip_address *group)
-{
-    uint32_t count = 0;
-
-    for (uint32_t i = 0; i < LLI_XDP_GROUPS_MAX; i++)
-        count += xdp->groups[i].users > 0 && lli_ip_same(&xdp->groups[i].group, group);
-    return count;
-}
-
-static bool group_hears_own(const struct lli_xdp *xdp, const struct lli_xdp_group *joined)
-{
-    const size_t bytes = xdp->family == AF_INET ? 4 : 16;
-
-    return joined->users > 0 && (joined->source.any.sa_family == AF_UNSPEC ||
-                                 memcmp(lli_ip_bytes(&joined->source), lli_ip_bytes(&xdp->own), bytes) == 0);
-}
-
-/*
- * Decides which groups also go through the kernel: those that receivers on this host should get and that this
- * instance has joined. Only for joined groups does the kernel keep packets with a TTL of 0 from leaving the
- * host.
- */
-static void loops_settle(struct lli_xdp *xdp)
-{
-    for (uint32_t i = 0; i < LLI_XDP_GROUPS_MAX; i++) {
-        struct lli_xdp_sender *sender = &xdp->senders[i];
-
-        if (sender->open && sender->host)
-            continue;
-        sender->loops = false;
-        for (uint32_t j = 0; j < LLI_XDP_GROUPS_MAX && sender->open && sender->loop; j++)
-            sender->loops |=
-                group_hears_own(xdp, &xdp->groups[j]) && lli_ip_same(&xdp->groups[j].group, &sender->group);
-    }
-}
-
-/*
- * Updates the program: it redirects groups joined once. Groups joined several times (by source) are left to
- * the kernel, which selects by source and makes copies.
- */
-static int group_settle(struct lli_xdp *xdp, const union lli_ip_address *group)
-{
-    loops_settle(xdp);
-    memset(xdp->slots, 0, sizeof xdp->slots);
-    for (uint32_t i = 0; i < LLI_XDP_GROUPS_MAX; i++) {
-        const struct lli_xdp_group *one = &xdp->groups[i];
-        uint32_t slot;
-
-        if (one->users == 0 || group_count(xdp, &one->group) > 1)
-            continue;
-        slot = lli_xdp_group_hash(&one->group);
-        while (xdp->slots[slot] != 0)
-            slot = (slot + 1) & (LLI_XDP_GROUP_SLOTS - 1);
-        xdp->slots[slot] = (uint16_t)(i + 1);
-    }
-    return lli_xdp_program_group(&xdp->program, xdp->log, group, group_count(xdp, group) == 1);
-}
-
-static int join_receive(struct lli_xdp *xdp, const struct lli_group *group,
-                        const union lli_ip_address *address, lli_handle handle)
-{
-    struct lli_xdp_group *joined = &xdp->groups[handle];
-    const char *source = group->options->source;
-    int status = 0;
-
-    if (joined->users++ > 0)
-        return 0;
-    joined->group = *address;
-    joined->source.any.sa_family = AF_UNSPEC;
-    if (source[0] != '\0')
-        status = lli_ip_resolve(xdp->log, "xdp", LLM_EOPTION, "source", source, xdp->family, &joined->source);
-    if (status == 0)
-        status = group_settle(xdp, address);
-    if (status != 0)
-        lli_xdp_leave(xdp, handle, LLI_JOIN_RECEIVE);
-    return status;
-}
-
-static void join_send(struct lli_xdp *xdp, const struct lli_group *group, const union lli_ip_address *address,
-                      lli_handle handle)
-{
-    struct lli_xdp_sender *sender = &xdp->senders[handle];
-    const bool host = !lli_ip_multicast(address);
-    const uint32_t ttl = host ? HOST_TTL : group->options->ttl;
-
-    *sender = (struct lli_xdp_sender){.group = *address, .host = host, .loops = host};
-    sender->ttl = (uint8_t)ttl;
-    lli_xdp_header_init(&sender->header, xdp->mac, &xdp->own, address, sender->ttl);
-    sender->open = true;
-    sender->wire = !host && ttl > 0;
-    sender->loop = !host && group->options->loop != 0;
-    if (host)
-        xdp->look_at = 0;
-    loops_settle(xdp);
-}
-
-/* Decides how packets to a host are sent, by the state of its neighbour. */
-static void host_settle(struct lli_xdp *xdp, struct lli_xdp_sender *sender, lli_ns now)
-{
-    uint8_t mac[LLI_XDP_MAC_BYTES];
-    const enum lli_xdp_hop hop =
-        lli_xdp_neighbour_find(xdp->neighbours, &xdp->interface, &sender->group, mac);
-    const bool dead = hop == LLI_XDP_HOP_DEAD;
-
-    sender->wire = hop >= LLI_XDP_HOP_STALE;
-    sender->loops = !sender->wire;
-    sender->nudge = hop == LLI_XDP_HOP_STALE;
-    sender->look_at = now + (hop == LLI_XDP_HOP_UNKNOWN ? HOST_LOOK_SOON : HOST_LOOK);
-    if (sender->wire)
-        lli_xdp_header_host(&sender->header, mac);
-    if (dead && !sender->dead) {
-        xdp->hosts_dead++;
-        sender->unlogged = xdp->unlogged_any = true;
-    }
-    sender->dead = dead || (sender->dead && !sender->wire);
-}
-
-void lli_xdp_hosts_look(struct lli_xdp *xdp)
-{
-    const lli_ns now = lli_clock_ns();
-
-    if (now < xdp->look_at)
-        return;
-    xdp->look_at = LLI_NEVER;
-    for (uint32_t i = 0; i < LLI_XDP_GROUPS_MAX; i++) {
-        struct lli_xdp_sender *sender = &xdp->senders[i];
-
-        if (!sender->open || !sender->host)
-            continue;
-        if (now >= sender->look_at)
-            host_settle(xdp, sender, now);
-        xdp->look_at = lli_min(xdp->look_at, sender->look_at);
-    }
-}
-
-/* Adopts the new address after the UDP sockets followed an interface change. */
-static void own_follow(struct lli_xdp *xdp)
-{
-    const union lli_ip_address before = xdp->own;
-
-    if (own_address(xdp) != 0 || lli_ip_same(&before, &xdp->own))
-        return;
-    for (uint32_t i = 0; i < LLI_XDP_GROUPS_MAX; i++) {
-        struct lli_xdp_sender *sender = &xdp->senders[i];
-
-        if (sender->open)
-            lli_xdp_header_init(&sender->header, xdp->mac, &xdp->own, &sender->group, sender->ttl);
-        /* The header of a host contains its MAC address, which is looked up again. */
-        if (sender->open && sender->host) {
-            sender->wire = false;
-            sender->loops = true;
-            sender->look_at = xdp->look_at = 0;
-        }
-    }
-    loops_settle(xdp);
-}
-
-void lli_xdp_report(void *instance)
-{
-    struct lli_xdp *xdp = instance;
-    char text[LLI_IP_TEXT_MAX];
-
-    own_follow(xdp);
-    for (uint32_t i = 0; xdp->unlogged_any && i < LLI_XDP_GROUPS_MAX; i++) {
-        struct lli_xdp_sender *sender = &xdp->senders[i];
-
-        if (sender->open && sender->unlogged)
-            lli_log(xdp->log, LLM_LEVEL_WARNING,
-                    "xdp: host %s does not answer on interface %s, or no route leads to it: see "
-                    "'ip route get' and 'ip neigh'; its packets go by the kernel until it does",
-                    lli_ip_text(&sender->group, text), xdp->interface.name);
-        sender->unlogged = false;
-    }
-    xdp->unlogged_any = false;
-}
-
-int lli_xdp_join(void *instance, const struct lli_group *group, enum lli_join_mode mode, lli_handle *handle)
-{
-    struct lli_xdp *xdp = instance;
-    struct llm_options options = *group->options;
-    const struct lli_group inner = {.host = group->host,
-                                    .port = group->port,
-                                    .options = &options,
-                                    .values = group->values,
-                                    .shared = group->shared};
-    union lli_ip_address address;
-    lli_handle joined;
-    int status = lli_ip_resolve(xdp->log, "xdp", LLM_EGROUP, "group", group->host, xdp->family, &address);
-
-    if (status != 0)
-        return status;
-    lli_ip_port_set(&address, group->port);
-    if (mode == LLI_JOIN_SEND && !lli_ip_multicast(&address) && xdp->neighbours < 0 &&
-        (status = lli_xdp_neighbour_open(xdp->log, &xdp->interface, &xdp->neighbours)) != 0)
-        return status;
-    /* The UDP sockets send groups to receivers on this host only. */
-    if (mode == LLI_JOIN_SEND)
-        options.ttl = 0;
-    if ((status = xdp->udp->join(xdp->udp_instance, &inner, mode, &joined)) != 0)
-        return status;
-    if (joined >= LLI_XDP_GROUPS_MAX) {
-        xdp->udp->leave(xdp->udp_instance, joined, mode);
-        return lli_fail(
-            xdp->log, LLM_ELIMIT,
-            "xdp: more than %d groups on interface %s, which a context has for itself; take udp:// for "
-            "the others",
-            LLI_XDP_GROUPS_MAX, xdp->interface.name);
-    }
-    if (mode == LLI_JOIN_SEND)
-        join_send(xdp, group, &address, joined);
-    else
-        status = join_receive(xdp, group, &address, joined);
-    if (status == 0)
-        *handle = joined;
-    return status;
-}
-
-void lli_xdp_leave(void *instance, lli_handle handle, enum lli_join_mode mode)
-{
-    struct lli_xdp *xdp = instance;
-
-    if (mode == LLI_JOIN_SEND) {
-        lli_xdp_queue_lose(xdp, handle);
-        xdp->senders[handle].open = false;
-    } else if (--xdp->groups[handle].users == 0) {
-        (void)group_settle(xdp, &xdp->groups[handle].group);
-    }
-    xdp->udp->leave(xdp->udp_instance, handle, mode);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/ack/ack.h"
 
+#include "core/flow/members.h"
 #include "core/flow/flow.h"
 
 enum { ACK_REPORTS = 8 }; /* reports of a receiver per messages_max */

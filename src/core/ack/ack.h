@@ -12,9 +12,10 @@
 #include <llm/llm.h>
 
 #include "core/base/arena.h"
-#include "core/flow/members.h"
 #include "core/base/types.h"
 #include "core/wire/wire.h"
+
+struct lli_members;
 
 enum { LLI_ACK_NAMES_MAX = 16 };
 

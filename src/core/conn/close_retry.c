@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/conn/close_retry.h"
 
+#include "core/tx/tx_session.h"
+
 /*
  * CLOSE is repeated after this time, then at doubling intervals, but not before two round trips. Round trips
  * may have been measured while queues were full, many times their idle value, so they are not doubled.

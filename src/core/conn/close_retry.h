@@ -6,7 +6,10 @@
 #ifndef LLI_CLOSE_RETRY_H
 #define LLI_CLOSE_RETRY_H
 
-#include "core/tx/tx_session.h"
+#include "core/base/types.h"
+#include "core/wire/wire.h"
+
+struct lli_tx;
 
 enum { LLI_CLOSE_RETRY_WORDS = 8, LLI_CLOSE_RETRIES = 64 };
 

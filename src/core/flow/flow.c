@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/flow/flow.h"
 
+#include "core/flow/members.h"
+
 enum {
     FLOW_BACKSTOP = 2, /* paced: windows by which receivers may lag until the rate is adjusted */
     FLOW_REPORTS = 8,  /* reports of a receiver per window */

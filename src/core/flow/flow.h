@@ -10,10 +10,12 @@
 #define LLI_FLOW_H
 
 #include "core/base/arena.h"
-#include "core/flow/members.h"
 #include "core/base/pacer.h"
 #include "core/base/quorum.h"
 #include "core/base/types.h"
+
+struct lli_member;
+struct lli_members;
 
 enum lli_flow_mode { LLI_FLOW_OPEN = 0, LLI_FLOW_PACED, LLI_FLOW_WINDOW };
 

@@ -10,6 +10,7 @@
 
 #include "core/base/arena.h"
 #include "core/base/types.h"
+#include "core/flow/standing.h"
 #include "core/wire/wire.h"
 
 #define LLI_MEMBER_NONE UINT32_MAX

@@ -20,7 +20,7 @@ static void time_index_thin(struct lli_time_index *index, lli_seq trail)
 {
     uint32_t gone = 0, remaining = 0;
 
-    while (gone + 1 < index->count && index->entries[gone + 1].seq <= trail)
+    while (gone + 1 < index->count && index->entries[gone + 1].seq < trail)
         gone++;
     index->count -= gone;
     memmove(index->entries, index->entries + gone, index->count * sizeof *index->entries);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/lvc/store.h"
 
+#include "core/pack/pack.h"
+
 /* Topics scanned for one packet: most may have nothing to send. */
 enum { LVC_LOOKED_AT = 4096 };
 

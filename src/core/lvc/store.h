@@ -16,9 +16,10 @@
 #include <sys/uio.h>
 
 #include "core/base/arena.h"
-#include "core/pack/pack.h"
 #include "core/base/types.h"
 #include "core/wire/wire.h"
+
+struct lli_pack_attributes;
 
 enum {
     LLI_LVC_PLACES = 1024,     /* receivers served at a time; others retry */

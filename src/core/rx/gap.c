@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/rx/gap.h"
 
+#include "core/wire/wire.h"
+
 /* NAKs for a packet before their interval doubles. */
 enum { GAP_TRIES_QUICK = 4 };
 
@@ -19,6 +21,16 @@ void lli_gap_reset(struct lli_gap *gap, lli_seq next)
     gap->missing = 0;
     gap->due_at = LLI_NEVER;
     gap->naks_deferred = false;
+}
+
+void lli_gap_renumber(struct lli_gap *gap, lli_seq next)
+{
+    const lli_seq moved = next - gap->next;
+
+    assert((uint32_t)moved == 0);
+    gap->next += moved;
+    gap->end += moved;
+    gap->received += moved;
 }
 
 static struct lli_gap_slot *gap_slot(const struct lli_gap *gap, lli_seq seq)

@@ -8,7 +8,8 @@
 
 #include "core/base/arena.h"
 #include "core/base/types.h"
-#include "core/wire/wire.h"
+
+struct lli_wire_range;
 
 struct lli_gap_slot {
     lli_ns since;    /* when it was found missing or, once requested, when it was first requested */
@@ -73,6 +74,12 @@ static inline bool lli_gap_in_order(struct lli_gap *gap, lli_seq seq)
     gap->next = gap->end = gap->received = seq + 1;
     return true;
 }
+
+/*
+ * Changes the number of the next packet in order, and of those beyond alike. The low halves stay the same,
+ * so no packet changes its place in the window.
+ */
+void lli_gap_renumber(struct lli_gap *gap, lli_seq next);
 
 /*
  * Moves next back to an earlier packet: all packets between become missing, with their NAK at nak_at. False

@@ -3,6 +3,7 @@
  * Heartbeats of a session, and its silence (docs/protocol.md sections 4.2 and 4.3). rx_trust.c decides which
  * heartbeats are followed.
  */
+#include "core/rx/former.h"
 #include "core/rx/rx_internal.h"
 
 /*

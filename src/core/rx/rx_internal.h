@@ -3,8 +3,9 @@
 #ifndef LLI_RX_INTERNAL_H
 #define LLI_RX_INTERNAL_H
 
-#include "core/rx/former.h"
 #include "core/rx/rx_session.h"
+
+struct lli_former_session;
 
 /* --------------------------------------------------------------------------------------- rx_deliver.c */
 

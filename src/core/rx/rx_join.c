@@ -5,6 +5,7 @@
  * packets from there on are fetched piece by piece, while live packets are buffered if there is room, else
  * fetched later.
  */
+#include "core/rx/former.h"
 #include "core/rx/rx_internal.h"
 
 /* A replay packet that is late by this many mean intervals is requested again. */
@@ -26,8 +27,7 @@ void lli_rx_join_start(struct lli_rx *rx)
 static bool rx_rebase(struct lli_rx *rx, const struct lli_wire_heartbeat *heartbeat)
 {
     struct lli_gap *gap = &rx->gap;
-    lli_seq next = lli_seq_extend(heartbeat->lead, (uint32_t)gap->next);
-    lli_seq moved = next - gap->next;
+    const lli_seq next = lli_seq_extend(heartbeat->lead, (uint32_t)gap->next);
 
     if (gap->end == gap->next)
         return false;
@@ -35,10 +35,7 @@ static bool rx_rebase(struct lli_rx *rx, const struct lli_wire_heartbeat *heartb
         lli_rx_drop_packets(rx);
         return false;
     }
-    /* A multiple of 2^32: no packet changes its place in the window. */
-    gap->next += moved;
-    gap->end += moved;
-    gap->received += moved;
+    lli_gap_renumber(gap, next);
     return true;
 }
 

@@ -3,6 +3,7 @@
  * Service that the transmitter gives this receiver: notices of its standing (docs/protocol.md section 7.2),
  * and reasons for reduced service.
  */
+#include "core/flow/standing.h"
 #include "core/rx/rx_internal.h"
 
 /*

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Status reports: when a receiver sends them, and their contents (docs/protocol.md section 7). */
-#include "core/tx/congestion.h"
+#include "core/limits/congestion.h"
 #include "core/rx/rx_internal.h"
 
 /*

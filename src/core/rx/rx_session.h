@@ -13,8 +13,9 @@
 #include "core/rx/gap.h"
 #include "core/rx/reorder.h"
 #include "core/rx/topics.h"
-#include "core/tx/tx_session.h" /* struct lli_packet */
 #include "core/pack/unpack.h"
+#include "core/wire/packet.h"
+#include "core/wire/wire.h"
 
 /* X(name, text). Counters of a receiver, over all its sessions. */
 #define LLI_RX_COUNTERS(X)                                                                                   \

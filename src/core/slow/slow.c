@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/slow/slow.h"
 
+#include "core/flow/members.h"
+#include "core/wire/wire.h"
+
 enum {
     SLOW_PACKETS_MIN = 1000, /* packets sent in a period: a share of fewer does no harm */
     SLOW_NOTICES = 5,        /* sent for each decision, as some may be lost */
     SLOW_PROBES = 8,         /* notices to a silent receiver, which answers each with a report */
 };
 
+_Static_assert((int)LLI_STANDING_EXPELLED == (int)LLI_WIRE_STANDING_MAX, "NOTICE carries every standing");
+
 void lli_slow_init(struct lli_slow *slow, const struct lli_slow_policy *policy, uint32_t members_max,
                    struct lli_arena *arena, lli_seq start, lli_ns now)
 {
     *slow = (struct lli_slow){.policy = *policy,
                               .limit = members_max,
-                              .counted = start,
-                              .bucket_at = now + LLI_SLOW_PERIOD / LLI_SLOW_BUCKETS,
+                              .sent.counted = start,
+                              .sent.bucket_at = now + LLI_SLOW_PERIOD / LLI_SLOW_BUCKETS,
                               .assessed_at = now,
                               .quiet = true};
     slow->table = lli_arena_take(arena, members_max * sizeof *slow->table, 64);
@@ -23,14 +28,14 @@ void lli_slow_init(struct lli_slow *slow, const struct lli_slow_policy *policy, 
 /* Clears the buckets of a record whose time ended since the record was last used. */
 static void slow_turned(const struct lli_slow *slow, struct lli_slow_record *record)
 {
-    const uint64_t turns = lli_min(slow->turns - record->turns, LLI_SLOW_BUCKETS);
+    const uint64_t turns = lli_min(slow->sent.turns - record->turns, LLI_SLOW_BUCKETS);
 
     for (uint32_t i = 0; i < turns; i++) {
-        const uint32_t bucket = (slow->bucket + LLI_SLOW_BUCKETS - i) % LLI_SLOW_BUCKETS;
+        const uint32_t bucket = (slow->sent.bucket + LLI_SLOW_BUCKETS - i) % LLI_SLOW_BUCKETS;
 
         record->naks[bucket] = record->requested[bucket] = 0;
     }
-    record->turns = slow->turns;
+    record->turns = slow->sent.turns;
 }
 
 /* Creates the record of an unknown receiver. */
@@ -58,7 +63,7 @@ static struct lli_slow_record *slow_record(const struct lli_slow *slow, const st
     }
     member->record = true;
     *record = slow_new(member->id, now);
-    record->turns = slow->turns;
+    record->turns = slow->sent.turns;
     /* Pending events and operator's orders survive the reset. */
     record->event_due = event_due;
     record->ordered = ordered;
@@ -87,14 +92,14 @@ static void slow_turn(struct lli_slow *slow, lli_ns now)
 {
     const lli_ns piece = LLI_SLOW_PERIOD / LLI_SLOW_BUCKETS;
 
-    for (int turns = 0; now >= slow->bucket_at && turns < LLI_SLOW_BUCKETS; turns++) {
-        slow->bucket = (slow->bucket + 1) % LLI_SLOW_BUCKETS;
-        slow->bucket_at += piece;
-        slow->sent[slow->bucket] = 0;
-        slow->turns++;
+    for (int turns = 0; now >= slow->sent.bucket_at && turns < LLI_SLOW_BUCKETS; turns++) {
+        slow->sent.bucket = (slow->sent.bucket + 1) % LLI_SLOW_BUCKETS;
+        slow->sent.bucket_at += piece;
+        slow->sent.packets[slow->sent.bucket] = 0;
+        slow->sent.turns++;
     }
-    if (now >= slow->bucket_at)
-        slow->bucket_at = now + piece;
+    if (now >= slow->sent.bucket_at)
+        slow->sent.bucket_at = now + piece;
 }
 
 /*
@@ -124,7 +129,7 @@ static uint64_t slow_limit(const struct lli_slow *slow, const struct lli_members
 /* Time of silence: 0 while the receiver has everything, as no report is expected then. */
 static lli_ns slow_silence(const struct lli_slow *slow, const struct lli_slow_record *record, lli_ns now)
 {
-    return record->next == 0 || record->next >= slow->counted || now < record->heard_at
+    return record->next == 0 || record->next >= slow->sent.counted || now < record->heard_at
                ? 0
                : now - record->heard_at;
 }
@@ -137,7 +142,7 @@ static lli_ns slow_debt(const struct lli_slow_record *record)
 static uint64_t slow_figure(const struct lli_slow *slow, const struct lli_slow_record *record,
                             enum llm_threshold threshold, lli_ns now)
 {
-    const uint64_t sent = slow_sum(slow->sent);
+    const uint64_t sent = slow_sum(slow->sent.packets);
 
     switch (threshold) {
     case LLM_THRESHOLD_NAKS:
@@ -271,9 +276,9 @@ bool lli_slow_nak(struct lli_slow *slow, struct lli_members *members, uint32_t i
 {
     struct lli_slow_record *record = slow_record(slow, members, index, now);
 
-    record->naks[slow->bucket]++;
-    record->requested[slow->bucket] =
-        (uint32_t)lli_min(record->requested[slow->bucket] + packets, UINT32_MAX);
+    record->naks[slow->sent.bucket]++;
+    record->requested[slow->sent.bucket] =
+        (uint32_t)lli_min(record->requested[slow->sent.bucket] + packets, UINT32_MAX);
     return lli_slow_heard(slow, members, index, now);
 }
 
@@ -470,7 +475,7 @@ static void slow_notify(struct lli_slow *slow, const struct lli_members *members
     }
     record->notify |= record->answer || slow_is_probed(slow, members, record, now);
     record->answer = false;
-    slow->unsent |= record->notify;
+    slow->notices.due |= record->notify;
 }
 
 /*
@@ -479,15 +484,15 @@ static void slow_notify(struct lli_slow *slow, const struct lli_members *members
  */
 static bool slow_group(struct lli_slow *slow, lli_ns now)
 {
-    const bool most_suffer = slow->slice.suffering > slow->slice.receivers / 2;
+    const bool most_suffer = slow->scan.slice.suffering > slow->scan.slice.receivers / 2;
 
     if (most_suffer)
-        slow->group_at = now;
+        slow->group.at = now;
     /* With a single receiver, its own verdict says everything. */
-    if (most_suffer ? !slow->group && slow->slice.receivers > 1
-                    : slow->group && now - slow->group_at >= slow->policy.recover) {
-        slow->group = most_suffer;
-        slow->group_event_due = slow->unreported = slow->policy.most != LLI_STANDING_FINE;
+    if (most_suffer ? !slow->group.in_force && slow->scan.slice.receivers > 1
+                    : slow->group.in_force && now - slow->group.at >= slow->policy.recover) {
+        slow->group.in_force = most_suffer;
+        slow->group.event_due = slow->unreported = slow->policy.most != LLI_STANDING_FINE;
     }
     return most_suffer;
 }
@@ -522,15 +527,15 @@ static void slow_go_on(struct lli_slow *slow, const struct lli_members *members,
 {
     const uint32_t count =
         all ? 1 : (uint32_t)lli_max((members->end + LLI_SLOW_SLICE - 1) / LLI_SLOW_SLICE, 1);
-    const bool goes_on = count == slow->slice.count && slow->slice.index + 1 < count;
+    const bool goes_on = count == slow->scan.slice.count && slow->scan.slice.index + 1 < count;
 
-    slow->slice = slow_slice(members, goes_on ? slow->slice.index + 1 : 0, count);
+    slow->scan.slice = slow_slice(members, goes_on ? slow->scan.slice.index + 1 : 0, count);
     if (!goes_on) {
-        slow->round = (struct lli_slow_slice){.count = count};
-        slow->round_quiet = true;
+        slow->scan.round = (struct lli_slow_slice){.count = count};
+        slow->scan.round_quiet = true;
     }
-    slow->cursor = slow->slice.from;
-    slow->unsent = false;
+    slow->notices.cursor = slow->scan.slice.from;
+    slow->notices.due = false;
 }
 
 /*
@@ -538,29 +543,29 @@ static void slow_go_on(struct lli_slow *slow, const struct lli_members *members,
  */
 static void slow_sum_up(struct lli_slow *slow)
 {
-    const struct lli_slow_slice *slice = &slow->slice;
-    struct lli_slow_slice *round = &slow->round;
+    const struct lli_slow_slice *slice = &slow->scan.slice;
+    struct lli_slow_slice *round = &slow->scan.round;
 
     round->receivers += slice->receivers;
     round->suffering += slice->suffering;
     if (slice->index + 1 == slice->count) {
-        slow->receivers = round->receivers;
-        slow->suffering = round->suffering;
-    } else if (slow->receivers == 0) {
-        slow->receivers = slice->receivers * slice->count;
-        slow->suffering = slice->suffering * slice->count;
+        slow->group.receivers = round->receivers;
+        slow->group.suffering = round->suffering;
+    } else if (slow->group.receivers == 0) {
+        slow->group.receivers = slice->receivers * slice->count;
+        slow->group.suffering = slice->suffering * slice->count;
     }
 }
 
 static void slow_weigh_slice(struct lli_slow *slow, struct lli_members *members, lli_ns away, lli_ns now)
 {
-    for (uint32_t at = slow->slice.from; at < slow->slice.to; at++) {
-        const uint32_t i = slow_place(&slow->slice, at);
+    for (uint32_t at = slow->scan.slice.from; at < slow->scan.slice.to; at++) {
+        const uint32_t i = slow_place(&slow->scan.slice, at);
         struct lli_slow_record *record;
 
         if (i >= members->end || members->table[i].id == 0)
             continue;
-        slow->looked_at++;
+        slow->scan.looked_at++;
         record = slow_record(slow, members, i, now);
         record->heard_at = lli_min(record->heard_at + away, now);
         if (away > 0)
@@ -573,9 +578,9 @@ static void slow_weigh_slice(struct lli_slow *slow, struct lli_members *members,
         if ((record->next == 0 && record->wanted.standing == LLI_STANDING_FINE) ||
             record->stands.standing == LLI_STANDING_EXPELLED)
             continue;
-        slow->slice.receivers++;
-        slow->slice.suffering += record->wanted.standing != LLI_STANDING_FINE ||
-                                 (record->stands.standing == LLI_STANDING_SUSPENDED && !record->ordered);
+        slow->scan.slice.receivers++;
+        slow->scan.slice.suffering += record->wanted.standing != LLI_STANDING_FINE ||
+                                      (record->stands.standing == LLI_STANDING_SUSPENDED && !record->ordered);
     }
     slow_sum_up(slow);
 }
@@ -589,13 +594,13 @@ bool lli_slow_all(struct lli_slow *slow, struct lli_members *members, lli_seq se
     slow->lifted = false;
     slow_turn(slow, now);
     slow_go_on(slow, members, away > 0);
-    slow->sent[slow->bucket] += (uint32_t)lli_min(sent - slow->counted, UINT32_MAX / 2);
-    slow->counted = sent;
+    slow->sent.packets[slow->sent.bucket] += (uint32_t)lli_min(sent - slow->sent.counted, UINT32_MAX / 2);
+    slow->sent.counted = sent;
     slow->assessed_at = now;
     slow_weigh_slice(slow, members, away, now);
     most_suffer = slow_group(slow, now);
-    for (uint32_t at = slow->slice.from; at < slow->slice.to; at++) {
-        const uint32_t i = slow_place(&slow->slice, at);
+    for (uint32_t at = slow->scan.slice.from; at < slow->scan.slice.to; at++) {
+        const uint32_t i = slow_place(&slow->scan.slice, at);
         struct lli_slow_record *record;
         struct lli_member *member;
         enum lli_standing before;
@@ -612,9 +617,9 @@ bool lli_slow_all(struct lli_slow *slow, struct lli_members *members, lli_seq se
         quiet &= record->stands.standing == LLI_STANDING_FINE && record->notices == 0 && !record->debt.owes &&
                  (record->next == 0 || record->next >= sent);
     }
-    slow->round_quiet &= quiet;
-    slow->quiet = slow->slice.index + 1 == slow->slice.count && slow->round_quiet && !slow->group &&
-                  slow_sum(slow->sent) == 0;
+    slow->scan.round_quiet &= quiet;
+    slow->quiet = slow->scan.slice.index + 1 == slow->scan.slice.count && slow->scan.round_quiet &&
+                  !slow->group.in_force && slow_sum(slow->sent.packets) == 0;
     return changed;
 }
 
@@ -623,8 +628,8 @@ bool lli_slow_all(struct lli_slow *slow, struct lli_members *members, lli_seq se
 bool lli_slow_notice(struct lli_slow *slow, const struct lli_members *members, struct lli_wire_notice *notice,
                      uint32_t *index)
 {
-    while (slow->unsent && slow->cursor < slow->slice.to) {
-        const uint32_t place = slow_place(&slow->slice, slow->cursor++);
+    while (slow->notices.due && slow->notices.cursor < slow->scan.slice.to) {
+        const uint32_t place = slow_place(&slow->scan.slice, slow->notices.cursor++);
         struct lli_slow_record *record;
         const lli_ns now = slow->assessed_at;
         struct lli_slow_level level;
@@ -652,8 +657,8 @@ bool lli_slow_notice(struct lli_slow *slow, const struct lli_members *members, s
             .naks_per_s = (uint32_t)lli_min(slow_figure(slow, record, LLM_THRESHOLD_NAKS, now), UINT32_MAX),
             .nak_ppm = (uint32_t)lli_min(slow_figure(slow, record, LLM_THRESHOLD_NAK_SHARE, now), UINT32_MAX),
             .lag_packets = (uint32_t)lli_min(record->lag_packets, UINT32_MAX),
-            .receivers = slow->receivers,
-            .suffering = slow->suffering,
+            .receivers = slow->group.receivers,
+            .suffering = slow->group.suffering,
             .rejoin_ms = (uint32_t)lli_min((record->rejoin + 999999) / 1000000, UINT32_MAX),
             .standing = (uint8_t)level.standing,
             .threshold = (uint8_t)level.threshold,
@@ -661,7 +666,7 @@ bool lli_slow_notice(struct lli_slow *slow, const struct lli_members *members, s
         *index = place;
         return true;
     }
-    slow->unsent = false;
+    slow->notices.due = false;
     return false;
 }
 
@@ -671,48 +676,50 @@ static void slow_event(struct lli_slow *slow, struct lli_slow_level level, struc
                                                 LLM_EVENT_UNICAST_ONLY, LLM_EVENT_SUSPENDED,
                                                 LLM_EVENT_EXPELLED};
 
-    slow->verdict =
+    slow->events.verdict =
         (struct llm_verdict){.threshold = level.threshold,
                              .value = level.value,
                              .limit = level.limit,
-                             .receivers = slow->receivers,
-                             .suffering = slow->suffering,
+                             .receivers = slow->group.receivers,
+                             .suffering = slow->group.suffering,
                              .dry_run = slow->policy.dry && level.threshold != LLM_THRESHOLD_OPERATOR};
-    *event = (struct llm_event){.kind = kinds[level.standing], .verdict = &slow->verdict};
+    *event = (struct llm_event){.kind = kinds[level.standing], .verdict = &slow->events.verdict};
 }
 
 bool lli_slow_event(struct lli_slow *slow, struct llm_event *event)
 {
     const lli_ns now = slow->assessed_at;
 
-    if (slow->group_event_due) {
-        slow->group_event_due = false;
+    if (slow->group.event_due) {
+        slow->group.event_due = false;
         slow_event(slow,
-                   (struct lli_slow_level){.standing = slow->group ? LLI_STANDING_WARNED : LLI_STANDING_FINE,
+                   (struct lli_slow_level){.standing =
+                                               slow->group.in_force ? LLI_STANDING_WARNED : LLI_STANDING_FINE,
                                            .threshold = LLM_THRESHOLD_GROUP,
-                                           .value = slow->suffering,
-                                           .limit = slow->receivers / 2 + 1},
+                                           .value = slow->group.suffering,
+                                           .limit = slow->group.receivers / 2 + 1},
                    event);
         return true;
     }
     for (uint32_t i = 0; slow->unreported && i < slow->limit; i++) {
-        struct lli_slow_record *record = &slow->table[slow->checked++];
+        struct lli_slow_record *record = &slow->table[slow->events.checked++];
 
-        slow->checked = slow->checked == slow->limit ? 0 : slow->checked;
+        slow->events.checked = slow->events.checked == slow->limit ? 0 : slow->events.checked;
         if (!record->event_due)
             continue;
         record->event_due = false;
         slow_turned(slow, record);
         slow_event(slow, record->stands, event);
-        slow->verdict.receiver = record->id;
-        slow->verdict.rejoin_ns = record->stands.standing == LLI_STANDING_EXPELLED ? record->rejoin : 0;
-        slow->verdict.naks_per_s = slow_figure(slow, record, LLM_THRESHOLD_NAKS, now);
-        slow->verdict.nak_ppm = slow_figure(slow, record, LLM_THRESHOLD_NAK_SHARE, now);
-        slow->verdict.lag_packets = record->lag_packets;
-        slow->verdict.lag_bytes = record->lag_bytes;
-        slow->verdict.ack_ns = slow_debt(record);
-        slow->verdict.lag_ns = record->lag_ns;
-        slow->verdict.silent_ns = slow_silence(slow, record, now);
+        slow->events.verdict.receiver = record->id;
+        slow->events.verdict.rejoin_ns =
+            record->stands.standing == LLI_STANDING_EXPELLED ? record->rejoin : 0;
+        slow->events.verdict.naks_per_s = slow_figure(slow, record, LLM_THRESHOLD_NAKS, now);
+        slow->events.verdict.nak_ppm = slow_figure(slow, record, LLM_THRESHOLD_NAK_SHARE, now);
+        slow->events.verdict.lag_packets = record->lag_packets;
+        slow->events.verdict.lag_bytes = record->lag_bytes;
+        slow->events.verdict.ack_ns = slow_debt(record);
+        slow->events.verdict.lag_ns = record->lag_ns;
+        slow->events.verdict.silent_ns = slow_silence(slow, record, now);
         return true;
     }
     slow->unreported = false;

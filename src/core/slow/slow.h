@@ -14,9 +14,11 @@
 #include <llm/llm.h>
 
 #include "core/base/arena.h"
-#include "core/flow/members.h"
+#include "core/flow/standing.h"
 #include "core/base/types.h"
-#include "core/wire/wire.h"
+
+struct lli_members;
+struct lli_wire_notice;
 
 enum {
     LLI_SLOW_BUCKETS = 8, /* figures by time cover this many buckets of a period */
@@ -116,34 +118,53 @@ struct lli_slow_slice {
     uint32_t suffering;
 };
 
+/* Packets sent in the latest period. */
+struct lli_slow_sent {
+    uint32_t packets[LLI_SLOW_BUCKETS];
+    uint32_t bucket;  /* the current one */
+    uint64_t turns;   /* bucket turns so far */
+    lli_ns bucket_at; /* end of the current bucket */
+    lli_seq counted;  /* packets before this one are counted in the buckets */
+};
+
+/* The receivers as a whole. */
+struct lli_slow_group {
+    bool in_force; /* the group rule: most receivers suffer, or did until a moment ago */
+    bool event_due;
+    lli_ns at;          /* when they last did */
+    uint32_t receivers; /* receivers that had reported, at the last complete evaluation */
+    uint32_t suffering; /* of these, slow receivers */
+};
+
+/* Progress of the evaluation. */
+struct lli_slow_scan {
+    struct lli_slow_slice slice; /* slice evaluated last, whose figures stand for all receivers */
+    struct lli_slow_slice round; /* sums of the slices since the last complete evaluation */
+    bool round_quiet;            /* no slice of this round had a condition that changes with time */
+    uint64_t looked_at;          /* receivers evaluated so far, as a measure of cost */
+};
+
 struct lli_slow {
     struct lli_slow_policy policy;
     struct lli_slow_record *table; /* by member index */
     uint32_t limit;
     struct lli_slow_return *returns; /* LLI_SLOW_RETURNS entries; when full, a new one replaces the oldest */
-    uint32_t sent[LLI_SLOW_BUCKETS]; /* packets sent, by bucket */
-    uint32_t bucket;
-    uint64_t turns;   /* bucket turns so far */
-    lli_ns bucket_at; /* end of the current bucket */
-    lli_seq counted;  /* packets before this one are counted in the buckets */
+    struct lli_slow_sent sent;
+    struct lli_slow_group group;
+    struct lli_slow_scan scan;
     lli_ns assessed_at;
     bool suspends_all; /* the operator ordered that no NAK is answered */
-    bool group;        /* group rule in force: most receivers suffer, or did until a moment ago */
-    bool group_event_due;
-    lli_ns group_at;             /* when they last did */
-    uint32_t receivers;          /* receivers that had reported, at the last complete evaluation */
-    uint32_t suffering;          /* of these, slow receivers */
-    struct lli_slow_slice slice; /* slice evaluated last, whose figures stand for all receivers */
-    struct lli_slow_slice round; /* sums of the slices since the last complete evaluation */
-    bool round_quiet;            /* no slice of this round had a condition that changes with time */
-    uint64_t looked_at;          /* receivers evaluated so far, as a measure of cost */
-    bool lifted;                 /* a suspension ended since the last evaluation */
-    bool unreported;             /* an event for the application is pending */
-    bool unsent;                 /* a notice is pending */
-    uint32_t cursor;             /* next position in the slice to check for a notice */
-    uint32_t checked;            /* entries before this one were checked for events */
-    bool quiet;                  /* nothing changes until a packet is sent or received */
-    struct llm_verdict verdict;  /* verdict of the latest event */
+    bool lifted;       /* a suspension ended since the last evaluation */
+    bool quiet;        /* nothing changes until a packet is sent or received */
+    bool unreported;   /* an event for the application is pending */
+    struct {
+        uint32_t checked;           /* entries before this one were checked for events */
+        struct llm_verdict verdict; /* verdict of the latest event */
+    } events;
+    struct {
+        bool due;        /* a notice is pending */
+        uint32_t cursor; /* next position in the slice to check for a notice */
+    } notices;
     uint64_t decided[LLI_STANDING_EXPELLED + 1]; /* decisions so far, by standing */
 };
 
@@ -161,6 +182,12 @@ bool lli_slow_nak(struct lli_slow *slow, struct lli_members *members, uint32_t i
 /* Notes a member's report. sent: the first packet not yet sent. */
 void lli_slow_report(struct lli_slow *slow, struct lli_members *members, uint32_t index, lli_seq sent,
                      lli_ns now);
+
+/* Notes that data was sent: the members are evaluated from now on. */
+static inline void lli_slow_flows(struct lli_slow *slow)
+{
+    slow->quiet = false;
+}
 
 /* Interval of evaluation while data flows. */
 static inline lli_ns lli_slow_interval(const struct lli_slow *slow)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/tx/repair.h"
 
+#include "core/pack/history.h"
+
 void lli_repair_init(struct lli_repair *repair, struct lli_history *history, uint32_t packets,
                      uint32_t members_max, struct lli_arena *arena)
 {

@@ -14,7 +14,10 @@
 #ifndef LLI_REPAIR_H
 #define LLI_REPAIR_H
 
-#include "core/pack/history.h"
+#include "core/base/arena.h"
+#include "core/base/types.h"
+
+struct lli_history;
 
 #define LLI_REPAIR_TO_GROUP (UINT32_MAX - 1)
 #define LLI_REPAIR_NONE UINT32_MAX

@@ -96,8 +96,8 @@ static size_t tx_build_heartbeat(struct lli_tx *tx, lli_ns now, uint8_t *buffer)
 static void tx_heartbeat_next(struct lli_tx *tx, lli_ns now)
 {
     tx->heartbeat.interval = tx_heartbeat_distance(tx);
-    /* While data flows, the members are evaluated. */
-    tx->slow.quiet &= !tx->heartbeat.flowing;
+    if (tx->heartbeat.flowing)
+        lli_slow_flows(&tx->slow);
     lli_tx_look_soon(tx);
     tx->heartbeat.followed = tx->heartbeat.flowing;
     tx->heartbeat.flowing = false;

@@ -1,15 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Late join at the transmitter: finds where a receiver begins and replays the past to it (section 12). */
+/* Late join at the transmitter: takes requests, answers them and replays the past (section 12). */
+#include "core/join/position.h"
 #include "core/tx/tx_internal.h"
-
-/* This many packets hold less than 2^31 messages, so message numbers extend from one to the other. */
-enum { JOIN_STRIDE = 16384 };
-
-/*
- * While the history drops packets, the oldest one part in this many of it is excluded: those packets would be
- * gone before they are fetched.
- */
-enum { JOIN_MARGIN = 16 };
 
 /* Packets of one request that are checked for unreliable topics; receivers ask for fewer at a time. */
 enum { JOIN_LOOKED_AT = 1024 };
@@ -19,174 +11,32 @@ enum { JOIN_LOOKED_AT = 1024 };
 
 /* ---------------------------------------------------------------------------------- messages to packets */
 
-static uint64_t tx_number_near(const struct lli_tx *tx, lli_seq seq, uint64_t near)
-{
-    return lli_seq_extend(near, lli_load_u32(lli_history_packet(&tx->history, seq) + 12));
-}
-
 uint64_t lli_tx_lead_number(const struct lli_tx *tx)
 {
     if (tx->sent < tx->history.next)
-        return tx_number_near(tx, tx->sent, tx->pack.number);
+        return lli_position_near(&tx->history, tx->sent, tx->pack.number);
     return tx->pack.packet != NULL ? lli_seq_extend(tx->pack.number, tx->pack.first_number) : tx->pack.number;
+}
+
+static struct lli_position_stream tx_stream(const struct lli_tx *tx)
+{
+    return (struct lli_position_stream){
+        .history = &tx->history,
+        .times = &tx->time_index,
+        .start = tx->config.history.start,
+        .sent = tx->sent,
+        .lead_number = lli_tx_lead_number(tx),
+        .unacknowledged = tx->ack.unacknowledged,
+        .topics = tx->topics.count,
+        .caches = tx->lvc.count > 0,
+    };
 }
 
 uint64_t lli_tx_number_of(const struct lli_tx *tx, lli_seq seq)
 {
-    uint64_t number = lli_tx_lead_number(tx);
-    lli_seq at = tx->sent;
+    const struct lli_position_stream stream = tx_stream(tx);
 
-    while (at > seq) {
-        at -= lli_min(JOIN_STRIDE, at - seq);
-        number = tx_number_near(tx, at, number);
-    }
-    return number;
-}
-
-/*
- * Returns the last packet of [low, high) whose message number, near that of low, is at most `number`; low
- * satisfies this.
- */
-static lli_seq tx_search(const struct lli_tx *tx, lli_seq low, lli_seq high, uint64_t near, uint64_t number)
-{
-    while (high - low > 1) {
-        lli_seq middle = low + (high - low) / 2;
-
-        if (tx_number_near(tx, middle, near) <= number)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-/* Finds the packet in which a sent message starts. False if it is no longer in the history. */
-static bool tx_packet_of(const struct lli_tx *tx, uint64_t number, lli_seq *seq)
-{
-    uint64_t above = lli_tx_lead_number(tx);
-    lli_seq high = tx->sent;
-
-    while (high > tx->history.trail) {
-        lli_seq low = high - lli_min(JOIN_STRIDE, high - tx->history.trail);
-        uint64_t below = tx_number_near(tx, low, above);
-
-        if (below <= number) {
-            *seq = tx_search(tx, low, high, below, number);
-            return true;
-        }
-        high = low;
-        above = below;
-    }
-    return false;
-}
-
-/* -------------------------------------------------------------------------------------- where to begin */
-
-/*
- * A joining receiver begins no later than with the oldest unacknowledged message, so that it can replace
- * another receiver.
- */
-static void tx_grant(const struct lli_tx *tx, struct lli_wire_join *answer, lli_seq packet, uint64_t number)
-{
-    if (tx->ack.unacknowledged <= packet) {
-        packet = tx->ack.unacknowledged;
-        number = lli_min(number, lli_tx_number_of(tx, packet));
-    }
-    answer->kind = LLI_WIRE_JOIN_GRANT;
-    answer->topics = tx->topics.count;
-    answer->packet = packet;
-    answer->number = number;
-    answer->wanted = lli_tx_lead_number(tx);
-    answer->lead = tx->sent;
-}
-
-static void tx_refuse(const struct lli_tx *tx, struct lli_wire_join *answer, enum lli_wire_join_reason reason,
-                      uint64_t wanted)
-{
-    answer->kind = LLI_WIRE_JOIN_REFUSE;
-    answer->reason = (uint8_t)reason;
-    answer->packet = lli_min(tx->history.trail, tx->sent);
-    answer->number = lli_tx_number_of(tx, answer->packet);
-    answer->wanted = wanted;
-    answer->lead = tx->sent;
-}
-
-static bool tx_is_complete(const struct lli_tx *tx)
-{
-    return tx->history.trail == tx->config.history.start;
-}
-
-static void tx_join_oldest(const struct lli_tx *tx, struct lli_wire_join *answer)
-{
-    lli_seq packet = lli_min(tx->history.trail, tx->sent);
-
-    if (!tx_is_complete(tx))
-        packet += (tx->sent - packet) / JOIN_MARGIN;
-    tx_grant(tx, answer, packet, lli_tx_number_of(tx, packet));
-}
-
-static void tx_join_number(const struct lli_tx *tx, struct lli_wire_join *answer, uint64_t number)
-{
-    const uint64_t lead = lli_tx_lead_number(tx);
-    lli_seq packet = tx->sent;
-
-    if (number > lead)
-        tx_refuse(tx, answer, LLI_WIRE_JOIN_NOT_SENT, number);
-    else if (number == lead || tx_packet_of(tx, number, &packet))
-        tx_grant(tx, answer, packet, number);
-    else
-        tx_refuse(tx, answer, LLI_WIRE_JOIN_HISTORY, number);
-}
-
-/* If more messages are requested than were ever sent, all of them are meant. */
-static void tx_join_messages(const struct lli_tx *tx, struct lli_wire_join *answer, uint64_t messages)
-{
-    const uint64_t lead = lli_tx_lead_number(tx);
-    uint64_t number = messages < lead ? lead - messages : 0;
-
-    if (tx_is_complete(tx))
-        number = lli_max(number, lli_tx_number_of(tx, tx->config.history.start));
-    tx_join_number(tx, answer, number);
-}
-
-static void tx_join_time(const struct lli_tx *tx, struct lli_wire_join *answer, lli_ns back, lli_ns now)
-{
-    const lli_seq packet = lli_time_index_find(&tx->time_index, now > back ? now - back : 0);
-
-    if (packet < tx->history.trail)
-        tx_refuse(tx, answer, LLI_WIRE_JOIN_HISTORY, 0);
-    else
-        tx_grant(tx, answer, packet, lli_tx_number_of(tx, packet));
-}
-
-/* Begins with the next packet to be sent; the receiver then asks for LVC messages before it. */
-static void tx_join_latest(const struct lli_tx *tx, struct lli_wire_join *answer)
-{
-    if (tx->lvc.count > 0)
-        tx_grant(tx, answer, tx->sent, lli_tx_lead_number(tx));
-    else
-        tx_refuse(tx, answer, LLI_WIRE_JOIN_NOTHING, 0);
-}
-
-static void tx_join(const struct lli_tx *tx, struct lli_wire_join *answer, lli_ns now)
-{
-    switch (answer->from) {
-    case LLM_JOIN_LATEST:
-        tx_join_latest(tx, answer);
-        break;
-    case LLM_JOIN_MESSAGES:
-        tx_join_messages(tx, answer, answer->value);
-        break;
-    case LLM_JOIN_TIME:
-        tx_join_time(tx, answer, answer->value, now);
-        break;
-    case LLM_JOIN_NUMBER:
-        tx_join_number(tx, answer, answer->value);
-        break;
-    default:
-        tx_join_oldest(tx, answer);
-        break;
-    }
+    return lli_position_number(&stream, seq);
 }
 
 /* ------------------------------------------------------------------------------------------ packets in */
@@ -410,12 +260,13 @@ static size_t tx_build_gone(struct lli_tx *tx, uint8_t *buffer)
 static size_t tx_build_answer(struct lli_tx *tx, const struct lli_replay_place *place, uint64_t receiver,
                               lli_ns now, uint8_t *buffer)
 {
+    const struct lli_position_stream stream = tx_stream(tx);
     struct lli_wire_join answer = {
         .session = tx->config.session, .receiver = receiver, .from = place->from, .value = place->value};
 
     if (tx->config.confirms)
         answer.token = lli_token(&tx->config.key, receiver, &place->address);
-    tx_join(tx, &answer, now);
+    lli_position_answer(&stream, &answer, now);
     tx->counters.joins_granted += answer.kind == LLI_WIRE_JOIN_GRANT;
     tx->counters.joins_refused += answer.kind == LLI_WIRE_JOIN_REFUSE;
     return lli_wire_put_join(buffer, &answer);

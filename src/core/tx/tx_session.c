@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/tx/congestion.h"
 #include "core/tx/tx_internal.h"
 
 /* Maximum of a round trip sample: beyond it a clock jumped, or the report was forged. */
@@ -179,7 +178,10 @@ static void tx_input_status(struct lli_tx *tx, const struct lli_wire_status *sta
     member->owes = lli_ack_owes(&tx->ack, &tx->members, index);
     member->naks = status->naks;
     member->lost = status->lost_packets;
-    lli_congestion_reported(tx, member, status);
+    if (lli_congestion_reported(member, status) && tx->config.reports_limits) {
+        lli_congestion_changed(&tx->congestion);
+        lli_tx_look_now(tx);
+    }
     lli_slow_report(&tx->slow, &tx->members, index, tx->sent, now);
     member->report_ns = lli_members_announced(&tx->members, status->echo);
     lli_flow_moved(&tx->flow, &tx->members, index);
@@ -319,7 +321,7 @@ bool lli_tx_event(struct lli_tx *tx, struct llm_event *event)
 {
     if (!(tx->slow.unreported && lli_slow_event(&tx->slow, event)) &&
         !(tx->ack.unreported && lli_ack_event(&tx->ack, event)) &&
-        !(tx->limits.unreported && lli_congestion_event(tx, event)))
+        !lli_congestion_event(&tx->congestion, &tx->members, event))
         return false;
     event->session = tx->config.session;
     return true;
@@ -356,7 +358,7 @@ bool lli_tx_control(struct lli_tx *tx, lli_ns now, uint8_t *buffer, size_t size,
         return true;
     if (now >= tx->due.look_at)
         tx_look(tx, now);
-    if (tx->slow.unsent && tx_control_notice(tx, buffer, packet))
+    if (tx->slow.notices.due && tx_control_notice(tx, buffer, packet))
         return true;
     return lli_tx_control_heartbeat(tx, now, buffer, packet);
 }

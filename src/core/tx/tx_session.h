@@ -8,6 +8,7 @@
 
 #include "core/ack/ack.h"
 #include "core/flow/flow.h"
+#include "core/limits/congestion.h"
 #include "core/pack/history.h"
 #include "core/slow/slow.h"
 #include "core/lvc/store.h"
@@ -18,6 +19,7 @@
 #include "core/tx/repair.h"
 #include "core/join/replay.h"
 #include "core/tx/token.h"
+#include "core/wire/packet.h"
 #include "core/wire/wire.h"
 
 /* X(name, text) */
@@ -88,13 +90,6 @@ struct lli_tx_counters {
 #define LLI_TX_COUNTER_FIELD(name, text) uint64_t name;
     LLI_TX_COUNTERS(LLI_TX_COUNTER_FIELD)
 #undef LLI_TX_COUNTER_FIELD
-};
-
-/* Packet to send, to an address or, if `to` is NULL, to the group. Valid until the session is used again. */
-struct lli_packet {
-    const uint8_t *data;
-    uint32_t size;
-    const struct lli_wire_address *to;
 };
 
 struct lli_tx_config {
@@ -235,12 +230,6 @@ struct lli_tx_join {
     struct lli_wire_address to; /* destination of the latest answer or LVC packet */
 };
 
-/* Bottlenecks of receivers: congestion.c. */
-struct lli_tx_limits {
-    bool unreported; /* some member's limit changed since it was last reported; slow.untold is set, too */
-    struct llm_bottleneck reported; /* figures of the latest such event */
-};
-
 struct lli_tx {
     struct lli_tx_config config;
     struct lli_history history;
@@ -263,7 +252,7 @@ struct lli_tx {
     struct lli_replay replay;
     struct lli_time_index time_index;
     struct lli_lvc lvc; /* in its own memory, once a topic has an LVC */
-    struct lli_tx_limits limits;
+    struct lli_congestion congestion;
     lli_ns opened_at;
     struct lli_tx_counters counters;
 };
@@ -459,7 +448,7 @@ bool lli_tx_control(struct lli_tx *tx, lli_ns now, uint8_t *buffer, size_t size,
 /* True if lli_tx_event() may return an event. */
 static inline bool lli_tx_has_events(const struct lli_tx *tx)
 {
-    return tx->slow.unreported || tx->ack.unreported;
+    return tx->slow.unreported || tx->ack.unreported || tx->congestion.unreported;
 }
 
 /*

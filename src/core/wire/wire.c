@@ -508,7 +508,7 @@ bool lli_wire_get_notice(const uint8_t *body, size_t size, uint32_t tag, struct 
     notice->rejoin_ms = lli_read_u32(&reader);
     notice->standing = lli_read_u8(&reader);
     notice->threshold = lli_read_u8(&reader);
-    return reader.ok && notice->lead <= INT64_MAX && notice->standing <= LLI_STANDING_EXPELLED &&
+    return reader.ok && notice->lead <= INT64_MAX && notice->standing <= LLI_WIRE_STANDING_MAX &&
            notice->threshold <= LLI_WIRE_THRESHOLD_MAX;
 }
 

@@ -323,15 +323,6 @@ struct lli_wire_record {
     uint16_t size;
 };
 
-/* Standing of a receiver at a transmitter, section 7.2; each step reduces its service further. */
-enum lli_standing {
-    LLI_STANDING_FINE = 0,
-    LLI_STANDING_WARNED,
-    LLI_STANDING_UNICAST,   /* no repair goes to the group for its sake */
-    LLI_STANDING_SUSPENDED, /* its NAKs are not answered, and flow control does not wait for it */
-    LLI_STANDING_EXPELLED,  /* it has to leave the session */
-};
-
 /* NOTICE, section 7.2. */
 struct lli_wire_notice {
     uint64_t session;
@@ -352,7 +343,7 @@ struct lli_wire_notice {
     uint8_t threshold;  /* enum llm_threshold */
 };
 
-enum { LLI_WIRE_THRESHOLD_MAX = 9 };
+enum { LLI_WIRE_STANDING_MAX = 4, LLI_WIRE_THRESHOLD_MAX = 9 };
 
 /* CONNECT, section 13.1. */
 struct lli_wire_connect {

@@ -2,6 +2,7 @@
 #include "unit.h"
 
 #include "core/flow/flow.h"
+#include "core/flow/members.h"
 
 #define MS ((lli_ns)1000000)
 #define START ((lli_seq)1 << 32)

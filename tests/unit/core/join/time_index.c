@@ -76,12 +76,30 @@ static void marks_of_what_is_gone_make_room(void **state)
     free(arena.memory);
 }
 
+/* With a full index and a trail at one of its entries, a time before that entry leads before the trail. */
+static void a_time_before_the_trail_is_before_it_whatever_was_dropped(void **state)
+{
+    struct lli_time_index index;
+    struct lli_arena arena;
+    lli_ns now = 0;
+
+    (void)state;
+    index_make(&index, &arena, 0);
+    for (lli_seq seq = 1; seq <= LLI_TIME_INDEX_ENTRIES; seq++)
+        lli_time_index_add(&index, seq, 2000, now += MS);
+    assert_in_range(index.count, 1, LLI_TIME_INDEX_ENTRIES / 2);
+    assert_true(lli_time_index_find(&index, 2000 * MS - 1) < 2000);
+    assert_int_equal(lli_time_index_find(&index, 2000 * MS), 2000);
+    free(arena.memory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(before_the_first_mark_is_the_start),
         cmocka_unit_test(by_time_begins_with_a_little_more_and_never_with_less),
         cmocka_unit_test(marks_of_what_is_gone_make_room),
+        cmocka_unit_test(a_time_before_the_trail_is_before_it_whatever_was_dropped),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include "core/lvc/store.h"
+#include "core/pack/pack.h"
 
 enum { TOPICS = 12, MESSAGES = 600, SIZE = 700, PACKET = 200 };
 

@@ -2,6 +2,7 @@
 #include "unit.h"
 
 #include "core/rx/gap.h"
+#include "core/wire/wire.h"
 
 #define MS ((lli_ns)1000000)
 
@@ -147,6 +148,23 @@ static void what_a_report_told_of_can_be_taken_back_but_not_what_came(void **sta
     assert_int_equal(gap.missing, 10);
     lli_gap_retract(&gap, 2000);
     assert_int_equal(gap.end, 1011);
+    free(memory);
+}
+
+static void other_numbers_with_the_same_low_halves_keep_what_is_present_and_missing(void **state)
+{
+    struct lli_gap gap;
+    uint8_t *memory = gap_make(&gap, 1000);
+    const lli_seq lap = (lli_seq)3 << 32;
+
+    (void)state;
+    lli_gap_extend(&gap, 1003, MS, MS);
+    lli_gap_renumber(&gap, lap + 1000);
+    assert_int_equal(gap.next, lap + 1000);
+    assert_int_equal(gap.end, lap + 1003);
+    assert_int_equal(gap.missing, 3);
+    for (lli_seq seq = lap + 1000; seq < lap + 1003; seq++)
+        assert_false(lli_gap_is_present(&gap, seq));
     free(memory);
 }
 
@@ -448,6 +466,7 @@ int main(void)
         cmocka_unit_test(more_ranges_than_fit_stay_due),
         cmocka_unit_test(a_range_goes_on_across_the_wrap_of_the_wire_number),
         cmocka_unit_test(what_a_report_told_of_can_be_taken_back_but_not_what_came),
+        cmocka_unit_test(other_numbers_with_the_same_low_halves_keep_what_is_present_and_missing),
         cmocka_unit_test(rewinding_makes_earlier_packets_missing_as_far_as_the_window_reaches),
         cmocka_unit_test(a_held_packet_is_not_asked_for_before_its_time),
         cmocka_unit_test(hastened_packets_are_due_in_time_whatever_was_planned),

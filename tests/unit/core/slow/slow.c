@@ -129,7 +129,7 @@ static void who_fetches_the_past_is_not_behind(void **state)
     }
     expect_no_event();
     assert_int_equal(standing(3), LLI_STANDING_FINE);
-    assert_int_equal(slow.receivers, 2);
+    assert_int_equal(slow.group.receivers, 2);
     /* It is judged from its first report on. */
     report(3, 6000);
     step(2);
@@ -332,7 +332,7 @@ static void who_stays_slow_is_expelled_and_may_come_back(void **state)
         report(3, 6000);
     assert_true(now - begun > 2 * SECOND && now - begun < 3 * SECOND);
     (void)expect_event(LLM_EVENT_EXPELLED, 3);
-    assert_int_equal(slow.verdict.rejoin_ns, 3 * SECOND);
+    assert_int_equal(slow.events.verdict.rejoin_ns, 3 * SECOND);
     assert_true(notices(3, &notice) > 0);
     assert_int_equal(notice.rejoin_ms, 3000);
     assert_int_equal(lli_members_expire(&members, 0, now + 1), 2);

@@ -2,6 +2,7 @@
 /* A judge of so many receivers that not all are looked at each time. */
 #include "unit.h"
 
+#include "core/flow/members.h"
 #include "core/slow/slow.h"
 
 #define MS ((lli_ns)1000000)
@@ -86,10 +87,10 @@ static uint64_t looked_at(uint32_t receivers)
         report(id, 1);
     for (int i = 0; i < 50; i++)
         step();
-    before = slow.looked_at;
+    before = slow.scan.looked_at;
     for (int i = 0; i < 100; i++)
         step();
-    return (slow.looked_at - before) / 100;
+    return (slow.scan.looked_at - before) / 100;
 }
 
 static void a_judgement_looks_at_no_more_of_ten_thousand_than_of_a_few_hundred(void **state)
@@ -128,8 +129,8 @@ static void each_of_many_is_judged_and_told_of_in_half_a_second(void **state)
     assert_int_equal(count_suspended(), 300);
     assert_int_equal(told, 300);
     assert_true(notices >= 300);
-    assert_int_equal(slow.receivers, MANY);
-    assert_int_equal(slow.suffering, 300);
+    assert_int_equal(slow.group.receivers, MANY);
+    assert_int_equal(slow.group.suffering, 300);
 }
 
 static void nobody_of_many_is_suspended_where_most_suffer(void **state)
@@ -148,7 +149,7 @@ static void nobody_of_many_is_suspended_where_most_suffer(void **state)
     }
     assert_int_equal(count_suspended(), 0);
     assert_int_equal(groups, 1);
-    assert_int_equal(slow.suffering, MANY - MANY / 5);
+    assert_int_equal(slow.group.suffering, MANY - MANY / 5);
 }
 
 /* Requests of a receiver are forgotten after a second, however seldom it is looked at. */

@@ -320,7 +320,7 @@ static void invented_receivers_count_in_nothing(void **state)
             assert_true(event.kind == LLM_EVENT_WARNED);
     }
     assert_int_equal(tx->members.count, 1);
-    assert_int_equal(tx->slow.receivers, 1);
+    assert_int_equal(tx->slow.group.receivers, 1);
     assert_int_equal(tx->counters.receivers_suspended, 0);
     tx->heartbeat.at = now;
     assert_true(lli_tx_control(tx, now, buffer, sizeof buffer, &packet));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
+#include "core/pack/history.h"
 #include "core/tx/repair.h"
 
 enum {

@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 
+#include "core/flow/standing.h"
 #include "core/pack/pack.h"
 #include "core/pack/unpack.h"
 #include "core/wire/wire.h"

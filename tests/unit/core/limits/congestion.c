@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "session.h"
 
-#include "core/tx/congestion.h"
+#include "core/limits/congestion.h"
 #include "wire_vectors.h"
 
 static const struct lli_wire_status limited_value = {

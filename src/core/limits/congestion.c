@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/tx/congestion.h"
-
-#include "core/tx/tx_internal.h"
+#include "core/limits/congestion.h"
 
 #define MS ((lli_ns)1000000)
 #define US ((lli_ns)1000)
@@ -30,14 +28,13 @@ void lli_congestion_fill(struct lli_wire_status *status, const struct llm_bottle
     };
 }
 
-void lli_congestion_reported(struct lli_tx *tx, struct lli_member *member,
-                             const struct lli_wire_status *status)
+bool lli_congestion_reported(struct lli_member *member, const struct lli_wire_status *status)
 {
     const struct lli_wire_limits *limits = &status->limits;
 
     member->dropped = status->dropped;
     if (!(status->flags & LLI_WIRE_STATUS_LIMITED))
-        return;
+        return false;
     member->limits = (struct llm_bottleneck){
         .limit = (enum llm_limit)limits->limit,
         .receiver = member->id,
@@ -48,19 +45,16 @@ void lli_congestion_reported(struct lli_tx *tx, struct lli_member *member,
         .packets_missed = limits->missed,
         .packets_dropped = limits->dropped,
     };
-    if (!tx->config.reports_limits || member->limits.limit == member->limit_reported)
-        return;
-    /* slow.unreported makes the caller ask for events. */
-    tx->limits.unreported = tx->slow.unreported = true;
-    lli_tx_look_now(tx);
+    return member->limits.limit != member->limit_reported;
 }
 
-bool lli_congestion_event(struct lli_tx *tx, struct llm_event *event)
+bool lli_congestion_event(struct lli_congestion *congestion, const struct lli_members *members,
+                          struct llm_event *event)
 {
     uint32_t seen = 0;
 
-    for (uint32_t i = 0; seen < tx->members.count; i++) {
-        struct lli_member *member = &tx->members.table[i];
+    for (uint32_t i = 0; congestion->unreported && seen < members->count; i++) {
+        struct lli_member *member = &members->table[i];
 
         if (member->id == 0)
             continue;
@@ -68,11 +62,10 @@ bool lli_congestion_event(struct lli_tx *tx, struct llm_event *event)
         if (member->limits.limit == member->limit_reported)
             continue;
         member->limit_reported = member->limits.limit;
-        tx->limits.reported = member->limits;
-        tx->slow.unreported = true;
-        *event = (struct llm_event){.kind = LLM_EVENT_RECEIVER_LIMITED, .bottleneck = &tx->limits.reported};
+        congestion->reported = member->limits;
+        *event = (struct llm_event){.kind = LLM_EVENT_RECEIVER_LIMITED, .bottleneck = &congestion->reported};
         return true;
     }
-    tx->limits.unreported = false;
+    congestion->unreported = false;
     return false;
 }
