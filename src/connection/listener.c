@@ -241,7 +241,7 @@ static lli_ns listener_answer_all(struct llm_listener *listener, lli_ns now)
     const struct lli_wire_address *to;
     lli_ns at = LLI_NEVER;
 
-    for (uint32_t place = 0; (to = lli_acceptor_owed(&listener->acceptor, &place)) != NULL; place++) {
+    for (uint32_t place = 0; (to = lli_acceptor_answer_due(&listener->acceptor, &place)) != NULL; place++) {
         const struct lli_wire_address address = *to;
 
         if (listener_answer(listener, place, &address))

@@ -473,7 +473,7 @@ static void reach_report(struct lli_endpoint *endpoint, struct lli_reach_failure
 }
 
 /* Asks the transports for addresses that sends failed to. */
-static void reach_ask(struct lli_endpoint *endpoint)
+static void reach_request(struct lli_endpoint *endpoint)
 {
     struct reach_layer layers[REACH_LAYERS];
     const int count = reach_layers(endpoint, layers);
@@ -515,7 +515,7 @@ bool lli_reach_look(struct lli_endpoint *endpoint, lli_ns now)
     struct lli_reach *reach = &endpoint->reach;
     const uint64_t departed = reach_departed(endpoint);
 
-    reach_ask(endpoint);
+    reach_request(endpoint);
     reach_report_all(endpoint);
     reach->round++;
     if (reach->known == 0 || now < reach->sweep_at ||

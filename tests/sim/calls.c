@@ -465,7 +465,7 @@ static void service_handshake(void)
         side_run(listener, guest->connect.session, NULL);
         listener->until = world.now + ASKS_FOR;
     }
-    for (place = 0; lli_acceptor_owed(&world.acceptor, &place) != NULL;
+    for (place = 0; lli_acceptor_answer_due(&world.acceptor, &place) != NULL;
          lli_acceptor_answered(&world.acceptor, place))
         fly(ASKER, buffer, (uint32_t)lli_acceptor_answer(&world.acceptor, place, buffer));
 }

@@ -144,12 +144,12 @@ unsigned lli_follow_changes(struct lli_follow *follow, const union lli_ip_addres
  * addresses
  */
 
-static bool addresses_ask(struct lli_follow *follow)
+static bool addresses_request(struct lli_follow *follow)
 {
     const struct {
         struct nlmsghdr header;
         struct ifaddrmsg about;
-    } question = {
+    } query = {
         .header =
             {
                 .nlmsg_len = NLMSG_LENGTH(sizeof(struct ifaddrmsg)),
@@ -160,7 +160,7 @@ static bool addresses_ask(struct lli_follow *follow)
         .about = {.ifa_family = (uint8_t)follow->family},
     };
 
-    return send(follow->fd, &question, question.header.nlmsg_len, 0) >= 0;
+    return send(follow->fd, &query, query.header.nlmsg_len, 0) >= 0;
 }
 
 /*
@@ -201,7 +201,7 @@ bool lli_follow_address(struct lli_follow *follow, const union lli_ip_address *o
     int rank, best = 0;
 
     memset(found, 0, sizeof *found);
-    if (follow->fd < 0 || !addresses_ask(follow))
+    if (follow->fd < 0 || !addresses_request(follow))
         return false;
     /* The kernel generates each part of the dump after the previous one is read. */
     while ((got = recv(follow->fd, text.bytes, sizeof text.bytes, 0)) > 0) {

@@ -20,7 +20,7 @@
  * ---------------------------------------------------------------------------------------------- memberships
  */
 
-static int member_ask(struct lli_roce_member *member, bool to_send)
+static int member_join(struct lli_roce_member *member, bool to_send)
 {
     struct rdma_cm_join_mc_attr_ex wanted = {
         .comp_mask = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS,
@@ -103,7 +103,7 @@ static int member_new(struct lli_roce *roce, struct lli_roce_member *member,
     lli_ip_port_set(&member->address, 0);
     pthread_mutex_unlock(&roce->control.mutex);
     pthread_mutex_lock(&roce->control.calls);
-    if (member_ask(member, to_send) != 0) {
+    if (member_join(member, to_send) != 0) {
         status = lli_roce_fail(roce, "join of a group");
     } else if (!member_wait(roce, member)) {
         status = member_refused(roce, member);
@@ -190,14 +190,14 @@ static lli_ns member_retry_at(struct lli_roce *roce, const struct lli_roce_membe
     return at;
 }
 
-static void member_ask_again(struct lli_roce *roce, struct lli_roce_member *member, bool to_send, lli_ns now)
+static void member_join_again(struct lli_roce *roce, struct lli_roce_member *member, bool to_send, lli_ns now)
 {
     rdma_leave_multicast(member->id, &member->address.any);
     pthread_mutex_lock(&roce->control.mutex);
     member->retry_at = now + LLI_ROCE_SECOND;
     member->state = LLI_ROCE_JOINING;
     pthread_mutex_unlock(&roce->control.mutex);
-    if (member_ask(member, to_send) != 0)
+    if (member_join(member, to_send) != 0)
         member_state_set(roce, member, LLI_ROCE_LOST);
 }
 
@@ -220,7 +220,7 @@ lli_ns lli_roce_rejoin(struct lli_roce *roce, lli_ns now)
              * the lock.
              */
             if (member_retry_at(roce, member) <= now)
-                member_ask_again(roce, member, to_send, now);
+                member_join_again(roce, member, to_send, now);
             retry_at = now + LLI_ROCE_SECOND;
             pthread_mutex_unlock(&roce->control.calls);
         }

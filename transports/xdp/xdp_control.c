@@ -26,7 +26,8 @@ enum {
  */
 
 /* Queries the interface by ioctl. Fails with errno. */
-static int interface_ask(const struct lli_ip_interface *interface, unsigned long what, struct ifreq *request)
+static int interface_ioctl(const struct lli_ip_interface *interface, unsigned long what,
+                           struct ifreq *request)
 {
     const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     int status = fd;
@@ -43,7 +44,7 @@ static int interface_mac(struct lli_xdp *xdp)
 {
     struct ifreq request = {.ifr_flags = 0};
 
-    if (interface_ask(&xdp->link.interface, SIOCGIFHWADDR, &request) < 0)
+    if (interface_ioctl(&xdp->link.interface, SIOCGIFHWADDR, &request) < 0)
         return lli_fail(xdp->log, LLM_ESYSTEM, "xdp: the MAC address of interface %s cannot be read: %m",
                         xdp->link.interface.name);
     if (request.ifr_hwaddr.sa_family != ARPHRD_ETHER)
@@ -58,7 +59,7 @@ static uint32_t interface_queues(const struct lli_xdp *xdp)
 {
     struct ethtool_channels channels = {.cmd = ETHTOOL_GCHANNELS};
     struct ifreq request = {.ifr_data = (void *)&channels};
-    const bool known = interface_ask(&xdp->link.interface, SIOCETHTOOL, &request) == 0;
+    const bool known = interface_ioctl(&xdp->link.interface, SIOCETHTOOL, &request) == 0;
     const uint32_t count = channels.combined_count + channels.rx_count;
 
     return known && count > 0 ? count : 1;
@@ -70,7 +71,7 @@ static bool interface_is_veth(const struct lli_xdp *xdp)
     struct ethtool_drvinfo about = {.cmd = ETHTOOL_GDRVINFO};
     struct ifreq request = {.ifr_data = (void *)&about};
 
-    return interface_ask(&xdp->link.interface, SIOCETHTOOL, &request) == 0 &&
+    return interface_ioctl(&xdp->link.interface, SIOCETHTOOL, &request) == 0 &&
            strcmp(about.driver, "veth") == 0;
 }
 

@@ -15,7 +15,7 @@ enum { ANSWER_BYTES = 4096 };
 #define STATES_KNOWN (NUD_REACHABLE | NUD_DELAY | NUD_PROBE | NUD_PERMANENT | NUD_NOARP)
 
 /* Netlink request: header, message header, attributes. */
-struct question {
+struct query {
     struct nlmsghdr header;
     union {
         struct rtmsg route;
@@ -48,37 +48,36 @@ static size_t address_bytes(const union lli_ip_address *address)
     return address->any.sa_family == AF_INET ? 4 : 16;
 }
 
-static void question_begin(struct question *question, uint16_t type, size_t size)
+static void question_begin(struct query *query, uint16_t type, size_t size)
 {
-    memset(question, 0, sizeof *question);
-    question->header.nlmsg_type = type;
-    question->header.nlmsg_flags = NLM_F_REQUEST;
-    question->header.nlmsg_len = (uint32_t)NLMSG_LENGTH(size);
+    memset(query, 0, sizeof *query);
+    query->header.nlmsg_type = type;
+    query->header.nlmsg_flags = NLM_F_REQUEST;
+    query->header.nlmsg_len = (uint32_t)NLMSG_LENGTH(size);
 }
 
-static void question_add(struct question *question, uint16_t type, const void *data, size_t size)
+static void question_add(struct query *query, uint16_t type, const void *data, size_t size)
 {
     const struct rtattr attribute = {.rta_type = type, .rta_len = (uint16_t)RTA_LENGTH(size)};
-    uint8_t *place = (uint8_t *)question + NLMSG_ALIGN(question->header.nlmsg_len);
+    uint8_t *place = (uint8_t *)query + NLMSG_ALIGN(query->header.nlmsg_len);
 
     memcpy(place, &attribute, sizeof attribute);
     memcpy(place + RTA_LENGTH(0), data, size);
-    question->header.nlmsg_len = (uint32_t)(NLMSG_ALIGN(question->header.nlmsg_len) + RTA_LENGTH(size));
+    query->header.nlmsg_len = (uint32_t)(NLMSG_ALIGN(query->header.nlmsg_len) + RTA_LENGTH(size));
 }
 
 /*
  * Sends a request and reads the answer, which the kernel writes before send() returns. NULL: no answer of
  * this type and size.
  */
-static const void *question_ask(int fd, struct question *question, uint16_t type, size_t size,
-                                struct answer *answer)
+static const void *query_send(int fd, struct query *query, uint16_t type, size_t size, struct answer *answer)
 {
     const struct nlmsghdr *header = (const struct nlmsghdr *)(const void *)answer->bytes;
     static _Thread_local uint32_t number;
     ssize_t got;
 
-    question->header.nlmsg_seq = ++number;
-    if (send(fd, question, question->header.nlmsg_len, 0) < 0)
+    query->header.nlmsg_seq = ++number;
+    if (send(fd, query, query->header.nlmsg_len, 0) < 0)
         return NULL;
     /* Skip the answer to an earlier request. */
     do
@@ -114,20 +113,20 @@ static enum lli_xdp_hop route_find(int fd, const struct lli_ip_interface *interf
 {
     const size_t bytes = address_bytes(host);
     const struct rtmsg *route;
-    struct question question;
+    struct query query;
     struct answer answer;
     const void *found;
     uint32_t index = 0;
 
-    question_begin(&question, RTM_GETROUTE, sizeof question.of.route);
-    question.of.route.rtm_family = (uint8_t)host->any.sa_family;
-    question.of.route.rtm_dst_len = question.of.route.rtm_src_len = (uint8_t)(8 * bytes);
-    question_add(&question, RTA_DST, lli_ip_bytes(host), bytes);
-    question_add(&question, RTA_SRC, lli_ip_bytes(&interface->address), bytes);
+    question_begin(&query, RTM_GETROUTE, sizeof query.of.route);
+    query.of.route.rtm_family = (uint8_t)host->any.sa_family;
+    query.of.route.rtm_dst_len = query.of.route.rtm_src_len = (uint8_t)(8 * bytes);
+    question_add(&query, RTA_DST, lli_ip_bytes(host), bytes);
+    question_add(&query, RTA_SRC, lli_ip_bytes(&interface->address), bytes);
     /* A link-local address is valid on this interface only. */
     if (host->any.sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&host->v6.sin6_addr))
-        question_add(&question, RTA_OIF, &interface->index, sizeof interface->index);
-    route = question_ask(fd, &question, RTM_NEWROUTE, sizeof *route, &answer);
+        question_add(&query, RTA_OIF, &interface->index, sizeof interface->index);
+    route = query_send(fd, &query, RTM_NEWROUTE, sizeof *route, &answer);
     if (route == NULL)
         return LLI_XDP_HOP_DEAD;
     found = answer_find(&answer, sizeof *route, RTA_OIF, sizeof index);
@@ -146,7 +145,7 @@ enum lli_xdp_hop lli_xdp_neighbour_find(int fd, const struct lli_ip_interface *i
                                         const union lli_ip_address *host, uint8_t mac[LLI_XDP_MAC_BYTES])
 {
     const struct ndmsg *neighbour;
-    struct question question;
+    struct query query;
     struct answer answer;
     const void *found;
     uint8_t next[16];
@@ -154,11 +153,11 @@ enum lli_xdp_hop lli_xdp_neighbour_find(int fd, const struct lli_ip_interface *i
 
     if (hop != LLI_XDP_HOP_KNOWN)
         return hop;
-    question_begin(&question, RTM_GETNEIGH, sizeof question.of.neighbour);
-    question.of.neighbour.ndm_family = (uint8_t)host->any.sa_family;
-    question.of.neighbour.ndm_ifindex = interface->index;
-    question_add(&question, NDA_DST, next, address_bytes(host));
-    neighbour = question_ask(fd, &question, RTM_NEWNEIGH, sizeof *neighbour, &answer);
+    question_begin(&query, RTM_GETNEIGH, sizeof query.of.neighbour);
+    query.of.neighbour.ndm_family = (uint8_t)host->any.sa_family;
+    query.of.neighbour.ndm_ifindex = interface->index;
+    question_add(&query, NDA_DST, next, address_bytes(host));
+    neighbour = query_send(fd, &query, RTM_NEWNEIGH, sizeof *neighbour, &answer);
     if (neighbour == NULL)
         return LLI_XDP_HOP_UNKNOWN;
     if (neighbour->ndm_state & NUD_FAILED)

@@ -90,7 +90,7 @@ static struct lli_applicant *acceptor_place(struct lli_acceptor *acceptor, uint6
             oldest = applicant;
             break;
         }
-        if (!guest_counts(applicant) && !applicant->owed &&
+        if (!guest_counts(applicant) && !applicant->answer_due &&
             (oldest == NULL || applicant->since < oldest->since))
             oldest = applicant;
     }
@@ -101,11 +101,11 @@ static struct lli_applicant *acceptor_place(struct lli_acceptor *acceptor, uint6
 
 static void acceptor_owe(struct lli_acceptor *acceptor, struct lli_applicant *applicant, lli_ns now)
 {
-    if (applicant->owed)
+    if (applicant->answer_due)
         return;
-    acceptor->owed++;
-    applicant->owed = true;
-    applicant->owed_until = now + acceptor->timeout;
+    acceptor->answers_due++;
+    applicant->answer_due = true;
+    applicant->answer_until = now + acceptor->timeout;
 }
 
 static void guest_becomes(struct lli_applicant *applicant, enum lli_applicant_state state, lli_ns now)
@@ -223,17 +223,17 @@ void lli_acceptor_leave(struct lli_acceptor *acceptor, uint64_t id, lli_ns now)
 
     if (applicant == NULL)
         return;
-    acceptor->owed -= applicant->owed;
-    applicant->owed = false;
+    acceptor->answers_due -= applicant->answer_due;
+    applicant->answer_due = false;
     guest_becomes(applicant, LLI_APPLICANT_GONE, now);
     acceptor->count--;
 }
 
 /* Answers are numbered: those of table entries first, then refusals for a full table. */
-const struct lli_wire_address *lli_acceptor_owed(const struct lli_acceptor *acceptor, uint32_t *place)
+const struct lli_wire_address *lli_acceptor_answer_due(const struct lli_acceptor *acceptor, uint32_t *place)
 {
-    for (; *place < acceptor->places && acceptor->owed > 0; ++*place)
-        if (acceptor->applicants[*place].owed)
+    for (; *place < acceptor->places && acceptor->answers_due > 0; ++*place)
+        if (acceptor->applicants[*place].answer_due)
             return &acceptor->applicants[*place].connect.address;
     *place = (uint32_t)lli_max(*place, acceptor->places);
     for (; *place < acceptor->places + LLI_ACCEPTOR_TURNED_AWAY && acceptor->turned_count > 0; ++*place)
@@ -258,8 +258,8 @@ size_t lli_acceptor_answer(const struct lli_acceptor *acceptor, uint32_t place, 
 void lli_acceptor_answered(struct lli_acceptor *acceptor, uint32_t place)
 {
     if (place < acceptor->places) {
-        acceptor->applicants[place].owed = false;
-        acceptor->owed--;
+        acceptor->applicants[place].answer_due = false;
+        acceptor->answers_due--;
     } else {
         acceptor->turned[place - acceptor->places].id = 0;
         acceptor->turned_count--;
@@ -271,7 +271,7 @@ static lli_ns guest_until(const struct lli_acceptor *acceptor, const struct lli_
 {
     if (applicant->state == LLI_APPLICANT_NEW || applicant->state == LLI_APPLICANT_WAITS)
         return applicant->since + acceptor->timeout;
-    return applicant->owed ? applicant->owed_until : LLI_NEVER;
+    return applicant->answer_due ? applicant->answer_until : LLI_NEVER;
 }
 
 static void guest_give_up(struct lli_acceptor *acceptor, uint32_t place, lli_ns now)
@@ -294,7 +294,7 @@ static void guest_give_up(struct lli_acceptor *acceptor, uint32_t place, lli_ns 
 static bool acceptor_expire_guest(struct lli_acceptor *acceptor, lli_ns now, uint32_t *place,
                                   struct lli_wire_address *address, lli_ns *at)
 {
-    for (; *place < acceptor->places && acceptor->count + acceptor->owed > 0; ++*place) {
+    for (; *place < acceptor->places && acceptor->count + acceptor->answers_due > 0; ++*place) {
         const lli_ns until = guest_until(acceptor, &acceptor->applicants[*place]);
 
         if (now < until) {
@@ -338,7 +338,7 @@ static bool address_is(const struct lli_wire_address *a, const struct lli_wire_a
 
 bool lli_acceptor_needs(const struct lli_acceptor *acceptor, const struct lli_wire_address *address)
 {
-    for (uint32_t i = 0; i < acceptor->places && acceptor->count + acceptor->owed > 0; i++)
+    for (uint32_t i = 0; i < acceptor->places && acceptor->count + acceptor->answers_due > 0; i++)
         if (guest_until(acceptor, &acceptor->applicants[i]) != LLI_NEVER &&
             address_is(&acceptor->applicants[i].connect.address, address))
             return true;

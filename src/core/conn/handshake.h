@@ -79,9 +79,9 @@ enum lli_applicant_state {
 /* A request to connect. */
 struct lli_applicant {
     enum lli_applicant_state state;
-    bool owed;         /* an answer has to be sent */
-    lli_ns owed_until; /* time at which sending the answer is given up */
-    lli_ns since;      /* time at which it entered this state */
+    bool answer_due;     /* an answer has to be sent */
+    lli_ns answer_until; /* time at which sending the answer is given up */
+    lli_ns since;        /* time at which it entered this state */
     struct lli_wire_connect connect;
     struct lli_wire_accept accept;
     struct lli_wire_refuse refuse;
@@ -100,9 +100,9 @@ struct lli_acceptor {
     struct lli_applicant *applicants; /* 2 * max entries: the surplus remembers past requests */
     uint64_t *ids;                    /* identity of each entry, 0: free */
     uint32_t places;
-    uint32_t max;   /* maximum of entries in ASKS, WAITS or IN */
-    uint32_t count; /* entries in one of these states */
-    uint32_t owed;  /* answers that wait to be sent, to entries of the table */
+    uint32_t max;         /* maximum of entries in ASKS, WAITS or IN */
+    uint32_t count;       /* entries in one of these states */
+    uint32_t answers_due; /* answers that wait to be sent, to entries of the table */
     lli_ns timeout;
     struct lli_acceptor_turned_away turned[LLI_ACCEPTOR_TURNED_AWAY];
     uint32_t turned_count;
@@ -141,11 +141,11 @@ void lli_acceptor_refuse(struct lli_acceptor *acceptor, struct lli_applicant *ap
 void lli_acceptor_leave(struct lli_acceptor *acceptor, uint64_t id, lli_ns now);
 
 /*
- * Answers due. lli_acceptor_owed() returns the address of the first one at or after *place, and sets *place
+ * Answers due. lli_acceptor_answer_due() returns the address of the first one at or after *place, and sets *place
  * to it; NULL: none. lli_acceptor_answer() may be repeated until lli_acceptor_answered() notes that the
  * answer was sent, or cannot be.
  */
-const struct lli_wire_address *lli_acceptor_owed(const struct lli_acceptor *acceptor, uint32_t *place);
+const struct lli_wire_address *lli_acceptor_answer_due(const struct lli_acceptor *acceptor, uint32_t *place);
 size_t lli_acceptor_answer(const struct lli_acceptor *acceptor, uint32_t place, uint8_t *buffer);
 void lli_acceptor_answered(struct lli_acceptor *acceptor, uint32_t place);
 

@@ -103,7 +103,7 @@ static struct lli_applicant *shown(lli_ns now)
 static uint8_t answer(uint64_t *id)
 {
     uint32_t place = 0;
-    const struct lli_wire_address *to = lli_acceptor_owed(&acceptor, &place);
+    const struct lli_wire_address *to = lli_acceptor_answer_due(&acceptor, &place);
 
     if (to == NULL)
         return 0;
@@ -299,9 +299,9 @@ static void an_answer_waits_until_it_can_be_sent_or_is_given_up(void **state)
     comes(7, 0);
     lli_acceptor_refuse(&acceptor, shown(0), LLI_WIRE_REFUSED, 1, 0);
     (void)taken(8, 10 * MS);
-    assert_non_null(lli_acceptor_owed(&acceptor, &place));
+    assert_non_null(lli_acceptor_answer_due(&acceptor, &place));
     other = place + 1;
-    assert_non_null(lli_acceptor_owed(&acceptor, &other));
+    assert_non_null(lli_acceptor_answer_due(&acceptor, &other));
     assert_int_not_equal(place, other);
     lli_acceptor_answered(&acceptor, other);
     assert_int_equal(expired(99 * MS, &at), 0);
@@ -389,12 +389,12 @@ static void an_endless_stream_of_requests_stays_within_bounds(void **state)
             (void)expired(now, &at);
         for (uint32_t i = 0; i < 2 * MAX; i++) {
             counted += applicants[i].state >= LLI_APPLICANT_NEW && applicants[i].state <= LLI_APPLICANT_IN;
-            owed += applicants[i].owed;
+            owed += applicants[i].answer_due;
             for (uint32_t j = 0; j < i; j++)
                 assert_true(ids[i] == 0 || ids[i] != ids[j]);
         }
         assert_int_equal(counted, acceptor.count);
-        assert_int_equal(owed, acceptor.owed);
+        assert_int_equal(owed, acceptor.answers_due);
         assert_true(acceptor.count <= MAX);
     }
     assert_true(acceptor.counters.requests_accepted > 1000);
