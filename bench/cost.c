@@ -66,10 +66,7 @@ struct cost_kind {
     cost_step *transmit;
 };
 
-/*
- * ------------------------------------------------------------------------------------------- clock and
- * entropy
- */
+/* -------------------------------------------------------------------------------------- clock and entropy */
 
 static uint64_t cost_now = 1000000000000;
 static uint64_t cost_readings;
@@ -94,10 +91,7 @@ ssize_t getrandom(void *bytes, size_t size, unsigned flags)
     return (ssize_t)size;
 }
 
-/*
- * --------------------------------------------------------------------------------------------------- the
- * ends
- */
+/* ----------------------------------------------------------------------------------------------- the ends */
 
 static void cost_fail(const char *what, int error)
 {
@@ -197,10 +191,7 @@ static uint64_t cost_stat(const struct llm_context *context, const char *name)
     return value;
 }
 
-/*
- * -------------------------------------------------------------------------------------------------- the
- * steps
- */
+/* ---------------------------------------------------------------------------------------------- the steps */
 
 static void send_messages(struct cost *cost, unsigned flags)
 {
@@ -258,9 +249,7 @@ static void step_poll_far(struct cost *cost)
     cost_check("llm_poll", llm_poll(cost->far));
 }
 
-/*
- * ------------------------------------------------------------------------------------------------ the passes
- */
+/* --------------------------------------------------------------------------------------------- the passes */
 
 /*
  * cost.py tells callgrind the names of these three: it forgets what it counted when cost_begin() is called,

@@ -9,10 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/*
- * ------------------------------------------------------------------------------------------------------------
- * requests
- */
+/* ----------------------------------------------------------------------------------------------- requests */
 
 void control_of_arguments(struct control *control, int argc, char **argv)
 {
@@ -122,10 +119,7 @@ _Noreturn void control_fail(const char *what, const char *why)
     exit(EXIT_FAILURE);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------------
- * answers
- */
+/* ------------------------------------------------------------------------------------------------ answers */
 
 static bool json_first = true; /* nothing is in the innermost object or array yet */
 

@@ -130,10 +130,7 @@ void adapter_prefer_idle(enum adapter_idle idle)
     ends.idle = idle;
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------------------
- * idle
- */
+/* --------------------------------------------------------------------------------------------------- idle */
 
 void adapter_sleep(struct pollfd *fds, unsigned count, uint64_t until)
 {
@@ -167,10 +164,7 @@ static bool ends_send(const void *data, size_t size, bool more)
     return !ends.refused;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------------
- * delivery
- */
+/* ----------------------------------------------------------------------------------------------- delivery */
 
 static uint64_t ends_get(_Atomic uint64_t *counter)
 {
@@ -313,10 +307,7 @@ static void ends_begin(const struct control *control, enum ends_state state)
     ends.state = state;
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------------------
- * hop
- */
+/* ---------------------------------------------------------------------------------------------------- hop */
 
 static uint64_t ends_due(const struct ends_schedule *schedule, uint64_t i)
 {
@@ -512,10 +503,7 @@ static void ends_greet_back(void)
     (void)ends_send(ends.message, size, false);
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------------------
- * pump
- */
+/* --------------------------------------------------------------------------------------------------- pump */
 
 /* Returns how many of the count were taken; all but the last go with others. */
 static uint64_t ends_batch(uint64_t sent, uint64_t count)
@@ -605,10 +593,7 @@ static void ends_pump(const struct control *control)
     json_close();
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------------------
- * far
- */
+/* ---------------------------------------------------------------------------------------------------- far */
 
 /* Polls without rest until there is a request. */
 static int ends_measure(struct control *request)
@@ -692,10 +677,7 @@ static int ends_far(const struct control *control, enum ends_state state, struct
     return ends_measure(next);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------------
- * requests
- */
+/* ----------------------------------------------------------------------------------------------- requests */
 
 static void ends_describe(void)
 {

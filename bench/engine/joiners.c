@@ -45,10 +45,7 @@ static struct joiners {
     uint64_t last_at;  /* when the last one was live */
 } joiners;
 
-/*
- * ------------------------------------------------------------------------------------------------------------
- * messages
- */
+/* ----------------------------------------------------------------------------------------------- messages */
 
 /* True if all that it gets of the past is what topics keep. */
 static bool joiner_is_kept(const struct joiner *joiner)
@@ -114,10 +111,7 @@ static void on_event(void *arg, const struct llm_event *event)
     joiner->wrong |= event->kind == LLM_EVENT_CACHE_LOST;
 }
 
-/*
- * --------------------------------------------------------------------------------------------------------
- * come and go
- */
+/* -------------------------------------------------------------------------------------------- come and go */
 
 static void joiner_open(struct joiner *joiner, bool other)
 {
@@ -171,10 +165,7 @@ static void joiners_open_due(void)
     }
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------------
- * report
- */
+/* ------------------------------------------------------------------------------------------------- report */
 
 /* Each of them is the runner's to sum up. */
 static void joiner_json(const struct joiner *joiner)

@@ -55,10 +55,7 @@ static void load_channel(const char *channel, uint64_t i, char *text, size_t siz
                    i / LOAD_SUBNET, i % LOAD_SUBNET + 1, port);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * open and close
- */
+/* ----------------------------------------------------------------------------------------- open and close */
 
 static void load_message(void *arg, const struct llm_message *message)
 {
@@ -140,10 +137,7 @@ static void load_begin(struct load_end *end, uint64_t groups)
     end->groups = groups;
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------------
- * the process
- */
+/* -------------------------------------------------------------------------------------------- the process */
 
 static uint64_t load_cpu_ns(void)
 {

@@ -45,10 +45,7 @@ static int pairs_count;
 static uint64_t pairs_watch;
 static uint8_t *pairs_data;
 
-/*
- * ---------------------------------------------------------------------------------------------------------------
- * pairs
- */
+/* -------------------------------------------------------------------------------------------------- pairs */
 
 static void on_message(void *arg, const struct llm_message *message)
 {
@@ -212,10 +209,7 @@ static void pairs_close(struct pair *pair)
     free(pair->topics);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------------
- * patterns
- */
+/* ----------------------------------------------------------------------------------------------- patterns */
 
 /* A lost packet comes again only if the transmitter is polled. */
 static __attribute__((noinline)) void pairs_impatient(struct pair *pair, uint64_t polls)
@@ -362,10 +356,7 @@ static const struct {
                       {"send", pairs_send_only},
                       {"take", pairs_take}};
 
-/*
- * ---------------------------------------------------------------------------------------------------------------
- * turns
- */
+/* -------------------------------------------------------------------------------------------------- turns */
 
 /* Callgrind counts from its entry to its return, and knows it and the next by their names. */
 static __attribute__((noinline)) uint64_t pairs_count_turn(pairs_turn *turn, struct pair *pair,
@@ -455,10 +446,7 @@ static void pairs_measure(const struct control *request)
     json_close();
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------
- * other requests
- */
+/* ----------------------------------------------------------------------------------------- other requests */
 
 static void pairs_keep(const struct control *request)
 {

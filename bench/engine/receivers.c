@@ -71,10 +71,7 @@ static void receivers_end(int number)
     receivers_over = 1;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------------
- * messages
- */
+/* ----------------------------------------------------------------------------------------------- messages */
 
 static struct steady_stamp receiver_take_any(struct receiver *receiver, const struct llm_message *message)
 {
@@ -137,10 +134,7 @@ static void on_event(void *arg, const struct llm_event *event)
     steady_track_event(&receiver->track, event);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * open and close
- */
+/* ----------------------------------------------------------------------------------------- open and close */
 
 static void receiver_open(struct receiver *receiver, const struct control *control, const char *channel)
 {
@@ -247,10 +241,7 @@ int receivers_run(const struct control *control)
     return 0;
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------------------
- * mute
- */
+/* --------------------------------------------------------------------------------------------------- mute */
 
 int mute_run(const struct control *control)
 {

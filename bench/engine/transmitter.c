@@ -74,10 +74,7 @@ static void on_event(void *arg, const struct llm_event *event)
     sender.acknowledged = event->last + 1;
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------------
- * sending
- */
+/* ------------------------------------------------------------------------------------------------ sending */
 
 /* Returns whether it was taken. */
 static bool offer_send_one(struct offer *offer, unsigned flags)
@@ -208,10 +205,7 @@ static void sender_send(const struct control *request)
     json_close();
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------
- * other requests
- */
+/* ----------------------------------------------------------------------------------------- other requests */
 
 static void sender_await(const struct control *request)
 {
@@ -261,10 +255,7 @@ static const struct {
 } sender_requests[] = {
     {"await", sender_await}, {"limit", sender_limit}, {"send", sender_send}, {"stats", sender_stats}};
 
-/*
- * ----------------------------------------------------------------------------------------------------------------
- * open
- */
+/* --------------------------------------------------------------------------------------------------- open */
 
 static void offer_open(struct offer *offer, const char *name, unsigned flags, uint64_t topics, uint64_t size)
 {

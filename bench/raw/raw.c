@@ -32,10 +32,7 @@ static const struct raw_scheme *const raw_schemes[] = {
 #endif
 };
 
-/*
- * --------------------------------------------------------------------------------------------------------------
- * groups
- */
+/* ------------------------------------------------------------------------------------------------- groups */
 
 static void raw_find_address(const char *host, const char *port, const char *interface,
                              struct raw_group *group)
@@ -84,10 +81,7 @@ void raw_group_of(const char *place, struct raw_group *group)
         raw_find_address(fields[HOST], fields[PORT], fields[INTERFACE], group);
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------------------
- * ends
- */
+/* --------------------------------------------------------------------------------------------------- ends */
 
 static struct raw_end *raw_open_group(const struct raw_group *group, bool to_send)
 {
@@ -144,10 +138,7 @@ int raw_send_packed(struct raw_end *end, const void *data, size_t size, size_t m
                                  : raw_send(end, data, size);
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------------------
- * blast
- */
+/* -------------------------------------------------------------------------------------------------- blast */
 
 /* A receiver whose buffer is full must have read some of it before one of these arrives. */
 static int raw_blast_say_over(struct raw_end *end)

@@ -31,10 +31,7 @@ struct raw_group {
  */
 void raw_group_of(const char *place, struct raw_group *group);
 
-/*
- * --------------------------------------------------------------------------------------------------
- * datagrams
- */
+/* ---------------------------------------------------------------------------------------------- datagrams */
 
 /* Where datagrams of a group are sent, or received. */
 struct raw_end {

@@ -65,10 +65,7 @@ static char *raw_roce_buffer(const struct raw_roce_end *roce, uint64_t number)
     return roce->buffers + (number & (raw_roce_depth(roce) - 1)) * roce->stride + RAW_LINE;
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------------------
- * open
- */
+/* --------------------------------------------------------------------------------------------------- open */
 
 static int raw_roce_open_device(struct raw_roce_end *roce, const struct raw_group *group)
 {
@@ -229,10 +226,7 @@ static int raw_roce_open(struct raw_end *end, const struct raw_group *group, boo
     return raw_roce_join(roce);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------------
- * sending
- */
+/* ------------------------------------------------------------------------------------------------ sending */
 
 /* Makes room for so many more. False: there is none now. */
 static bool raw_roce_reap(struct raw_roce_end *roce, unsigned count)
@@ -306,10 +300,7 @@ static int raw_roce_blast_next(struct raw_end *end)
     return errno == 0 ? 0 : -1;
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------------
- * receiving
- */
+/* ---------------------------------------------------------------------------------------------- receiving */
 
 /* Fetches the next completions once all before were given, and gives the buffers of these back. */
 static bool raw_roce_is_readable(struct raw_end *end)

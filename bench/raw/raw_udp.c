@@ -28,10 +28,7 @@
 #define RAW_UDP_HEADER 8
 #define RAW_CONTROL_BYTES CMSG_SPACE(sizeof(uint16_t))
 
-/*
- * ------------------------------------------------------------------------------------------------------------
- * sockets
- */
+/* ------------------------------------------------------------------------------------------------ sockets */
 
 static int raw_set(int fd, int level, int name, int value)
 {
@@ -111,10 +108,7 @@ int raw_udp_open_receive(const struct raw_group *group)
     return fd;
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------------
- * trains
- */
+/* ------------------------------------------------------------------------------------------------- trains */
 
 size_t raw_udp_datagram_bytes(const struct raw_group *group)
 {
@@ -145,10 +139,7 @@ static size_t raw_udp_train_bytes(size_t datagram_bytes)
     return datagram_bytes * (segments > RAW_TRAIN_SEGMENTS ? RAW_TRAIN_SEGMENTS : segments);
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------------------
- * ends
- */
+/* --------------------------------------------------------------------------------------------------- ends */
 
 /* Memory that datagrams are received into in one call. */
 struct raw_many {

@@ -42,10 +42,7 @@ static struct raw_xdp_end *raw_xdp_of(struct raw_end *end)
     return (struct raw_xdp_end *)end;
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------------------
- * open
- */
+/* --------------------------------------------------------------------------------------------------- open */
 
 static int raw_xdp_open_socket(const struct raw_group *group)
 {
@@ -220,10 +217,7 @@ static const void *raw_xdp_receive(struct raw_end *end, size_t *size)
     return frame + RAW_XDP_HEADERS;
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------------------
- * blast
- */
+/* -------------------------------------------------------------------------------------------------- blast */
 
 static int raw_xdp_blast_next(struct raw_end *end)
 {
