@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "control.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <poll.h>
 #include <stdio.h>
@@ -45,6 +46,11 @@ uint64_t control_ns(const struct control *control, const char *key, uint64_t oth
 bool control_flag(const struct control *control, const char *key)
 {
     return control_number(control, key, 0) != 0;
+}
+
+bool control_is(const struct control *control, const char *key, const char *text)
+{
+    return strcmp(control_text(control, key, ""), text) == 0;
 }
 
 int control_list(const struct control *control, const char *key, uint64_t *numbers, int most)
@@ -113,10 +119,28 @@ bool control_is_waiting(void)
     return control_input.size > 0 || poll(&input, 1, 0) != 0;
 }
 
+void control_serve(const struct control *request, const struct control_verb *verbs)
+{
+    while (verbs->verb != NULL && strcmp(verbs->verb, request->verb) != 0)
+        verbs++;
+    if (verbs->verb == NULL)
+        control_fail(request->verb, "no such request");
+    verbs->serve(request);
+}
+
 _Noreturn void control_fail(const char *what, const char *why)
 {
     (void)fprintf(stderr, "%s: %s\n", what, why);
     exit(EXIT_FAILURE);
+}
+
+void *control_memory(size_t count, size_t size)
+{
+    void *memory = calloc(count, size);
+
+    if (memory == NULL && count > 0)
+        control_fail("calloc", "no memory");
+    return memory;
 }
 
 /* ------------------------------------------------------------------------------------------------ answers */
@@ -176,6 +200,14 @@ void json_number(const char *key, double number)
         (void)printf("%.16g", number);
     else
         (void)fputs("null", stdout);
+}
+
+void json_counts(const struct json_count *counts)
+{
+    for (; counts->key != NULL; counts++) {
+        json_next(counts->key);
+        (void)printf("%" PRIu64, counts->count);
+    }
 }
 
 void json_histogram(const char *key, const struct histogram *histogram)

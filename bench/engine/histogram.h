@@ -30,7 +30,6 @@ struct histogram {
  * memory.
  */
 void histogram_init(struct histogram *histogram, size_t trace_max);
-void histogram_fini(struct histogram *histogram);
 void histogram_reset(struct histogram *histogram);
 
 /* Where a value is counted. */

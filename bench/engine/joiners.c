@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include <llm/llm.h>
 
@@ -115,15 +114,13 @@ static void on_event(void *arg, const struct llm_event *event)
 
 static void joiner_open(struct joiner *joiner, bool other)
 {
-    struct llm_context_options options;
+    struct llm_context_options options = steady_options();
 
-    llm_context_options_init(&options);
-    options.log_level = LLM_LEVEL_ERROR;
     options.huge_pages = false;
     joiner->other = other;
-    joiner->next = steady_memory(joiners.topics, sizeof *joiner->next);
+    joiner->next = control_memory(joiners.topics, sizeof *joiner->next);
     joiner->opened_at = llm_clock();
-    steady_ok(llm_context_open(&options, &joiner->context), "llm_context_open");
+    joiner->context = steady_open(&options);
     (void)steady_receiver(joiner->context, other ? joiners.other : joiners.channel, on_message, on_event,
                           joiner);
     joiners.open_max = ++joiners.open > joiners.open_max ? joiners.open : joiners.open_max;
@@ -170,17 +167,17 @@ static void joiners_open_due(void)
 /* Each of them is the runner's to sum up. */
 static void joiner_json(const struct joiner *joiner)
 {
-    const bool live = joiner->live_at != 0;
-
     json_begin(NULL, '{');
     steady_json_track(&joiner->track);
-    json_number("begun", joiner->track.begun);
-    json_number("until_live_ns", live ? (double)(joiner->live_at - joiner->opened_at) : 0);
-    json_number("other", joiner->other);
-    json_number("past", (double)joiner->past);
-    json_number("stale", (double)joiner->stale);
-    json_number("refused", joiner->refused);
-    json_number("wrong", joiner->wrong);
+    json_counts((struct json_count[]){
+        {"begun", joiner->track.begun},
+        {"until_live_ns", joiner->live_at != 0 ? joiner->live_at - joiner->opened_at : 0},
+        {"other", joiner->other},
+        {"past", joiner->past},
+        {"stale", joiner->stale},
+        {"refused", joiner->refused},
+        {"wrong", joiner->wrong},
+        {NULL, 0}});
     json_end('}');
 }
 
@@ -191,7 +188,7 @@ static void joiners_report(void)
     for (uint64_t i = 0; i < joiners.opened; i++)
         joiner_json(&joiners.all[i]);
     json_end(']');
-    json_number("open_max", (double)joiners.open_max);
+    json_counts((struct json_count[]){{"open_max", joiners.open_max}, {NULL, 0}});
     json_number("past_ns", (double)(joiners.last_at - joiners.begun_at));
     json_close();
 }
@@ -199,7 +196,6 @@ static void joiners_report(void)
 static void joiners_prepare(const struct control *control)
 {
     const struct sched_param lowest = {.sched_priority = 0};
-    struct rlimit files = {.rlim_cur = 0};
 
     joiners.channel = control_text(control, "channel", "");
     joiners.other = control_text(control, "other", "");
@@ -209,12 +205,10 @@ static void joiners_prepare(const struct control *control)
     joiners.keep = control_number(control, "keep", 0);
     joiners.stay = control_number(control, "stay", 100);
     joiners.now = control_flag(control, "now");
-    joiners.all = steady_memory(joiners.count, sizeof *joiners.all);
+    joiners.all = control_memory(joiners.count, sizeof *joiners.all);
     if (control_flag(control, "idle") && sched_setscheduler(0, SCHED_IDLE, &lowest) != 0)
         perror("joiners: SCHED_IDLE");
-    (void)getrlimit(RLIMIT_NOFILE, &files);
-    files.rlim_cur = files.rlim_max;
-    (void)setrlimit(RLIMIT_NOFILE, &files);
+    steady_allow_files(0);
 }
 
 /* The context without receivers is polled while nobody joins, so that the core is at work then as well. */
@@ -242,6 +236,5 @@ int joiners_run(const struct control *control)
         if (joiners.all[i].context != NULL)
             joiner_close(&joiners.all[i]);
     joiners_report();
-    free(joiners.all);
     return steady_ok(llm_context_close(&context), "llm_context_close");
 }

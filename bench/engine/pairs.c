@@ -13,13 +13,14 @@
  *   check                             ends unless features did their work; answers with what writing counters files took
  */
 #define _GNU_SOURCE
-#include "pairs.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "engine/objects.h"
+#include "observe/stats_file.h"
 
 #include "machine.h"
 #include "steady.h"
@@ -40,10 +41,40 @@ enum {
     PAIRS_ROUNDS_MAX = 1000,
 };
 
+/* A transmitter and a receiver in one thread, each in a context of its own. */
+struct pair {
+    char name[32];
+    /* Features that are on. */
+    enum llm_latency_level near_level; /* at the transmitter's end */
+    enum llm_latency_level far_level;  /* at the receiver's */
+    bool file;                         /* counters files, at both, as the next */
+    bool watch;
+    bool arrival;
+    struct llm_context *near;
+    struct llm_context *far;
+    struct llm_transmitter *transmitter;
+    struct llm_topic **topics; /* that messages take turns on */
+    uint64_t topic_count;
+    struct llm_receiver *receiver; /* NULL: there is none */
+    uint64_t size;                 /* of a message */
+    uint8_t *data;
+    struct llm_attributes attributes;
+    bool attributed; /* messages have these */
+    /* Messages in a row with the same label, of two; 0: all have label 1. */
+    uint64_t label_run;
+    uint64_t sent;
+    uint64_t received;
+    uint64_t lost;    /* as events told */
+    uint64_t changed; /* not as long as they were sent */
+    uint64_t first;   /* number of the first message */
+    uint64_t numbers; /* of all that were received, added */
+    /* Counters files written by an end, at most, by the first call of pairs_done() */
+    uint64_t tables;
+};
+
 static struct pair pairs[PAIRS_MAX];
 static int pairs_count;
 static uint64_t pairs_watch;
-static uint8_t *pairs_data;
 
 /* -------------------------------------------------------------------------------------------------- pairs */
 
@@ -77,18 +108,14 @@ static void pairs_poll(struct pair *pair)
 static struct llm_context *pairs_context(const struct control *control, const struct pair *pair,
                                          enum llm_latency_level level)
 {
-    struct llm_context_options options;
-    struct llm_context *context;
+    struct llm_context_options options = steady_options();
 
-    llm_context_options_init(&options);
-    options.log_level = LLM_LEVEL_ERROR;
     options.huge_pages = false;
     options.latency = level;
     options.stats_directory = pair->file ? control_text(control, "directory", "") : "";
     options.stats_name = "pairs";
     options.watch_ns = pair->watch ? pairs_watch : 0;
-    steady_ok(llm_context_open(&options, &context), "llm_context_open");
-    return context;
+    return steady_open(&options);
 }
 
 static void pairs_set_attributes(const struct control *control, struct pair *pair)
@@ -98,15 +125,14 @@ static void pairs_set_attributes(const struct control *control, struct pair *pai
         {.code = 2, .type = LLM_PROPERTY_DOUBLE, .value.float64 = 2.5},
         {.code = 3, .type = LLM_PROPERTY_BYTES, .value.bytes = {"FR", 2}}};
     static const uint8_t bitmap[LLM_BITMAP_BITS_MAX / 8] = {1};
-    const char *attributes = control_text(control, "attributes", "");
 
     llm_attributes_init(&pair->attributes);
     pair->attributed = control_text(control, "label_run", NULL) != NULL;
     pair->label_run = control_number(control, "label_run", 0);
-    if (strcmp(attributes, "bitmap") == 0) {
+    if (control_is(control, "attributes", "bitmap")) {
         pair->attributes.bitmap_bits = LLM_BITMAP_BITS_MAX;
         pair->attributes.bitmap = bitmap;
-    } else if (strcmp(attributes, "properties") == 0) {
+    } else if (control_is(control, "attributes", "properties")) {
         pair->attributes.properties = properties;
         pair->attributes.properties_count = sizeof properties / sizeof properties[0];
     }
@@ -119,22 +145,21 @@ static void pairs_set_filter(const struct control *control, struct pair *pair)
     static const uint8_t mask[LLM_BITMAP_BITS_MAX / 8] = {[LLM_BITMAP_BITS_MAX / 8 - 1] = 1};
     const struct llm_label_match label = {(uint32_t)control_number(control, "mask", 0),
                                           (uint32_t)control_number(control, "match", 0)};
-    const char *kind = control_text(control, "filter", "");
     struct llm_filter filter;
 
     llm_filter_init(&filter);
-    if (strcmp(kind, "label") == 0) {
+    if (control_is(control, "filter", "label")) {
         filter.labels = &label;
         filter.labels_count = 1;
-    } else if (strcmp(kind, "bitmap") == 0) {
+    } else if (control_is(control, "filter", "bitmap")) {
         filter.bitmap_mask = mask;
         filter.bitmap_bits = LLM_BITMAP_BITS_MAX;
-    } else if (strcmp(kind, "selector") == 0) {
+    } else if (control_is(control, "filter", "selector")) {
         filter.selector = "price > 1.5 AND quantity >= 100 AND symbol LIKE 'DE%'";
         filter.names = names;
         filter.names_count = sizeof names / sizeof names[0];
     }
-    if (*kind != '\0')
+    if (control_text(control, "filter", NULL) != NULL)
         steady_ok(llm_receiver_filter(pair->receiver, &filter), "llm_receiver_filter");
 }
 
@@ -142,7 +167,7 @@ static void pairs_open_topics(struct pair *pair, uint64_t wanted)
 {
     char name[32];
 
-    pair->topics = steady_memory(pair->topic_count, sizeof(struct llm_topic *));
+    pair->topics = control_memory(pair->topic_count, sizeof(struct llm_topic *));
     for (uint64_t i = 0; i < pair->topic_count; i++) {
         (void)snprintf(name, sizeof name, "topic.%" PRIu64, i);
         steady_ok(llm_topic_open(pair->transmitter, name, 0, &pair->topics[i]), "llm_topic_open");
@@ -150,15 +175,6 @@ static void pairs_open_topics(struct pair *pair, uint64_t wanted)
             steady_ok(llm_receiver_subscribe(pair->receiver, name), "llm_receiver_subscribe");
         pairs_poll(pair);
     }
-}
-
-static void pairs_open_receiver(const struct control *control, struct pair *pair)
-{
-    const char *channel = control_text(control, "channel", "");
-
-    pair->far = pairs_context(control, pair, pair->far_level);
-    pair->receiver = steady_receiver(pair->far, channel, on_message, on_event, pair);
-    pairs_set_filter(control, pair);
 }
 
 static void pairs_await_receiver(struct pair *pair)
@@ -186,14 +202,14 @@ static void pairs_open(const struct control *control)
                           .topic_count = control_number(control, "topics", 1),
                           .size = control_number(control, "size", 45)};
     (void)snprintf(pair->name, sizeof pair->name, "%s", control_text(control, "name", ""));
-    pairs_data = realloc(pairs_data, pair->size);
-    if (pairs_data == NULL)
-        steady_ok(LLM_ENOMEM, "message");
-    memset(pairs_data, 0, pair->size);
+    pair->data = control_memory(1, pair->size);
     pairs_set_attributes(control, pair);
     pair->near = pairs_context(control, pair, pair->near_level);
-    if (!control_flag(control, "send_only"))
-        pairs_open_receiver(control, pair);
+    if (!control_flag(control, "send_only")) {
+        pair->far = pairs_context(control, pair, pair->far_level);
+        pair->receiver = steady_receiver(pair->far, channel, on_message, on_event, pair);
+        pairs_set_filter(control, pair);
+    }
     steady_ok(llm_transmitter_open(pair->near, channel, NULL, NULL, &pair->transmitter), channel);
     pairs_open_topics(pair, control_number(control, "wanted", 1));
     if (pair->receiver != NULL)
@@ -206,7 +222,6 @@ static void pairs_close(struct pair *pair)
     steady_ok(llm_transmitter_close(&pair->transmitter), "llm_transmitter_close");
     steady_ok(llm_context_close(&pair->near), "llm_context_close");
     steady_ok(llm_context_close(&pair->far), "llm_context_close");
-    free(pair->topics);
 }
 
 /* ----------------------------------------------------------------------------------------------- patterns */
@@ -217,9 +232,7 @@ static __attribute__((noinline)) void pairs_impatient(struct pair *pair, uint64_
     steady_poll(pair->near);
     if (polls < PAIRS_POLLS_MAX)
         return;
-    fprintf(stderr, "pairs: %s: of %" PRIu64 " messages %" PRIu64 " came\n", pair->name, pair->sent,
-            pair->received);
-    exit(EXIT_FAILURE);
+    control_fail(pair->name, "messages do not come");
 }
 
 /*
@@ -244,8 +257,8 @@ static void pairs_send(struct pair *pair, unsigned flags)
     if (pair->attributed)
         pair->attributes.label = pair->label_run == 0 ? 1 : (uint32_t)(1 + pair->sent / pair->label_run % 2);
     do
-        result = pair->attributed ? llm_send_with(topic, pairs_data, pair->size, &pair->attributes, flags)
-                                  : llm_send(topic, pairs_data, pair->size, flags);
+        result = pair->attributed ? llm_send_with(topic, pair->data, pair->size, &pair->attributes, flags)
+                                  : llm_send(topic, pair->data, pair->size, flags);
     while (result == LLM_EAGAIN && (pairs_poll(pair), true));
     steady_ok(result, "llm_send");
     pair->sent++;
@@ -254,33 +267,32 @@ static void pairs_send(struct pair *pair, unsigned flags)
 /* A turn of so many messages. Returns nanoseconds. */
 typedef uint64_t pairs_turn(struct pair *pair, uint64_t count);
 
-static uint64_t pairs_lone(struct pair *pair, uint64_t count)
+/* Messages that are sent together, and then awaited. */
+static uint64_t pairs_together(struct pair *pair, uint64_t count, uint64_t together)
 {
     const uint64_t begun_at = llm_clock();
 
     for (uint64_t i = 1; i <= count; i++) {
-        pairs_send(pair, LLM_SEND_NOW);
-        pairs_await(pair, false);
+        pairs_send(pair, together == 1 ? LLM_SEND_NOW : LLM_SEND_MORE);
+        if (i % together != 0 && i < count)
+            continue;
+        if (together > 1)
+            steady_ok(llm_transmitter_flush(pair->transmitter), "llm_transmitter_flush");
+        pairs_await(pair, together > PAIRS_EIGHT);
         if (i % PAIRS_NEAR_POLLS == 0)
             steady_poll(pair->near);
     }
     return llm_clock() - begun_at;
 }
 
+static uint64_t pairs_lone(struct pair *pair, uint64_t count)
+{
+    return pairs_together(pair, count, 1);
+}
+
 static uint64_t pairs_eight(struct pair *pair, uint64_t count)
 {
-    const uint64_t begun_at = llm_clock();
-
-    for (uint64_t i = 1; i <= count; i++) {
-        pairs_send(pair, LLM_SEND_MORE);
-        if (i % PAIRS_EIGHT != 0)
-            continue;
-        steady_ok(llm_transmitter_flush(pair->transmitter), "llm_transmitter_flush");
-        pairs_await(pair, false);
-        if (i % PAIRS_NEAR_POLLS == 0)
-            steady_poll(pair->near);
-    }
-    return llm_clock() - begun_at;
+    return pairs_together(pair, count, PAIRS_EIGHT);
 }
 
 static uint64_t pairs_burst(const struct pair *pair)
@@ -292,16 +304,7 @@ static uint64_t pairs_burst(const struct pair *pair)
 
 static uint64_t pairs_stream(struct pair *pair, uint64_t count)
 {
-    const uint64_t burst = pairs_burst(pair), begun_at = llm_clock();
-
-    for (uint64_t i = 1; i <= count; i++) {
-        pairs_send(pair, LLM_SEND_MORE);
-        if (i % burst != 0 && i < count)
-            continue;
-        steady_ok(llm_transmitter_flush(pair->transmitter), "llm_transmitter_flush");
-        pairs_await(pair, true);
-    }
-    return llm_clock() - begun_at;
+    return pairs_together(pair, count, pairs_burst(pair));
 }
 
 /* Nobody receives. */
@@ -435,8 +438,8 @@ static void pairs_measure(const struct control *request)
     json_open();
     for (int at = 0; at < pairs_count; at++) {
         json_begin(pairs[at].name, '{');
-        json_number("sent", (double)(pairs[at].sent - sent[at]));
-        json_number("received", (double)(pairs[at].received - received[at]));
+        json_counts((struct json_count[]){
+            {"sent", pairs[at].sent - sent[at]}, {"received", pairs[at].received - received[at]}, {NULL, 0}});
         json_begin("ns", '[');
         for (uint64_t round = 0; round < rounds; round++)
             json_number(NULL, ns[at][round]);
@@ -466,10 +469,71 @@ static void pairs_keep(const struct control *request)
     json_done("memory_kib", (machine_resident_mib() - before) * 1024);
 }
 
-/*
- * All together, as a report of the watch takes more than its interval. What is not done in the end
- * pairs_check() tells.
- */
+static void pairs_stats(const struct control *request)
+{
+    json_open();
+    for (int at = 0; at < pairs_count; at++) {
+        json_begin(pairs[at].name, '{');
+        json_counts((struct json_count[]){
+            {"lost", pairs[at].lost}, {"packets", pairs_stat(pairs[at].near, "packets_data")}, {NULL, 0}});
+        steady_json_counters(pairs[at].far, request);
+        json_end('}');
+    }
+    json_close();
+}
+
+/* ------------------------------------------------------------------------------------------------- checks */
+
+/* Histograms are public in the counters file only, a feature of its own: the library's objects have them. */
+static bool pairs_sampled_near(const struct pair *pair)
+{
+    const struct lli_tx_latency *tx = pair->transmitter->latency;
+
+    if (pair->near_level == LLM_LATENCY_OFF)
+        return pair->near->latency == NULL;
+    return pair->near->latency != NULL && tx->flush_packets.count > 0 && tx->queue_packets.count > 0 &&
+           (pair->near_level < LLM_LATENCY_WIRE || tx->submit_wire_ns.count > 0) &&
+           (pair->near_level < LLM_LATENCY_STAGES ||
+            (tx->submit_flush_ns.count > 0 && tx->flush_wire_ns.count > 0 &&
+             pair->near->latency->poll_ns.count > 0));
+}
+
+static bool pairs_sampled_far(const struct pair *pair)
+{
+    const struct lli_rx_latency *rx = pair->receiver->latency;
+
+    if (pair->far_level == LLM_LATENCY_OFF)
+        return pair->far->latency == NULL;
+    return pair->far->latency != NULL && rx->buffered_packets.count > 0 &&
+           pair->receiver->endpoint->latency->burst_packets.count > 0 &&
+           (pair->far_level < LLM_LATENCY_WIRE || rx->wire_deliver_ns.count > 0) &&
+           (pair->far_level < LLM_LATENCY_STAGES ||
+            (rx->fetch_deliver_ns.count > 0 && rx->handler_ns.count > 0 &&
+             pair->far->latency->poll_ns.count > 0));
+}
+
+/* A report tells the transmitter what the receiver's watch found, so it is as late as the next one. */
+static bool pairs_reported(const struct pair *pair)
+{
+    struct llm_bottleneck bottleneck;
+    struct llm_congestion report;
+
+    return llm_transmitter_bottleneck(pair->transmitter, &bottleneck) == LLM_OK &&
+           llm_receiver_bottleneck(pair->receiver, &bottleneck) == LLM_OK &&
+           llm_transmitter_congestion(pair->transmitter, &report, 1) == 1 && report.reports;
+}
+
+/* Both ends have written a counters file since the first call, which follows the last message. */
+static bool pairs_written(struct pair *pair)
+{
+    const uint64_t near = pair->near->stats->writes, far = pair->far->stats->writes;
+
+    if (pair->tables == 0)
+        pair->tables = near > far ? near : far;
+    return near > pair->tables && far > pair->tables;
+}
+
+/* Polls all pairs until everything that takes its time is done, or for as long as it may take. */
 static void pairs_wait(void)
 {
     const uint64_t naps = PAIRS_NAPS + 4 * pairs_watch / 1000000;
@@ -478,56 +542,60 @@ static void pairs_wait(void)
     for (uint64_t i = 0; i < naps && !done; i++) {
         done = true;
         (void)usleep(1000);
-        for (int at = 0; at < pairs_count; at++) {
-            pairs_poll(&pairs[at]);
-            done &= pairs_done(&pairs[at]);
+        for (struct pair *pair = pairs; pair < pairs + pairs_count; pair++) {
+            pairs_poll(pair);
+            done &= !pair->file || pairs_written(pair);
+            done &= !pair->watch || pairs_reported(pair);
         }
     }
 }
 
-static void pairs_check_all(void)
+/* Returns the first fault of a pair, or NULL: every message came once, its features did their work, no other is on. */
+static const char *pairs_fault(struct pair *pair)
 {
-    bool good = true;
+    const uint64_t numbers = pair->sent * pair->first + pair->sent * (pair->sent - 1) / 2;
+    const bool watches = pair->watch || pair->file; /* where there is a file the watch runs */
 
+    if (pair->received != pair->sent || pair->lost + pair->changed > 0 || pair->numbers != numbers)
+        return "a message was lost, changed, or did not come once";
+    if (!pairs_sampled_near(pair) || !pairs_sampled_far(pair))
+        return "a histogram of the latency monitor has no samples, or the monitor runs where it should not";
+    if (pair->file != (pair->near->stats != NULL) || pair->file != (pair->far->stats != NULL))
+        return "counters files are not where they should be";
+    if (watches != (pair->near->watch.interval != 0 && pair->far->watch.interval != 0))
+        return "the watch does not run where it should, or where it should not";
+    if (pair->arrival != (pair->receiver->latest != NULL && pair->receiver->latest->unordered.marks != NULL))
+        return "messages come in another order than they should";
+    if (pair->watch && !pairs_reported(pair))
+        return "the watch made no report";
+    return pair->file && !pairs_written(pair) ? "no counters file was written after the last message" : NULL;
+}
+
+static void pairs_check(const struct control *request)
+{
+    (void)request;
     pairs_wait();
     json_open();
-    for (int at = 0; at < pairs_count; at++) {
-        json_begin(pairs[at].name, '{');
-        good &= pairs_check(&pairs[at]);
+    for (struct pair *pair = pairs; pair < pairs + pairs_count; pair++) {
+        const char *fault = pairs_fault(pair);
+
+        if (fault != NULL)
+            control_fail(pair->name, fault);
+        json_begin(pair->name, '{');
+        if (pair->file)
+            json_counts(
+                (struct json_count[]){{"writes", pair->near->stats->writes + pair->far->stats->writes},
+                                      {"ns", pair->near->stats->write_ns + pair->far->stats->write_ns},
+                                      {NULL, 0}});
         json_end('}');
     }
-    if (!good)
-        exit(EXIT_FAILURE);
     machine_json("machine");
     json_close();
 }
 
-static void pairs_stats(const struct control *request)
-{
-    json_open();
-    for (int at = 0; at < pairs_count; at++) {
-        json_begin(pairs[at].name, '{');
-        json_number("lost", (double)pairs[at].lost);
-        json_number("packets", (double)pairs_stat(pairs[at].near, "packets_data"));
-        steady_json_counters(pairs[at].far, request);
-        json_end('}');
-    }
-    json_close();
-}
-
-static void pairs_serve(const struct control *request)
-{
-    if (strcmp(request->verb, "pair") == 0)
-        pairs_open(request);
-    else if (strcmp(request->verb, "keep") == 0)
-        pairs_keep(request);
-    else if (strcmp(request->verb, "measure") == 0)
-        pairs_measure(request);
-    else if (strcmp(request->verb, "stats") == 0)
-        pairs_stats(request);
-    else
-        pairs_check_all();
-}
+static const struct control_verb pairs_verbs[] = {{"pair", pairs_open},       {"keep", pairs_keep},
+                                                  {"measure", pairs_measure}, {"stats", pairs_stats},
+                                                  {"check", pairs_check},     {NULL, NULL}};
 
 int main(int argc, char **argv)
 {
@@ -536,9 +604,8 @@ int main(int argc, char **argv)
     control_of_arguments(&control, argc, argv);
     machine_start(&control);
     while (control_take(&request, CONTROL_FOREVER) > 0)
-        pairs_serve(&request);
+        control_serve(&request, pairs_verbs);
     for (int at = 0; at < pairs_count; at++)
         pairs_close(&pairs[at]);
-    free(pairs_data);
     return EXIT_SUCCESS;
 }

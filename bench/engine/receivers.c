@@ -15,7 +15,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -54,7 +53,7 @@ static struct receivers {
     bool acknowledges;
     uint64_t busy_ns, pace_ns;
     struct windows bulk;
-    uint64_t opened_at, closed_at;
+    uint64_t opened_at;
 } receivers;
 
 static volatile sig_atomic_t receivers_slow, receivers_over;
@@ -72,6 +71,11 @@ static void receivers_end(int number)
 }
 
 /* ----------------------------------------------------------------------------------------------- messages */
+
+static struct histogram *receiver_hops(const struct receiver *receiver, uint64_t round, uint64_t phase)
+{
+    return &receiver->hops[round * RECEIVERS_PHASES + phase % RECEIVERS_PHASES];
+}
 
 static struct steady_stamp receiver_take_any(struct receiver *receiver, const struct llm_message *message)
 {
@@ -112,7 +116,7 @@ static void on_message(void *arg, const struct llm_message *message)
                                           ? receiver_take_any(receiver, message)
                                           : steady_track_message(&receiver->track, message);
     struct histogram *hops = stamp.round < receivers.rounds && stamp.phase < RECEIVERS_PHASES
-                                 ? &receiver->hops[stamp.round * RECEIVERS_PHASES + stamp.phase]
+                                 ? receiver_hops(receiver, stamp.round, stamp.phase)
                                  : NULL;
 
     if (hops != NULL && hops->counts != NULL && stamp.due_at != 0)
@@ -138,39 +142,33 @@ static void on_event(void *arg, const struct llm_event *event)
 
 static void receiver_open(struct receiver *receiver, const struct control *control, const char *channel)
 {
-    receiver->hops = steady_memory(receivers.rounds * RECEIVERS_PHASES, sizeof *receiver->hops);
+    receiver->hops = control_memory(receivers.rounds * RECEIVERS_PHASES, sizeof *receiver->hops);
     for (uint64_t round = 0; round < receivers.rounds; round++)
         for (int i = 0; i < receivers.phase_count; i++)
-            histogram_init(&receiver->hops[round * RECEIVERS_PHASES + receivers.phases[i] % RECEIVERS_PHASES],
-                           receivers.trace);
-    receiver->came = receivers.most > 0 ? steady_memory(receivers.most, sizeof *receiver->came) : NULL;
+            histogram_init(receiver_hops(receiver, round, receivers.phases[i]), receivers.trace);
+    receiver->came = receivers.most > 0 ? control_memory(receivers.most, sizeof *receiver->came) : NULL;
     receiver->context = steady_context(control);
     receivers.opened_at = llm_clock();
     receiver->receiver = steady_receiver(receiver->context, channel, on_message, on_event, receiver);
 }
 
-/* It says that it leaves, and its counters go. */
+/* The receiver announces that it leaves. */
 static void receiver_close(struct receiver *receiver)
 {
     steady_ok(llm_receiver_close(&receiver->receiver), "llm_receiver_close");
     steady_ok(llm_context_close(&receiver->context), "llm_context_close");
-    for (uint64_t i = 0; i < receivers.rounds * RECEIVERS_PHASES; i++)
-        histogram_fini(&receiver->hops[i]);
-    free(receiver->hops);
-    free(receiver->came);
 }
 
 static void receiver_json(const struct receiver *receiver)
 {
     json_begin(NULL, '{');
     steady_json_track(&receiver->track);
-    json_number("disordered", (double)receiver->disordered);
+    json_counts((struct json_count[]){{"disordered", receiver->disordered}, {NULL, 0}});
     json_begin("rounds", '[');
     for (uint64_t round = 0; round < receivers.rounds; round++) {
         json_begin(NULL, '[');
         for (int i = 0; i < receivers.phase_count; i++)
-            json_histogram(
-                NULL, &receiver->hops[round * RECEIVERS_PHASES + receivers.phases[i] % RECEIVERS_PHASES]);
+            json_histogram(NULL, receiver_hops(receiver, round, receivers.phases[i]));
         json_end(']');
     }
     json_end(']');
@@ -184,8 +182,8 @@ static void receivers_report(const struct control *control)
     for (uint64_t i = 0; i < receivers.count; i++)
         receiver_json(&receivers.all[i]);
     json_end(']');
-    json_number("opened_at", (double)receivers.opened_at);
-    json_number("closed_at", (double)receivers.closed_at);
+    json_counts(
+        (struct json_count[]){{"opened_at", receivers.opened_at}, {"closed_at", llm_clock()}, {NULL, 0}});
     if (receivers.bulk.capacity > 0)
         windows_json("bulk", &receivers.bulk);
     steady_json_counters(receivers.all[0].context, control);
@@ -232,12 +230,9 @@ int receivers_run(const struct control *control)
         receiver_open(&receivers.all[receivers.count++], control, channel);
     while (!receivers_over && !receivers_poll() && !(later && control_is_waiting()))
         continue;
-    receivers.closed_at = llm_clock();
     receivers_report(control);
     for (uint64_t i = 0; i < receivers.count; i++)
         receiver_close(&receivers.all[i]);
-    windows_fini(&receivers.bulk);
-    free(channels);
     return 0;
 }
 

@@ -17,13 +17,7 @@ static const struct {
 void windows_init(struct windows *windows, size_t capacity)
 {
     *windows =
-        (struct windows){.entries = steady_memory(capacity, sizeof *windows->entries), .capacity = capacity};
-}
-
-void windows_fini(struct windows *windows)
-{
-    free(windows->entries);
-    *windows = (struct windows){.entries = NULL};
+        (struct windows){.entries = control_memory(capacity, sizeof *windows->entries), .capacity = capacity};
 }
 
 static int windows_compare(const void *a, const void *b)
@@ -52,8 +46,8 @@ static void windows_json_bins(const struct windows *windows)
 {
     uint64_t count = 0, end = windows->count > 0 ? windows->entries[0].at + WINDOWS_BIN_NS : 0;
 
-    json_number("begun_at", (double)(end - (end > 0 ? WINDOWS_BIN_NS : 0)));
-    json_number("bin_ns", (double)WINDOWS_BIN_NS);
+    json_counts((struct json_count[]){
+        {"begun_at", end - (end > 0 ? WINDOWS_BIN_NS : 0)}, {"bin_ns", WINDOWS_BIN_NS}, {NULL, 0}});
     json_begin("bins", '[');
     for (size_t i = 0; i < windows->count; i++, count++)
         for (; windows->entries[i].at >= end; end += WINDOWS_BIN_NS, count = 0)

@@ -22,7 +22,6 @@ struct windows {
 
 /* Ends the program without memory. */
 void windows_init(struct windows *windows, size_t capacity);
-void windows_fini(struct windows *windows);
 
 /* Entries beyond the capacity are dropped. */
 static inline void windows_add(struct windows *windows, uint64_t at, uint64_t bytes)

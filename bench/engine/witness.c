@@ -139,7 +139,7 @@ static void witness_report(struct witness *witness)
     json_open();
     windows_json("fresh", &witness->fresh);
     windows_json("repairs", &witness->repairs);
-    json_number("missed", (double)stats.tp_drops);
+    json_number("missed", stats.tp_drops);
     json_close();
 }
 
@@ -158,7 +158,5 @@ int main(int argc, char **argv)
         witness_drain(&witness);
     }
     witness_report(&witness);
-    windows_fini(&witness.fresh);
-    windows_fini(&witness.repairs);
     return close(witness.fd) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
