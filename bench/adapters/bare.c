@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bare transports, without libllm (raw/raw.h). Messages have a datagram each, in a throughput many in a call; packed, as many
  * whole ones as fit share one. */
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "../engine/control.h"
 #include "../raw/raw.h"
 #include "adapter.h"
 
@@ -37,7 +36,7 @@ static bool bare_flush(void)
 static int bare_send(const void *data, size_t size, bool more)
 {
     if (bare.room == 0)
-        return raw_send(bare.send, data, size) != 1;
+        return bare.send->scheme->send(bare.send, data, size) != 1;
     if (bare.filled + size > bare.room && !bare_flush())
         return 0;
     memcpy(bare.packed + bare.filled, data, size);
@@ -54,7 +53,8 @@ static int bare_poll(void)
     int count = 0;
 
     (void)bare_flush();
-    for (int i = 0; i < bare.burst && (data = raw_receive(bare.receive, &bytes)) != NULL; i++)
+    for (int i = 0; i < bare.burst && (data = bare.receive->scheme->receive(bare.receive, &bytes)) != NULL;
+         i++)
         for (; bare.size > 0 && bytes >= bare.size; bytes -= bare.size, data += bare.size, count++)
             adapter_deliver(data, bare.size);
     if (count > 0)
@@ -69,19 +69,16 @@ static void bare_begin(size_t size, bool packed)
     bare.each = bare.throughput && !packed && bare.send->scheme->send_each != NULL;
     bare.room = packed ? raw_packed_bytes(bare.send, size) : bare.each ? BARE_EACH * size : 0;
     bare.filled = 0;
-    if (bare.throughput && bare.receive->scheme->receive_many != NULL)
-        bare.receive->scheme->receive_many(bare.receive);
-    (void)raw_blast_expect(bare.receive, packed);
+    bare.receive->many = bare.throughput;
+    raw_expect(bare.receive, packed);
 }
 
 static int bare_open(const struct adapter_link *link)
 {
     bare.size = link->size;
-    bare.packed = calloc(1, BARE_PACKED_MAX);
+    bare.packed = control_memory(1, BARE_PACKED_MAX);
     bare.send = raw_open(link->raw_send, true);
     bare.receive = raw_open(link->raw_receive, false);
-    if (bare.send == NULL || bare.receive == NULL || bare.packed == NULL)
-        return adapter_fail("the ends of the bare measurement", strerror(errno));
     bare.throughput = link->throughput;
     bare.burst = bare.throughput || bare.receive->scheme->named ? BARE_BURST : 1;
     return 0;
@@ -91,7 +88,6 @@ static void bare_close(void)
 {
     raw_close(bare.send);
     raw_close(bare.receive);
-    free(bare.packed);
 }
 
 const struct adapter adapter_bare = {

@@ -16,7 +16,6 @@
 #include "xdp/xdp_socket.h"
 
 #define RAW_XDP_HEADERS 42
-#define RAW_XDP_BATCH 32 /* frames that the kernel copies in one call */
 #define RAW_XDP_UDP_HEADER 8
 #define RAW_XDP_TAILROOM 256
 
@@ -125,7 +124,7 @@ static void raw_xdp_close(struct raw_end *end)
 static int raw_xdp_open(struct raw_end *end, const struct raw_group *group, bool to_send)
 {
     const size_t room = LLI_XDP_CHUNK_SMALL - RAW_XDP_HEADERS - RAW_XDP_TAILROOM,
-                 datagram_bytes = raw_udp_datagram_bytes(group);
+                 datagram_bytes = raw_datagram_bytes(group, RAW_XDP_UDP_HEADER);
     const union lli_ip_address address = {.v4 = *(const struct sockaddr_in *)&group->address};
     struct raw_xdp_end *xdp = raw_xdp_of(end);
 
@@ -187,12 +186,6 @@ static int raw_xdp_send(struct raw_end *end, const void *data, size_t size)
     return raw_xdp_kick();
 }
 
-static bool raw_xdp_is_readable(struct raw_end *end)
-{
-    (void)end;
-    return lli_xdp_ring_ready(&raw_xsk.socket.rx) > 0;
-}
-
 /* The chunk of the datagram that was received before goes back to the kernel. */
 static const void *raw_xdp_receive(struct raw_end *end, size_t *size)
 {
@@ -206,7 +199,7 @@ static const void *raw_xdp_receive(struct raw_end *end, size_t *size)
         lli_xdp_ring_publish(&xsk->fill);
         xdp->lent = false;
     }
-    if (!raw_xdp_is_readable(end))
+    if (lli_xdp_ring_ready(&xsk->rx) == 0)
         return NULL;
     desc = lli_xdp_desc(&xsk->rx, xsk->rx.got++);
     frame = xsk->chunks + desc->addr;
@@ -217,25 +210,21 @@ static const void *raw_xdp_receive(struct raw_end *end, size_t *size)
     return frame + RAW_XDP_HEADERS;
 }
 
-/* -------------------------------------------------------------------------------------------------- blast */
-
-static int raw_xdp_blast_next(struct raw_end *end)
+/* Frames that the kernel copies in one call. */
+static int raw_xdp_send_each(struct raw_end *end, const void *data, size_t size, size_t message_bytes)
 {
-    static const char payload[LLI_XDP_CHUNK_SMALL];
-
-    for (int i = 0; i < RAW_XDP_BATCH && raw_xdp_put(raw_xdp_of(end), payload, end->datagram_bytes); i++)
-        ;
+    for (size_t at = 0; at < size; at += message_bytes)
+        if (!raw_xdp_put(raw_xdp_of(end), (const char *)data + at, message_bytes))
+            break;
     return raw_xdp_kick();
 }
 
 const struct raw_scheme raw_xdp = {
     .name = "xdp",
     .bytes = sizeof(struct raw_xdp_end),
-    .ways = 1u << RAW_BATCHES,
     .open = raw_xdp_open,
     .close = raw_xdp_close,
     .send = raw_xdp_send,
     .receive = raw_xdp_receive,
-    .is_readable = raw_xdp_is_readable,
-    .blast_next = raw_xdp_blast_next,
+    .send_each = raw_xdp_send_each,
 };
