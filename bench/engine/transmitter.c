@@ -244,11 +244,15 @@ static void sender_stats(const struct control *request)
     json_close();
 }
 
-static const struct control_verb sender_verbs[] = {{"await", sender_await},
-                                                   {"limit", sender_limit},
-                                                   {"send", sender_send},
-                                                   {"stats", sender_stats},
-                                                   {NULL, NULL}};
+/* Nothing: a send with open=1 has ended when a request is there. */
+static void sender_stop(const struct control *request)
+{
+    (void)request;
+}
+
+static const struct control_verb sender_verbs[] = {{"await", sender_await}, {"limit", sender_limit},
+                                                   {"send", sender_send},   {"stats", sender_stats},
+                                                   {"stop", sender_stop},   {NULL, NULL}};
 
 /* --------------------------------------------------------------------------------------------------- open */
 

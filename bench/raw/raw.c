@@ -201,7 +201,7 @@ static int raw_blast_next(struct raw_end *end, enum raw_way way, char *ring, siz
  */
 static void raw_blast_send(struct raw_end *end, const struct control *control, enum raw_way way)
 {
-    const uint64_t over_at = llm_clock() + control_ns(control, "duration", 100000000);
+    uint64_t over_at;
     char *ring = NULL;
     int failed = 0;
 
@@ -212,6 +212,7 @@ static void raw_blast_send(struct raw_end *end, const struct control *control, e
         (void)madvise(ring, end->history_bytes, MADV_HUGEPAGE);
         memset(ring, 'x', end->history_bytes);
     }
+    over_at = llm_clock() + control_ns(control, "duration", 100000000);
     while (failed == 0 && llm_clock() < over_at)
         failed = raw_blast_next(end, way, ring, (size_t)control_number(control, "size", 45));
     if (ring)
