@@ -3,7 +3,7 @@
  * Receivers of a stream, each in a context of its own, that measure it. channels=CHANNEL,... wait=spin|block;
  * they measure the hop of messages of the phases measured=N,... of rounds= rounds, of which trace= in their
  * order. any=1: messages come in whatever order, most= of them at most, of size=. bulk=, most messages of the
- * bulk, whose rate in windows of time is measured. acknowledge=1: the application does. busy=, seconds that
+ * bulk, whose times and bytes they answer with. acknowledge=1: the application does. busy=, seconds that
  * it takes for each message; pace=, seconds in which it can take one, from one SIGUSR1 to the next, slow=1:
  * from the beginning. later=1: they come with the first request. They answer, with the counters=NAME,... of
  * the first, when the session has ended for all, by SIGTERM or, if they came later, with the next request.
@@ -24,12 +24,15 @@
 #include "../raw/raw.h"
 #include "roles.h"
 #include "steady.h"
-#include "windows.h"
 
 enum { RECEIVERS_MAX = 64, RECEIVERS_PHASES = 16 };
 
 #define RECEIVERS_NAP_NS 10000000ull
 #define RECEIVERS_SLEEP_NS 1000000ull /* an application that is so far behind sleeps */
+
+struct arrival {
+    uint64_t at, bytes;
+};
 
 struct receiver {
     struct steady_track track;
@@ -52,7 +55,8 @@ static struct receivers {
     uint64_t most; /* messages that may come in any order; 0: they come in sequence */
     bool acknowledges;
     uint64_t busy_ns, pace_ns;
-    struct windows bulk;
+    struct arrival *bulk; /* messages of the bulk */
+    uint64_t bulk_count, bulk_max;
     uint64_t opened_at;
 } receivers;
 
@@ -121,8 +125,9 @@ static void on_message(void *arg, const struct llm_message *message)
 
     if (hops != NULL && hops->counts != NULL && stamp.due_at != 0)
         histogram_add(hops, now - stamp.due_at);
-    if (stamp.round == STEADY_BULK)
-        windows_add(&receivers.bulk, message->received_at != 0 ? message->received_at : now, message->size);
+    if (stamp.round == STEADY_BULK && receivers.bulk_count < receivers.bulk_max)
+        receivers.bulk[receivers.bulk_count++] =
+            (struct arrival){message->received_at != 0 ? message->received_at : now, message->size};
     if (receivers.acknowledges)
         steady_ok(llm_receiver_acknowledge(receiver->receiver, message->session, message->number),
                   "llm_receiver_acknowledge");
@@ -184,8 +189,14 @@ static void receivers_report(const struct control *control)
     json_end(']');
     json_counts(
         (struct json_count[]){{"opened_at", receivers.opened_at}, {"closed_at", llm_clock()}, {NULL, 0}});
-    if (receivers.bulk.capacity > 0)
-        windows_json("bulk", &receivers.bulk);
+    json_begin("bulk", '[');
+    for (uint64_t i = 0; i < receivers.bulk_count; i++) {
+        json_begin(NULL, '[');
+        json_number(NULL, (double)receivers.bulk[i].at);
+        json_number(NULL, (double)receivers.bulk[i].bytes);
+        json_end(']');
+    }
+    json_end(']');
     steady_json_counters(receivers.all[0].context, control);
     json_close();
 }
@@ -221,7 +232,8 @@ int receivers_run(const struct control *control)
     receivers.busy_ns = control_ns(control, "busy", 0);
     receivers.pace_ns = control_ns(control, "pace", 0);
     receivers_slow = control_flag(control, "slow");
-    windows_init(&receivers.bulk, control_number(control, "bulk", 0));
+    receivers.bulk_max = control_number(control, "bulk", 0);
+    receivers.bulk = control_memory(receivers.bulk_max, sizeof *receivers.bulk);
     (void)signal(SIGUSR1, receivers_toggle);
     (void)signal(SIGTERM, receivers_end);
     if (later)

@@ -67,6 +67,14 @@ class Host:
     def run(self, *words, **options):
         return subprocess.run(self.command(*words), check=False, **options)
 
+    def drop(self, percent):
+        """Has nft drop so much of the UDP that comes in; 0: no more."""
+        if percent:
+            self.run("nft", "-f", "-", text=True, input="table inet llm_bench { chain input { type filter hook input priority 0; "
+                     f"meta l4proto udp numgen random mod 100 < {percent} drop; }} }}\n")
+        else:
+            self.run("nft", "delete", "table", "inet", "llm_bench")
+
 
 class Hosts:
     """Two hosts, a and b. kind: netns, userns, loopback, memory or roce; the first of three that works without one."""

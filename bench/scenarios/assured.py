@@ -86,6 +86,6 @@ def run(bench):
         found[cases[0]][0]["machine"], rows,
         (f"{o.size} B, {o.duration:g} s at each rate, runs: {o.runs}; options of the channels: {o.options};",
          "hop: from when a message was due to its delivery; told: until the transmitter's application knows that it is",
-         "acknowledged; ratios to reliable with as many receivers, which share a core"), columns(o.rate),
+         "acknowledged; ratios to reliable with as many receivers, which share a core"), list(columns(o.rate)),
         (f"{LEVELS[row['level']]}, {row['receivers']} receivers: {row['lost']} messages lost, twice or changed"
          for row in rows if row["lost"]))

@@ -17,7 +17,7 @@ import re
 
 from runner import options as opt
 from runner.histogram import NAMES, Histogram
-from runner.tables import Report, columns_of, median, medians, ratio, sums
+from runner.tables import Report, columns_of, medians, ratio, sums
 
 ORDERS = ("sequence", "arrival")
 PERCENTILES = ("median", "p99", "p99_9")

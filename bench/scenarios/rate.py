@@ -18,6 +18,7 @@ Fails if the steady receiver lost a message.
 """
 import signal
 
+from runner import observer
 from runner import options as opt
 from runner.histogram import summary_of
 from runner.session import say
@@ -93,7 +94,8 @@ def limit_row(bench, name):
     bulk, size = (2 * limit // SMALL, SMALL) if name == "small" else (2 * limit // BULK, BULK)
     asked = {"none": None, "losses": None, "repairs": limit // 5}.get(name, limit)
     say(f"limit: {name}")
-    witness = bench.start(bench.hosts.b, "witness", program="witness", interface=bench.hosts.b.interface)
+    b = bench.hosts.b
+    witness = bench.processes.start(b, "witness", ["python3", observer.__file__], b.interface)
     sender = start(bench, 1, 50000 if name in ("losses", "repairs") else 0, ["timestamps=1", "slow=off"], bulk, size)
     sender.ask("await")
     sender.ask("limit", **{{"topic": "bulk", "repairs": "repairs"}.get(name, "transmitter"): asked or 0})
@@ -102,9 +104,7 @@ def limit_row(bench, name):
     row, topic, _ = finish(bench, sender, next(process for process in bench.processes.started if process.name == "receiver"))
     witness.signal(signal.SIGTERM)
     wire = bench.processes.serve()["witness"]
-    seen = topic if name == "topic" else wire["repairs" if name in ("losses", "repairs") else "fresh"]
-    for field in ("begun_at", "bin_ns", "bins"):
-        seen.pop(field)
+    seen = observer.rates_of(topic if name == "topic" else wire["repairs" if name in ("losses", "repairs") else "fresh"])
     return {"transport": "udp", "row": name, "limit_bytes_per_s": asked, "offered_bytes_per_s": 2 * limit, **row,
             "stream_us": row["stream_us"][0], "seen": seen, "witness_missed": wire["missed"],
             "ratio_to_limit": {window: ratio(seen[field], asked) for window, field in {"mean": "bytes_per_s", **WINDOWS}.items()}}
@@ -138,8 +138,8 @@ def found_row(bench, flow):
             half.tell("come" if phase == "during" else "go")
         send(o, sender, o.rate, at)
     row, topic, found = finish(bench, sender, *bench.processes.started)
-    other, bins, length = found["half"], topic["bins"], o.duration * 100
-    came, went = ((other[name] - topic["begun_at"]) / topic["bin_ns"] for name in ("opened_at", "closed_at"))
+    other, (begun_at, bins), length = found["half"], observer.bins_of(topic), o.duration * 100
+    came, went = ((other[name] - begun_at) / observer.BIN_NS for name in ("opened_at", "closed_at"))
     rates = {"before": mean(bins, came - length / 2, came), "during": mean(bins, went - length / 2, went),
              "after": mean(bins, went + length / 2, went + length)}
     usual = rates["before"] or 0

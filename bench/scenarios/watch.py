@@ -26,7 +26,7 @@ import time
 from runner import options as opt
 from runner.histogram import summary_of
 from runner.session import say
-from runner.tables import Report, counted, faults_of, median, medians, ratio, worst
+from runner.tables import Report, columns_of, counted, faults_of, median, medians, ratio, worst
 
 KINDS = ("none", "application", "buffer", "network", "transport", "rate")
 PHASES = ("before", "during", "after")
@@ -42,22 +42,14 @@ LIMITED_COUNTERS = ["udp_kernel_drops", "packets_missed", "packets_recovered", "
 STOPPED_S = 1  # a machine that did not run for so long was stopped, with all that runs on it: that takes nothing of a phase
 SIZE = 1000
 PACKET = 1060  # bytes on the wire of a packet with one message of 1000 bytes
-DROP = """table inet llm_watch {
-    chain input {
-        type filter hook input priority 0;
-        meta l4proto udp numgen random mod 100 < 5 drop
-    }
-}
-"""
 TOLD = (("", "bottleneck", "kind", None),
-        *((head, word, f"{what}.{side}.{which}", 0)
-          for what, heads in (("named_ms", ("named", "after", "ms", "by", "", "")), ("over_ms", ("over", "after", "ms", "by", "", "")))
-          for head, (word, side, which) in zip(heads, ((side if which == "median" else "worst", name, which) for side, name in zip(
-              ("receiver", "reported", "sender"), SIDES) for which in ("median", "worst")))),
-        *((head, phase, f"wrong.{phase}", None) for head, phase in zip(("wrong", "", ""), PHASES)), ("", "lapses", "lapses", None))
-HOPS = (("healthy", "receiver", "kind", None),
-        *((head, phase, f"healthy_hop_us.{phase}.{what}", 1) for what in ("median", "p99")
-          for head, phase in zip((what, "us", ""), PHASES)), ("p99", "ratio", "p99_ratio_during", 2),
+        *((head, word, f"{what}.{side}.{which}", 0) for what in ("named_ms", "over_ms")
+          for head, (word, side, which) in zip((what[:-3], "after", "ms", "by", "", ""), (
+              (word if which == "median" else "worst", side, which) for word, side in zip(("receiver", "reported", "sender"), SIDES)
+              for which in ("median", "worst")))),
+        *columns_of(("wrong",), PHASES, "wrong.{}", None), ("", "lapses", "lapses", None))
+HOPS = (("healthy", "receiver", "kind", None), *columns_of(("median", "us"), PHASES, "healthy_hop_us.{}.median", 1),
+        *columns_of(("p99", "us"), PHASES, "healthy_hop_us.{}.p99", 1), ("p99", "ratio", "p99_ratio_during", 2),
         ("made", "ms", "made_ms.during.median", 0), ("", "lost", "lost", None))
 OPTIONS = (opt.words("kind", ",".join(KINDS), KINDS, "which of these"),
            opt.number("watch", 100, 20, 10000, "the interval of the watch in ms"),
@@ -65,9 +57,6 @@ OPTIONS = (opt.words("kind", ",".join(KINDS), KINDS, "which of these"),
            opt.seconds("patience", 10, 100, 60000, "beyond that, for what is not told yet"),
            opt.number("runs", 3, 1, 100, "measure everything so often, in turns, and report medians and the worst"), opt.OPTIONS,
            opt.cpus("0,1", 2, "the CPUs of the transmitter and the healthy receiver; the other one runs where there is room"), *opt.OUTPUT)
-
-
-# ------------------------------------------------------------------------------------------------------------ bottlenecks
 
 
 def queue(bench, verb, rate):
@@ -88,10 +77,8 @@ def make(bench, kind, phase, limited):
         return
     if kind == "application":
         limited.signal(signal.SIGUSR1)
-    elif kind == "network" and phase == "during":
-        bench.hosts.b.run("nft", "-f", "-", input=DROP, text=True)
     elif kind == "network":
-        bench.hosts.b.run("nft", "delete", "table", "inet", "llm_watch")
+        bench.hosts.b.drop(5 if phase == "during" else 0)
     elif kind == "transport":
         queue(bench, "change", f"{bench.o.rate * PACKET * 8 // 2}bit" if phase == "during" else "10gbit")
 
@@ -184,9 +171,6 @@ def possible(bench, kind):
     return True
 
 
-# ----------------------------------------------------------------------------------------------------------------- told
-
-
 def limit_at(told, at):
     """The limit that held then."""
     return next((LIMITS[event["limit"]] for event in reversed(told) if event["at"] < at), "NONE")
@@ -258,9 +242,6 @@ class Run:
                 yield f"{limit} was never told as over ({side})"
         if faults_of(self.healthy):
             yield f"the healthy receiver lost {faults_of(self.healthy)} messages"
-
-
-# --------------------------------------------------------------------------------------------------------------- report
 
 
 def summary(values):
