@@ -17,6 +17,7 @@ instructions of libc are those of this CPU's memcpy, and have no bound.
 """
 import argparse
 import collections
+import json
 import os
 import pathlib
 import platform
@@ -33,7 +34,19 @@ BOUNDS_HEAD = """\
 ABOVE = 1.01  # of the bound: fails
 BELOW = 0.95  # of the bound: worth recording again
 SKIPPED = 77
-DISTURBED = 75  # the program says so when the machine was too busy for one of its phases
+MESSAGES = 8000  # in each pass
+# Heartbeats and reports stay away: they follow the time, not messages. The history is small, so that it is full, as it is in any stream
+# that lasts, before anything is counted.
+OPTIONS = ("history_bytes=1M&history_packets=1024&linger_ns=0&status_ns=60000000000&heartbeat_ns_min=10000000000&"
+           "heartbeat_ns_busy=10000000000&heartbeat_ns_max=10000000000&silence_ns=60000000000&session_timeout_ns=600000000000")
+# Channels, and messages that may be under way. Packets are those of an Ethernet without the headers of IP and UDP, or of a RoCE device on
+# one. Of RDMA there are as few buffers as possible: the device looks through all of them whenever it gets one.
+NETWORKS = {"loop": ("loop://cost:{}?mtu=1472", 8000), "udp": ("udp://239.195.1.1:{}?interface=lo&mtu=1052", 4000),
+            "roce": ("roce://239.195.1.1:{}?interface=lo&rcvbuf_bytes=1M&flow_window_packets=256", 4000)}
+# Phases: kind, size, and what is counted; those that are compared between networks, and others.
+BOTH = ("transmit", "receive")
+COMPARED, LONE = [("stream", 45, BOTH)], [("lone", 45, BOTH)]
+OTHERS = [("stream", 100, BOTH), ("stream", 1000, BOTH), ("claim", 45, BOTH[:1]), ("batch", 45, BOTH)]
 RATIO_MAX = 1.2  # of a message over RDMA to the same over UDP
 TRIES = 5
 PROFILE_LINES = 20
@@ -47,8 +60,8 @@ def fail(text, status=1):
 class Phase:
     """What callgrind counted in one phase: functions are (object, name), both as text."""
 
-    def __init__(self, name, messages, packets, readings):
-        self.name, self.messages, self.packets, self.readings = name, int(messages), int(packets), int(readings)
+    def __init__(self, name, packets, readings):
+        self.name, self.messages, self.packets, self.readings = name, MESSAGES, packets, readings
         self.alone = collections.Counter()  # instructions of a function without those of what it calls
         self.below = collections.Counter()  # by (caller, callee): those of the callee and of all that it calls
 
@@ -75,29 +88,42 @@ class Phase:
                     self.alone[(library, name)] += int(line.split()[1])
 
 
+def requests_of(network):
+    """Requests to the program (bench/engine/pairs.c), with the names of the phases that are counted, or None."""
+    channel, most = NETWORKS[network]
+    yield f"pair name=cost size=1000 channel={channel.format(20000 + os.getpid() % 20000)}&{OPTIONS}", None
+    for kind, size, parts in COMPARED + (OTHERS if network == "loop" else []) + LONE:
+        about = f"messages={MESSAGES} size={size} most={most} late={int(network == 'udp')}"
+        yield f"count kind={kind} part=none {about}", None
+        for part in parts:
+            yield f"count kind={kind} part={part} {about}", f"{part}-{kind}-{size}"
+    # Polls that find nothing to do count as messages.
+    for part, end in (("transmit", "near"), ("receive", "far")) if network == "loop" else ():
+        yield f"count kind=poll-{end} part=transmit messages={MESSAGES}", f"{part}-idle-0"
+
+
 def count(program, network, directory):
-    """Runs the program under callgrind; returns its compiler and the phases in their order."""
-    out = directory / "callgrind"
+    """Runs the program under callgrind; returns its compiler and the phases in their order. None: it was disturbed."""
+    out, requests = directory / "callgrind", list(requests_of(network))
     # With asterisks, as compilers make copies of functions and add to their names.
-    command = ["valgrind", "--tool=callgrind", "--collect-atstart=no", "--toggle-collect=cost_count*",
-               "--zero-before=cost_begin*", "--dump-before=cost_end*", "--compress-strings=no", "--compress-pos=no",
-               f"--callgrind-out-file={out}", program, network]
+    command = ["valgrind", "--tool=callgrind", "--collect-atstart=no", "--toggle-collect=cost_counted*", "--dump-before=cost_end*",
+               "--compress-strings=no", "--compress-pos=no", f"--callgrind-out-file={out}", program, "pairs"]
     # Symbols are bound before anything is counted.
-    done = subprocess.run(command, env=dict(os.environ, LD_BIND_NOW="1"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True, check=False)
-    if done.returncode == DISTURBED:
-        return None
+    done = subprocess.run(command, env=dict(os.environ, LD_BIND_NOW="1"), input="".join(f"{line}\n" for line, _ in requests),
+                          capture_output=True, text=True, check=False)
     if done.returncode != 0:
         fail(f"{program} under callgrind ended with status {done.returncode}:\n{done.stderr}")
-    compiler, phases = "", []
-    for line in done.stdout.splitlines():
-        words = line.split()
-        if words[0] == "compiler":
-            compiler = words[1]
-        elif words[0] == "phase":
-            phases.append(Phase(*words[1:]))
-            phases[-1].read(f"{out}.{len(phases)}")
-    return compiler, phases
+    answers, phases = list(map(json.loads, done.stdout.splitlines())), []
+    # The first request counts nothing.
+    for number, ((line, name), found) in enumerate(zip(requests[1:], answers[1:]), 1):
+        if not found["packets"] == found["sent"] == found["taken"] or found["wrong"] or found["received"] not in (0, MESSAGES):
+            fail(f"{line}: not every message came once, or packets were sent that are no data: {found}")
+        if "kind=lone" in line and found["packets"] != MESSAGES:
+            return None  # the transport counted as busy
+        if name:
+            phases.append(Phase(name, found["packets"], found["readings"]))
+            phases[-1].read(f"{out}.{number}")
+    return f"{answers[-1]['compiler']}-{answers[-1]['version']}", phases
 
 
 def count_undisturbed(program, network):

@@ -3,7 +3,7 @@
  * An RDMA device that is none, which takes the place of libibverbs and librdmacm: the one of the unit tests.
  * Its instructions are this program's, so cost.py does not count them.
  */
-#include "cost.h"
+#include "engine/pairs.h"
 
 #include <stddef.h>
 
@@ -30,13 +30,13 @@ static void device_open(void)
     fake.complete_when_polled = true;
 }
 
-static void device_opened(enum cost_end end)
+static void device_opened(enum pairs_end end)
 {
     device_ends[end].send = fake.send_qp;
     device_ends[end].receive = fake.receive_qp;
 }
 
-static void device_turn(enum cost_end end)
+static void device_turn(enum pairs_end end)
 {
     fake.send_qp = device_ends[end].send;
     fake.receive_qp = device_ends[end].receive;
@@ -46,4 +46,4 @@ static void device_turn(enum cost_end end)
     fake_sent_forget();
 }
 
-const struct cost_device cost_device = {.open = device_open, .opened = device_opened, .turn = device_turn};
+const struct pairs_device pairs_device = {.open = device_open, .opened = device_opened, .turn = device_turn};

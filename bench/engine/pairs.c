@@ -10,6 +10,7 @@
  *   measure pattern= rounds= messages= duration= counted=1   all have their turns in each round; answers with each turn's nanoseconds a
  *       message, by pair. counted=1: for callgrind.
  *   stats counters=NAME,...           answers with counters of the receivers, by pair
+ *   count kind= size= most= part=     for callgrind: bench/cost.c
  *   check                             ends unless features did their work; answers with what writing counters files took
  */
 #define _GNU_SOURCE
@@ -23,7 +24,7 @@
 #include "observe/stats_file.h"
 
 #include "machine.h"
-#include "steady.h"
+#include "pairs.h"
 
 enum {
     PAIRS_MAX = 16,
@@ -39,37 +40,6 @@ enum {
     /* Of 1 ms and of the watch's interval, in which reports and tables are made. */
     PAIRS_NAPS = 20000,
     PAIRS_ROUNDS_MAX = 1000,
-};
-
-/* A transmitter and a receiver in one thread, each in a context of its own. */
-struct pair {
-    char name[32];
-    /* Features that are on. */
-    enum llm_latency_level near_level; /* at the transmitter's end */
-    enum llm_latency_level far_level;  /* at the receiver's */
-    bool file;                         /* counters files, at both, as the next */
-    bool watch;
-    bool arrival;
-    struct llm_context *near;
-    struct llm_context *far;
-    struct llm_transmitter *transmitter;
-    struct llm_topic **topics; /* that messages take turns on */
-    uint64_t topic_count;
-    struct llm_receiver *receiver; /* NULL: there is none */
-    uint64_t size;                 /* of a message */
-    uint8_t *data;
-    struct llm_attributes attributes;
-    bool attributed; /* messages have these */
-    /* Messages in a row with the same label, of two; 0: all have label 1. */
-    uint64_t label_run;
-    uint64_t sent;
-    uint64_t received;
-    uint64_t lost;    /* as events told */
-    uint64_t changed; /* not as long as they were sent */
-    uint64_t first;   /* number of the first message */
-    uint64_t numbers; /* of all that were received, added */
-    /* Counters files written by an end, at most, by the first call of pairs_done() */
-    uint64_t tables;
 };
 
 static struct pair pairs[PAIRS_MAX];
@@ -99,7 +69,9 @@ static void on_event(void *arg, const struct llm_event *event)
 
 static void pairs_poll(struct pair *pair)
 {
+    pairs_turn_to(PAIRS_NEAR);
     steady_poll(pair->near);
+    pairs_turn_to(PAIRS_FAR);
     if (pair->far != NULL)
         steady_poll(pair->far);
 }
@@ -183,6 +155,11 @@ static void pairs_await_receiver(struct pair *pair)
         if (i == PAIRS_POLLS_MAX)
             steady_ok(LLM_EAGAIN, "the receiver does not become known");
         pairs_poll(pair);
+        /* A report for which some other thread has to find the way first is sent again after a time. */
+        if (cost_pass != NULL && i >= PAIRS_SETTLE) {
+            (void)usleep(1000);
+            cost_pass(1000000000);
+        }
     }
 }
 
@@ -203,6 +180,8 @@ static void pairs_open(const struct control *control)
                           .size = control_number(control, "size", 45)};
     (void)snprintf(pair->name, sizeof pair->name, "%s", control_text(control, "name", ""));
     pair->data = control_memory(1, pair->size);
+    if (&pairs_device != NULL)
+        pairs_device.open();
     pairs_set_attributes(control, pair);
     pair->near = pairs_context(control, pair, pair->near_level);
     if (!control_flag(control, "send_only")) {
@@ -210,7 +189,11 @@ static void pairs_open(const struct control *control)
         pair->receiver = steady_receiver(pair->far, channel, on_message, on_event, pair);
         pairs_set_filter(control, pair);
     }
+    if (&pairs_device != NULL)
+        pairs_device.opened(PAIRS_FAR);
     steady_ok(llm_transmitter_open(pair->near, channel, NULL, NULL, &pair->transmitter), channel);
+    if (&pairs_device != NULL)
+        pairs_device.opened(PAIRS_NEAR);
     pairs_open_topics(pair, control_number(control, "wanted", 1));
     if (pair->receiver != NULL)
         pairs_await_receiver(pair);
@@ -219,8 +202,10 @@ static void pairs_open(const struct control *control)
 
 static void pairs_close(struct pair *pair)
 {
+    pairs_turn_to(PAIRS_NEAR);
     steady_ok(llm_transmitter_close(&pair->transmitter), "llm_transmitter_close");
     steady_ok(llm_context_close(&pair->near), "llm_context_close");
+    pairs_turn_to(PAIRS_FAR);
     steady_ok(llm_context_close(&pair->far), "llm_context_close");
 }
 
@@ -321,7 +306,7 @@ static uint64_t pairs_send_only(struct pair *pair, uint64_t count)
     return llm_clock() - begun_at;
 }
 
-static uint64_t pairs_stat(const struct llm_context *context, const char *name)
+uint64_t pairs_counter(const struct llm_context *context, const char *name)
 {
     uint64_t value = 0;
 
@@ -340,7 +325,7 @@ static uint64_t pairs_take(struct pair *pair, uint64_t count)
         if (i % burst != 0 && i < count)
             continue;
         steady_ok(llm_transmitter_flush(pair->transmitter), "llm_transmitter_flush");
-        while (pairs_stat(pair->far, "packets_received") < pairs_stat(pair->near, "packets_data")) {
+        while (pairs_counter(pair->far, "packets_received") < pairs_counter(pair->near, "packets_data")) {
             const uint64_t begun_at = llm_clock();
 
             steady_poll(pair->far);
@@ -475,7 +460,7 @@ static void pairs_stats(const struct control *request)
     for (int at = 0; at < pairs_count; at++) {
         json_begin(pairs[at].name, '{');
         json_counts((struct json_count[]){
-            {"lost", pairs[at].lost}, {"packets", pairs_stat(pairs[at].near, "packets_data")}, {NULL, 0}});
+            {"lost", pairs[at].lost}, {"packets", pairs_counter(pairs[at].near, "packets_data")}, {NULL, 0}});
         steady_json_counters(pairs[at].far, request);
         json_end('}');
     }
@@ -593,9 +578,20 @@ static void pairs_check(const struct control *request)
     json_close();
 }
 
-static const struct control_verb pairs_verbs[] = {{"pair", pairs_open},       {"keep", pairs_keep},
-                                                  {"measure", pairs_measure}, {"stats", pairs_stats},
-                                                  {"check", pairs_check},     {NULL, NULL}};
+static void pairs_count_instructions(const struct control *request)
+{
+    if (cost_count == NULL)
+        control_fail("count", "this program counts no instructions");
+    cost_count(&pairs[0], request);
+}
+
+static const struct control_verb pairs_verbs[] = {{"pair", pairs_open},
+                                                  {"keep", pairs_keep},
+                                                  {"measure", pairs_measure},
+                                                  {"stats", pairs_stats},
+                                                  {"check", pairs_check},
+                                                  {"count", pairs_count_instructions},
+                                                  {NULL, NULL}};
 
 int main(int argc, char **argv)
 {

@@ -71,7 +71,7 @@ class Host:
         """Has nft drop so much of the UDP that comes in; 0: no more."""
         if percent:
             self.run("nft", "-f", "-", text=True, input="table inet llm_bench { chain input { type filter hook input priority 0; "
-                     f"meta l4proto udp numgen random mod 100 < {percent} drop; }} }}\n")
+                     f"meta l4proto udp numgen random mod 100 < {percent} drop; }}\n}}\n")
         else:
             self.run("nft", "delete", "table", "inet", "llm_bench")
 

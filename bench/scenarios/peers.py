@@ -180,6 +180,10 @@ class Peers:
             self.make("iceoryx2", ICEORYX2, iceoryx2_make,
                       "it could not be fetched or built (rustc has to be 1.89 or newer); the reason is above")
 
+    def program(self, name):
+        library = {"raw": "llm", "packed": "llm", "libllm": "llm", "cyclonedds": "dds"}.get(name, name.split("-")[0])
+        return BUILD / f"bench/peer_{library}" if library in ("llm", *self.libraries) else None
+
     def build(self):
         build(BUILD, "-Dtests=false", "-Dexamples=false", f"-Dpeers={','.join(self.libraries)}", f"-Daeron={AERON}",
               f"-Diceoryx2={ICEORYX2}/release")
