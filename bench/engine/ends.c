@@ -219,10 +219,7 @@ static void ends_take_return(const struct ends_stamped *stamped)
         histogram_add(&ends.submitted, now - stamped->submitted_at);
 }
 
-/*
- * As a program would that has a use for its messages: in shared memory a line that nobody reads does not
- * cross from core to core.
- */
+/* As a program that uses its messages: in shared memory a line that nobody reads crosses no core. */
 static void ends_read_all(const uint8_t *data, size_t size)
 {
     uint64_t sum = 0, word;

@@ -118,10 +118,7 @@ static uint32_t machine_wait_turn(struct machine_line *line, uint32_t turn)
     uint64_t start = 0;
 
     while (atomic_load_explicit(&line->turn, memory_order_acquire) != turn) {
-        /*
-         * A peer that has gone must not hang the other; the clock is read too seldom to be seen in the
-         * figure.
-         */
+        /* A peer that has gone must not hang the other. The clock is read too seldom to matter. */
         if (++spins % 65536 != 0)
             continue;
         if (start == 0)

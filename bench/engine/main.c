@@ -9,16 +9,13 @@
 #include "machine.h"
 #include "roles.h"
 
-/*
- * An end that measures libllm, and what carries it bare if there are channels for that; adapter=raw: the
- * latter alone.
- */
+/* An end over libllm, and bare if there are channels for that; adapter=raw: bare alone. */
 static int ends_role(const struct control *control)
 {
     const bool beside = *control_text(control, "raw_receive", "") != '\0';
 
     if (strcmp(control_text(control, "adapter", ""), "requests") == 0)
-        return ends_run(control, &adapter_requests, beside ? &adapter_unicast : NULL);
+        return ends_run(control, &adapter_requests, beside ? &adapter_bare : NULL);
     if (strcmp(control_text(control, "adapter", ""), "raw") == 0)
         return ends_run(control, &adapter_bare, NULL);
     return ends_run(control, &adapter_llm, beside ? &adapter_bare : NULL);

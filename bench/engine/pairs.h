@@ -15,7 +15,6 @@ struct pair {
     enum llm_latency_level far_level;  /* at the receiver's */
     bool file;                         /* counters files, at both, as the next */
     bool watch;
-    bool arrival;
     struct llm_context *near;
     struct llm_context *far;
     struct llm_transmitter *transmitter;

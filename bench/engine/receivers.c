@@ -201,9 +201,7 @@ static void receivers_report(const struct control *control)
     json_close();
 }
 
-/*
- * Polls all of them in turn, or sleeps as the context of one does. True once the session has ended for each.
- */
+/* Polls all in turn, or sleeps as the context of one does. True once all sessions have ended. */
 static bool receivers_poll(void)
 {
     uint64_t ended = 0;

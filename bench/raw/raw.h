@@ -81,10 +81,7 @@ extern const struct raw_scheme raw_xdp;
 struct raw_end *raw_open(const char *place, bool to_send);
 void raw_close(struct raw_end *end); /* NULL: nothing is done */
 
-/*
- * The most that one call takes of messages that are packed into datagrams, none of them in two; 0 if they are
- * too long.
- */
+/* The most bytes of packed messages that one call takes, none in two datagrams; 0: they are too long. */
 size_t raw_packed_bytes(const struct raw_end *end, size_t message_bytes);
 
 /* Sends them, as send() sends a datagram. */

@@ -96,11 +96,23 @@ int raw_udp_open_receive(const struct raw_group *group)
     return fd;
 }
 
+/* A socket that sends and receives: one end asks, and is connected to the other, which is bound. */
+static int raw_udp_open_unicast(const struct raw_group *group, bool asks)
+{
+    const int fd = socket(group->address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (fd >= 0 &&
+        (asks ? connect : bind)(fd, (const struct sockaddr *)&group->address, group->address_size) != 0)
+        return raw_close_failed(fd);
+    return fd;
+}
+
 /* --------------------------------------------------------------------------------------------------- ends */
 
 struct raw_udp_end {
     struct raw_end end;
     int fd;
+    bool unknown;    /* between two hosts: the socket is connected when the first datagram comes */
     int ready, next; /* datagrams taken in one call, of which this is given next */
     struct mmsghdr messages[RAW_BATCH];
     struct iovec pieces[RAW_BATCH];
@@ -123,7 +135,13 @@ static int raw_udp_open(struct raw_end *end, const struct raw_group *group, bool
     struct raw_udp_end *udp = raw_udp_of(end);
 
     end->datagram_bytes = raw_datagram_bytes(group, RAW_UDP_HEADER);
-    udp->fd = to_send ? raw_udp_open_send(group) : raw_udp_open_receive(group);
+    if (lli_ip_multicast((const union lli_ip_address *)&group->address)) {
+        udp->fd = to_send ? raw_udp_open_send(group) : raw_udp_open_receive(group);
+    } else {
+        udp->fd = raw_udp_open_unicast(group, to_send);
+        udp->unknown = !to_send;
+        to_send = false;
+    }
     if (!to_send)
         memset(udp->memory, 1, sizeof udp->memory);
     for (int i = 0; i < RAW_BATCH; i++) {
@@ -178,7 +196,14 @@ static const void *raw_udp_receive(struct raw_end *end, size_t *size)
     ssize_t received;
 
     if (!end->many) {
-        received = recv(udp->fd, udp->memory, RAW_SLOT, MSG_DONTWAIT);
+        struct sockaddr_storage from;
+        socklen_t from_size = sizeof from;
+
+        received = udp->unknown ? recvfrom(udp->fd, udp->memory, RAW_SLOT, MSG_DONTWAIT,
+                                           (struct sockaddr *)&from, &from_size)
+                                : recv(udp->fd, udp->memory, RAW_SLOT, MSG_DONTWAIT);
+        if (received >= 0 && udp->unknown)
+            udp->unknown = connect(udp->fd, (const struct sockaddr *)&from, from_size) != 0;
         *size = received < 0 ? 0 : (size_t)received;
         return received < 0 ? NULL : udp->memory;
     }

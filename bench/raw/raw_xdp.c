@@ -8,10 +8,7 @@
 #include <unistd.h>
 
 #include "raw.h"
-/*
- * The socket and the program are opened as the library opens them; what is sent and received has nothing of
- * it.
- */
+/* The socket and the program are the library's; sending and receiving is not. */
 #include "xdp/xdp_program.h"
 #include "xdp/xdp_socket.h"
 
