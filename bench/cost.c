@@ -214,13 +214,11 @@ void cost_count(struct pair *pair, const struct control *request)
     }
     cost_end();
     json_open();
-    json_counts((struct json_count[]){{"received", pair->received - received},
-                                      {"wrong", pair->changed + pair->lost},
-                                      {"packets", pairs_counter(pair->near, "packets_data") - data},
-                                      {"sent", pairs_counter(pair->near, "packets_sent") - all},
-                                      {"taken", pairs_counter(pair->far, "packets_received") - taken},
-                                      {"readings", cost_counted_readings},
-                                      {NULL, 0}});
+    json_counts("received wrong packets sent taken readings",
+                (uint64_t[]){pair->received - received, pair->changed + pair->lost,
+                             pairs_counter(pair->near, "packets_data") - data,
+                             pairs_counter(pair->near, "packets_sent") - all,
+                             pairs_counter(pair->far, "packets_received") - taken, cost_counted_readings});
     /* Bounds hold for one version of one compiler. */
 #ifdef __clang__
     json_text("compiler", "clang");

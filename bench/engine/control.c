@@ -202,11 +202,15 @@ void json_number(const char *key, double number)
         (void)fputs("null", stdout);
 }
 
-void json_counts(const struct json_count *counts)
+void json_counts(const char *keys, const uint64_t *counts)
 {
-    for (; counts->key != NULL; counts++) {
-        json_next(counts->key);
-        (void)printf("%" PRIu64, counts->count);
+    char key[32];
+
+    for (size_t length; *keys != '\0'; keys += length + (keys[length] == ' ')) {
+        length = strcspn(keys, " ");
+        (void)snprintf(key, sizeof key, "%.*s", (int)length, keys);
+        json_next(key);
+        (void)printf("%" PRIu64, *counts++);
     }
 }
 

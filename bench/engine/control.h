@@ -62,12 +62,8 @@ void json_text(const char *key, const char *text);
 void json_number(const char *key, double number);
 void json_histogram(const char *key, const struct histogram *histogram);
 
-/* Writes counts; the last key is NULL. */
-struct json_count {
-    const char *key;
-    uint64_t count;
-};
-void json_counts(const struct json_count *counts);
+/* Writes counts, one for each of the keys, which are separated by blanks. */
+void json_counts(const char *keys, const uint64_t *counts);
 
 /* An answer without contents, or with one number. */
 void json_done(const char *key, double number);

@@ -421,13 +421,9 @@ static void ends_hop(const struct control *control)
     while (llm_clock() < ended_at + grace_ns)
         (void)ends.adapter->poll();
     json_open();
-    json_counts((struct json_count[]){{"sent", sent},
-                                      {"warmup", plan.warmup},
-                                      {"whole", sent == plan.total},
-                                      {"messages", ends_counter("messages_sent") - messages},
-                                      {"packets", ends_counter("packets_data") - packets},
-                                      {"waited_ns", machine_waited_ns() - ends.waited_ns},
-                                      {NULL, 0}});
+    json_counts("sent warmup whole messages packets waited_ns",
+                (uint64_t[]){sent, plan.warmup, sent == plan.total, ends_counter("messages_sent") - messages,
+                             ends_counter("packets_data") - packets, machine_waited_ns() - ends.waited_ns});
     json_number("reached", (double)sent * 1e9 / (double)(ended_at - plan.start));
     json_close();
 }
@@ -440,7 +436,7 @@ static void ends_returned(const struct control *control)
         ends_rest();
     ends.state = ENDS_IDLE;
     json_open();
-    json_counts((struct json_count[]){{"returned", ends.returned}, {NULL, 0}});
+    json_counts("returned", (uint64_t[]){ends.returned});
     json_histogram("rtt", &ends.rtt);
     json_histogram("submitted", &ends.submitted);
     json_number("mib", machine_resident_mib());
@@ -563,13 +559,9 @@ static void ends_pump(const struct control *control)
     after = ends_marked(sent);
     ends.state = ENDS_IDLE;
     json_open();
-    json_counts((struct json_count[]){{"sent", sent},
-                                      {"warmup", mark.sent},
-                                      {"packets", after.packets - mark.packets},
-                                      {"bytes", after.bytes - mark.bytes},
-                                      {"repaired", after.repaired - mark.repaired},
-                                      {"waited_ns", machine_waited_ns() - ends.waited_ns},
-                                      {NULL, 0}});
+    json_counts("sent warmup packets bytes repaired waited_ns",
+                (uint64_t[]){sent, mark.sent, after.packets - mark.packets, after.bytes - mark.bytes,
+                             after.repaired - mark.repaired, machine_waited_ns() - ends.waited_ns});
     json_number("mib", machine_resident_mib());
     json_number("kernel_share", (double)(after.kernel_ns - mark.kernel_ns) / (double)(after.at - mark.at));
     json_close();
@@ -638,16 +630,10 @@ static void ends_end(const struct control *control)
         ends_settle(control_number(control, "sent", 0));
     warm = ends_warm(control_number(control, "warmup", 0));
     json_open();
-    json_counts((struct json_count[]){{"came", ends.came},
-                                      {"lost", ends.lost},
-                                      {"disordered", ends.disordered},
-                                      {"reflected", ends.reflected},
-                                      {"unreflected", ends.unreflected},
-                                      {"measured", ends.came - warm.came},
-                                      {"ns", ends.last_at > warm.at ? ends.last_at - warm.at : 0},
-                                      {"kernel_ns", machine_kernel_ns() - warm.kernel_ns},
-                                      {"waited_ns", waited_ns},
-                                      {NULL, 0}});
+    json_counts("came lost disordered reflected unreflected measured ns kernel_ns waited_ns",
+                (uint64_t[]){ends.came, ends.lost, ends.disordered, ends.reflected, ends.unreflected,
+                             ends.came - warm.came, ends.last_at > warm.at ? ends.last_at - warm.at : 0,
+                             machine_kernel_ns() - warm.kernel_ns, waited_ns});
     json_number("mib", machine_resident_mib());
     json_close();
     ends.state = ENDS_IDLE;

@@ -169,15 +169,10 @@ static void joiner_json(const struct joiner *joiner)
 {
     json_begin(NULL, '{');
     steady_json_track(&joiner->track);
-    json_counts((struct json_count[]){
-        {"begun", joiner->track.begun},
-        {"until_live_ns", joiner->live_at != 0 ? joiner->live_at - joiner->opened_at : 0},
-        {"other", joiner->other},
-        {"past", joiner->past},
-        {"stale", joiner->stale},
-        {"refused", joiner->refused},
-        {"wrong", joiner->wrong},
-        {NULL, 0}});
+    json_counts("begun until_live_ns other past stale refused wrong",
+                (uint64_t[]){joiner->track.begun,
+                             joiner->live_at != 0 ? joiner->live_at - joiner->opened_at : 0, joiner->other,
+                             joiner->past, joiner->stale, joiner->refused, joiner->wrong});
     json_end('}');
 }
 
@@ -188,7 +183,7 @@ static void joiners_report(void)
     for (uint64_t i = 0; i < joiners.opened; i++)
         joiner_json(&joiners.all[i]);
     json_end(']');
-    json_counts((struct json_count[]){{"open_max", joiners.open_max}, {NULL, 0}});
+    json_counts("open_max", (uint64_t[]){joiners.open_max});
     json_number("past_ns", (double)(joiners.last_at - joiners.begun_at));
     json_close();
 }

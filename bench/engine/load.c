@@ -108,10 +108,8 @@ static void load_change(const struct control *request)
 {
     load_work();
     json_open();
-    json_counts((struct json_count[]){{"messages", load.messages},
-                                      {"ns", llm_clock() - load.begun_at},
-                                      {"cpu_ns", load_cpu_ns() - load.cpu_begun_ns},
-                                      {NULL, 0}});
+    json_counts("messages ns cpu_ns",
+                (uint64_t[]){load.messages, llm_clock() - load.begun_at, load_cpu_ns() - load.cpu_begun_ns});
     load_close();
     load.groups = control_number(request, "groups", 0);
     load.rate = control_number(request, "rate", 0);

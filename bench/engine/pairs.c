@@ -414,8 +414,8 @@ static void pairs_measure(const struct control *request)
     json_open();
     for (int at = 0; at < pairs_count; at++) {
         json_begin(pairs[at].name, '{');
-        json_counts((struct json_count[]){
-            {"sent", pairs[at].sent - sent[at]}, {"received", pairs[at].received - received[at]}, {NULL, 0}});
+        json_counts("sent received",
+                    (uint64_t[]){pairs[at].sent - sent[at], pairs[at].received - received[at]});
         json_begin("ns", '[');
         for (uint64_t round = 0; round < rounds; round++)
             json_number(NULL, ns[at][round]);
@@ -450,8 +450,8 @@ static void pairs_stats(const struct control *request)
     json_open();
     for (int at = 0; at < pairs_count; at++) {
         json_begin(pairs[at].name, '{');
-        json_counts((struct json_count[]){
-            {"lost", pairs[at].lost}, {"packets", pairs_counter(pairs[at].near, "packets_data")}, {NULL, 0}});
+        json_counts("lost packets",
+                    (uint64_t[]){pairs[at].lost, pairs_counter(pairs[at].near, "packets_data")});
         steady_json_counters(pairs[at].far, request);
         json_end('}');
     }
@@ -519,10 +519,8 @@ static void pairs_check(const struct control *request)
             control_fail(pair->name, fault);
         json_begin(pair->name, '{');
         if (pair->file)
-            json_counts(
-                (struct json_count[]){{"writes", pair->near->stats->writes + pair->far->stats->writes},
-                                      {"ns", pair->near->stats->write_ns + pair->far->stats->write_ns},
-                                      {NULL, 0}});
+            json_counts("writes ns", (uint64_t[]){pair->near->stats->writes + pair->far->stats->writes,
+                                                  pair->near->stats->write_ns + pair->far->stats->write_ns});
         json_end('}');
     }
     machine_json("machine");

@@ -168,7 +168,7 @@ static void receiver_json(const struct receiver *receiver)
 {
     json_begin(NULL, '{');
     steady_json_track(&receiver->track);
-    json_counts((struct json_count[]){{"disordered", receiver->disordered}, {NULL, 0}});
+    json_counts("disordered", (uint64_t[]){receiver->disordered});
     json_begin("rounds", '[');
     for (uint64_t round = 0; round < receivers.rounds; round++) {
         json_begin(NULL, '[');
@@ -187,8 +187,7 @@ static void receivers_report(const struct control *control)
     for (uint64_t i = 0; i < receivers.count; i++)
         receiver_json(&receivers.all[i]);
     json_end(']');
-    json_counts(
-        (struct json_count[]){{"opened_at", receivers.opened_at}, {"closed_at", llm_clock()}, {NULL, 0}});
+    json_counts("opened_at closed_at", (uint64_t[]){receivers.opened_at, llm_clock()});
     json_begin("bulk", '[');
     for (uint64_t i = 0; i < receivers.bulk_count; i++) {
         json_begin(NULL, '[');

@@ -96,7 +96,7 @@ void steady_tell(const struct llm_event *event)
         return;
     json_open();
     json_text("told", llm_event_name(event->kind));
-    json_counts((struct json_count[]){{"at", llm_clock()}, {NULL, 0}});
+    json_counts("at", (uint64_t[]){llm_clock()});
     json_text("receiver",
               steady_identity(limited ? event->bottleneck->receiver : event->verdict->receiver, identity));
     if (limited) {
@@ -141,12 +141,8 @@ void steady_track_event(struct steady_track *track, const struct llm_event *even
 
 void steady_json_track(const struct steady_track *track)
 {
-    json_counts((struct json_count[]){{"received", track->received},
-                                      {"lost", track->lost},
-                                      {"unsaid", track->unsaid},
-                                      {"duplicated", track->duplicated},
-                                      {"changed", track->changed},
-                                      {NULL, 0}});
+    json_counts("received lost unsaid duplicated changed",
+                (uint64_t[]){track->received, track->lost, track->unsaid, track->duplicated, track->changed});
 }
 
 struct llm_receiver *steady_receiver(struct llm_context *context, const char *channel,

@@ -194,8 +194,7 @@ static void sender_send(const struct control *request)
     sender_drain(control_ns(request, "drain", 0));
     json_open();
     json_number("msgs_per_s", (double)(sender.stream.sent - before) * 1e9 / (double)took_ns);
-    json_counts(
-        (struct json_count[]){{"begun_at", begun_at}, {"unacknowledged_max", sender.waiting_max}, {NULL, 0}});
+    json_counts("begun_at unacknowledged_max", (uint64_t[]){begun_at, sender.waiting_max});
     json_histogram("spent", &sender.spent);
     json_histogram("acknowledged", &sender.told);
     json_close();
@@ -235,11 +234,10 @@ static void sender_stats(const struct control *request)
 {
     json_open();
     machine_json("machine");
-    json_counts((struct json_count[]){
-        {"sent", sender.sequence},
-        {"bytes", sender.stream.sent * sender.stream.size + sender.bulk.sent * sender.bulk.size},
-        {"packet_bytes", llm_transmitter_claim_max(sender.transmitter)},
-        {NULL, 0}});
+    json_counts("sent bytes packet_bytes",
+                (uint64_t[]){sender.sequence,
+                             sender.stream.sent * sender.stream.size + sender.bulk.sent * sender.bulk.size,
+                             llm_transmitter_claim_max(sender.transmitter)});
     steady_json_counters(sender.context, request);
     json_close();
 }

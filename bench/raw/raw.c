@@ -258,7 +258,7 @@ static void raw_blast_receive(struct raw_end *end)
         first = first == 0 ? now : first;
     }
     json_open();
-    json_counts((struct json_count[]){{"bytes", bytes}, {"ns", first ? last - first : 0}, {NULL, 0}});
+    json_counts("bytes ns", (uint64_t[]){bytes, first ? last - first : 0});
     json_close();
 }
 

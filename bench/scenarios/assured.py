@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What it costs to know that messages arrived.
 
-A topic of each level of assurance in turn, with so many receivers on another host. At steady rates: the hop, and the time from
-when a message was due until the transmitter's application is told that it is acknowledged. Flat out, with flow=window and at most
-1,024 messages that are not acknowledged (the defaults of struct llm_assurance): messages a second. Ratios are to reliable with as
-many receivers in the same run. Receivers share a process, and a core, each in a context of its own.
-
-Fails if a message was lost on a topic that is not unreliable, or never acknowledged.
+A topic of each level of assurance in turn, with so many receivers, which share a process and a core on another host. At steady rates:
+the hop, and the time from when a message was due until the transmitter's application is told that it is acknowledged. Flat out, with
+flow=window and at most 1,024 unacknowledged messages (the defaults of struct llm_assurance): messages a second. Ratios are to reliable
+with as many receivers. Fails if a message was lost on a topic that is not unreliable, or never acknowledged.
 """
 from runner import options as opt
 from runner.histogram import Histogram, summary_of

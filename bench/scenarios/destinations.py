@@ -1,17 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a list of hosts costs instead of a group.
 
-One stream to a list of hosts (option destinations of a channel), beside the same stream to one group that as many receivers joined,
-in turns in the same run. For each number of receivers, at a steady rate: the hop, its median and 99th percentile over all receivers,
-and the median of the one that gets its messages last. What the transmitter spends: the time of an llm_send() whose message leaves by
-itself, and that of a message in bursts of 512, which fill packets, until the kernel has the last one. Flat out, with flow=window and
-everybody counted: messages a second. Ratios are to the group with as many receivers.
+One stream to a list of hosts (option destinations of a channel), and to a group that as many receivers joined, in turns. At a steady
+rate: the hop over all receivers, and that of the receiver that is last; the time of an llm_send() whose message leaves by itself; and
+that of a message in bursts of 512, which fill packets. Flat out, with flow=window: messages a second. Ratios are to the group.
 
-Receivers share a process, and a core, each in a context of its own and, of a list, at a port of its own. On this machine the kernel
-that sends is the one that receives: copying a group's packet to each receiver's socket is the transmitter's time here, and between
-machines a switch's. So ratios of a real network are nearer to the number of receivers than these.
-
-Fails if a message was lost.
+Receivers share a process and a core. The kernel that sends also receives: copying a group's packet to each socket is the transmitter's
+time here, and a switch's between machines, where ratios are nearer to the number of receivers. Fails if a message was lost.
 """
 from runner import options as opt
 from runner.histogram import Histogram, summary_of

@@ -1,20 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """What receivers that join late cost one that is there, and how long they take.
 
-A transmitter keeps a rate; a live receiver on its host measures latency, from when a message was due to its delivery, and loss; on
-another host so many receivers join from the past, one after the other, each in a context of its own in one process. Each checks
-that it gets every message once, from where it began until it has been live for a while, and leaves. Prints the live receiver's
-latency and the transmitter's rate before, during and after; the time from when a joiner's context is opened until it is live, with
---join live until its first message; and messages of the past a second, of all together from the first joiner to the last one that
-was live, and of each until it was live.
+A transmitter keeps a rate; a live receiver on its host measures the hop and loss; on another host receivers join from the past, one
+after the other, each in a context of its own. Each checks that it gets every message once until it has been live for a while, and
+leaves. Prints the live receiver's latency and the rate before, during and after; the time until a joiner is live, with --join live
+until its first message; and messages of the past a second, of all joiners together and of each.
 
-Fails if the live receiver lost a message, or a joiner never became live, or got a message twice, or not and was not told so. Who
-begins with the oldest message may be overtaken by the end of the history, and is told what it lost: that is counted.
+Fails if the live receiver lost a message, or a joiner never became live, got a message twice, or missed one and was not told. A joiner
+that begins with the oldest message may be overtaken by the end of the history, and is told what it lost: that is counted.
 
-The live receiver has a core of its own if there are three. With two it sleeps between messages, and the joiners, at the lowest
-priority (SCHED_IDLE), have the rest of its core, and poll all the time in all phases; so before and after tell what the same machine
-does without them. "p99 20ms" is the median of the 99th percentiles of times of 20 ms (from 5,000 messages a second on): what else
-runs on the machine meets few of them.
+The live receiver has a core of its own if there are three. With two it sleeps between messages, and the joiners poll at the lowest
+priority on its core in all phases. "p99 20ms" is the median of the 99th percentiles of 20 ms each (from 5,000 messages a second on).
 """
 import os
 

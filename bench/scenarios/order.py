@@ -1,17 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What it buys to take messages as they arrive (order=arrival).
 
-A transmitter keeps a rate, and a receiver on another host loses so many of the packets that it gets (impair+): with order=sequence
-messages behind a lost packet wait until it was repaired, with order=arrival only those in it come late. Both take turns. The hosts
-are near each other, where a repair takes no longer than a scheduler; so what the receiver says to the transmitter is late by a random
-time, as over a longer way.
+A transmitter keeps a rate, and a receiver on another host loses so many packets (impair+): with order=sequence messages behind a lost
+packet wait for its repair, with order=arrival only those in it are late. Both take turns. NAKs are late by a random time, as over a
+longer way. Prints percentiles of the hop: of each 50 ms, and of these the median (from 2,000 messages a second on), and of whole turns.
 
-Prints percentiles of the hop, from when a message was due to its delivery: of each 50 ms, and of these the median, as what else
-runs on the machine meets few of them (from 2,000 messages a second on); and of whole turns. Medians of the runs, and of the ratios
-within a run.
-
-Fails if a message was lost, came twice or changed, or came out of sequence with order=sequence; or if no packet was lost where
-hundreds were to be, or with order=arrival no message came ahead of more than a hundred.
+Fails if a message was lost, came twice or changed, or out of sequence with order=sequence; or if no packet was lost where hundreds were
+to be, or with order=arrival no message came ahead of more than a hundred.
 """
 import re
 

@@ -1,20 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """How exactly rates are limited, and how they are found.
 
-Limits: a topic is offered twice as many bytes a second as a limit, in messages of 1,000 bytes, beside a stream on a topic of its own.
-Without a limit; with one of the transmitter, and of the topic; and, while the receiver loses 5 % of the packets in runs of a hundred
-on the mean (impair+), without and with one of repairs, a fifth of the other, which is twice what they come to on the mean. Each is seen
-by a witness on the wire, in bytes of packets (of the topic: by the receiver, in bytes of its messages, by the kernel's time stamps):
-the mean, and the most of any window of 1 ms, 10 ms and 1 s. Latency is that of the stream, from when a message was due to its delivery.
-The row small has the transmitter's limit and messages of 45 bytes: what is held back leaves in packets that are full. Printed are
-packets of new data for each message, and over the least number of packets that these bytes can have.
+Limits: a topic is offered twice a limit, in messages of 1,000 bytes, beside a stream on a topic of its own. Without a limit; with one
+of the transmitter, and of the topic; and, while the receiver loses 5 % of the packets in runs (impair+), without and with one of
+repairs, a fifth of the other. An observer sees the bytes of packets on the wire (of the topic: the receiver, of messages): the mean,
+and the most of any window of 1 ms, 10 ms and 1 s. The row small has messages of 45 bytes. Printed are packets for each message, and over
+the least number of packets that these bytes can have.
 
-Rates that are found: with flow=open, paced and window, all receivers counted, three phases; in the second another receiver joins that
-takes half of what is offered, 45-byte messages, and leaves at its end. Prints the rate that a steady receiver has in the second half of
-each phase, how long it took to come down to 3/4 of the first, and to come back to 95 % of it, the stream's latency there, and what both
-lost.
-
-Fails if the steady receiver lost a message.
+Rates that are found: with flow=open, paced and window, three phases; in the second another receiver joins that takes half of what is
+offered. Prints the rate of a steady receiver in the second half of each phase, the time until it came down to 3/4 of the first, and
+back to 95 % of it, the stream's latency, and what both lost. Fails if the steady receiver lost a message.
 """
 import signal
 

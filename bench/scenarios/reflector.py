@@ -3,14 +3,11 @@
 
 Half of the way there and back, from the time a message was due, at several rates and sizes, with a plot.
 
---transport bypass has no stack to bypass the kernel with between hosts that are joined by veth: without --preload it has a stand-in
-that does nothing but say that it accelerates every socket, so what is measured is what the transport costs beside udp. xdp, AF_XDP,
-is measured twice, beside bare AF_XDP and beside bare UDP, and needs root; shm is shared memory between two processes.
-
---transport roce needs no RDMA hardware and uses none: it builds here, boots Debian's kernel under QEMU's emulation, and runs the
-benchmark there over two software RDMA devices joined by a cable, beside bare verbs, and ib_send_lat if perftest is installed. What
-comes of it is 30 to 100 times slower than a real device and says nothing about one; the table and the JSON say so. The defaults are
-smaller, --cpus are those of the guest, and it takes about a minute. The first time it downloads the kernel.
+--transport bypass: without --preload a stand-in says that it accelerates every socket, so what is measured is what the transport costs
+beside udp. xdp, AF_XDP, is measured beside bare AF_XDP and beside bare UDP, and needs root; shm is shared memory between two processes.
+--transport roce needs no RDMA hardware and uses none: it boots Debian's kernel, which it downloads once, under QEMU's emulation, and
+measures there over two software RDMA devices, beside bare verbs, and ib_send_lat if perftest is installed. That is 30 to 100 times
+slower than a real device and says nothing about one; the table and the JSON say so. --cpus are those of the guest.
 
 Between two machines: --far 'ssh b' --interfaces eth0,eth0.
 """

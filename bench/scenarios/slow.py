@@ -2,16 +2,13 @@
 """What a slow receiver costs the others.
 
 Three kinds of it: stopped (SIGSTOP), tenth (takes a tenth of the rate), lossy (nft drops 20 % of what it gets). A transmitter and a
-steady receiver on one host, the slow one on another; it is slow for the middle one of three phases. Prints the steady receiver's
-latency, from when a message was due to its delivery, and the transmitter's rate before, during and after, and when the slow one was
-suspended.
+steady receiver on one host, the slow one on another; it is slow for the middle one of three phases. Prints the steady receiver's hop
+and the transmitter's rate before, during and after, and when the slow one was suspended.
 
-Of the stopped receiver short periods without and with it take turns after that, as the machine changes more between two phases of
-seconds than a slow receiver may cost. Between periods it comes and goes, unmeasured; while it is away a socket that joined the group and
-is not read is in its place, so that the network, which is this machine too, has the same work. Each period with it is compared with the
-mean of the two without it around it, and these with each other, which is what chance does: the medians of the ratios, and between which
-ratios they lie with 95 % confidence. "p99 20ms" is the median of the 99th percentiles of times of 20 ms (from 5,000 messages a second
-on): what else runs on the machine meets few of them, and decides the p99 of a period.
+Of the stopped receiver short periods without and with it take turns after that, as the machine changes more between two phases than it
+may cost. While it is away a socket that joined the group and is not read is in its place: the network is this machine too. Each period
+is compared with the two around it, and these with each other, which is chance: medians of the ratios, with 95 % confidence. "p99 20ms"
+is the median of the 99th percentiles of 20 ms each (from 5,000 messages a second on).
 """
 import math
 import platform

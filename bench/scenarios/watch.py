@@ -1,21 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """How soon the bottleneck watch names what limits a stream, and tells that it is over.
 
-A transmitter and a healthy receiver on one host, another receiver on a second one, all of them with a watch. In turns, for the middle
-one of three phases:
+A transmitter and a healthy receiver on one host, another receiver on a second one, all with a watch. In the middle one of three phases:
 
-  none         nothing is made, for as long: what is named is a false alarm
+  none         nothing is made: what is named is a false alarm
   application  the receiver's application takes twice the time that there is for each message (flow=window)
   buffer       all messages of half an interval come at once, twice what the receiver's socket has room for
   network      nft drops 5 % of what comes to the receiver's host
   transport    a queue before the cable (tc, tbf) lets half of what is offered through
   rate         the transmitter gets a rate limit, half of what is offered
 
-Prints how long it took from its beginning until it was named: by the receiver (its event), by the transmitter of that receiver (as it
-is reported), and of the transmitter itself; how long from its end until each told that it is over; how often anything else was named,
-before, beside it or after, the healthy receiver included (false alarms), and how often it was told as over too soon (lapses); and the
-healthy receiver's hop, from when a message was due: where the transmitter is held they wait for it. The middle and the last phase go on
-until all was told, --patience at most. Times count from when the bottleneck is asked for, so nft and tc have their part in them.
+Prints the time until it was named by the receiver, by the transmitter of that receiver (reported), and of the transmitter itself, and
+until each told that it is over; false alarms, those of the healthy receiver included; lapses, when it was told as over too soon; and
+the healthy receiver's hop. The middle and the last phase go on until all was told, --patience at most.
 
 Fails if a bottleneck is not named by each that can name it, or never told as over, or if the healthy receiver lost a message.
 """
