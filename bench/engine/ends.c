@@ -639,11 +639,16 @@ static void ends_end(const struct control *control)
     ends.state = ENDS_IDLE;
 }
 
-static int ends_far(const struct control *control, enum ends_state state, struct control *next)
+static void ends_echo(const struct control *control)
 {
-    ends_begin(control, state);
+    ends_begin(control, ENDS_ECHO);
     json_done(NULL, 0);
-    return ends_measure(next);
+}
+
+static void ends_sink(const struct control *control)
+{
+    ends_begin(control, ENDS_SINK);
+    json_done(NULL, 0);
 }
 
 /* ----------------------------------------------------------------------------------------------- requests */
@@ -663,27 +668,25 @@ static void ends_blast(const struct control *control)
 }
 
 static const struct control_verb ends_verbs[] = {
-    {"greet", ends_greet}, {"hop", ends_hop},     {"returned", ends_returned}, {"pump", ends_pump},
-    {"end", ends_end},     {"blast", ends_blast}, {"counters", ends_counters}, {NULL, NULL}};
+    {"greet", ends_greet},       {"hop", ends_hop},   {"returned", ends_returned}, {"pump", ends_pump},
+    {"echo", ends_echo},         {"sink", ends_sink}, {"end", ends_end},           {"blast", ends_blast},
+    {"counters", ends_counters}, {NULL, NULL}};
 
 static void ends_serve(void)
 {
     struct control control;
-    int came = control_take(&control, ENDS_REST_NS);
+    int came = 0;
 
-    while (came >= 0) {
-        if (came == 0) {
-            /* The other adapter has nothing that could not wait. */
-            ends.adapter = ends.adapters[0];
-            (void)ends.adapter->poll();
-            ends_greet_back();
-        } else if (strcmp(control.verb, "echo") == 0 || strcmp(control.verb, "sink") == 0) {
-            came = ends_far(&control, *control.verb == 'e' ? ENDS_ECHO : ENDS_SINK, &control);
-            continue;
-        } else {
+    for (; came >= 0;
+         came = ends.state < ENDS_ECHO ? control_take(&control, ENDS_REST_NS) : ends_measure(&control)) {
+        if (came > 0) {
             control_serve(&control, ends_verbs);
+            continue;
         }
-        came = control_take(&control, ENDS_REST_NS);
+        /* The other adapter has nothing that could not wait. */
+        ends.adapter = ends.adapters[0];
+        (void)ends.adapter->poll();
+        ends_greet_back();
     }
 }
 

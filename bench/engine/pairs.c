@@ -246,63 +246,6 @@ static void pairs_send(struct pair *pair, unsigned flags)
     pair->sent++;
 }
 
-/* A turn of so many messages. Returns nanoseconds. */
-typedef uint64_t pairs_turn(struct pair *pair, uint64_t count);
-
-/* Messages that are sent together, and then awaited. */
-static uint64_t pairs_together(struct pair *pair, uint64_t count, uint64_t together)
-{
-    const uint64_t begun_at = llm_clock();
-
-    for (uint64_t i = 1; i <= count; i++) {
-        pairs_send(pair, together == 1 ? LLM_SEND_NOW : LLM_SEND_MORE);
-        if (i % together != 0 && i < count)
-            continue;
-        if (together > 1)
-            steady_ok(llm_transmitter_flush(pair->transmitter), "llm_transmitter_flush");
-        pairs_await(pair, together > PAIRS_EIGHT);
-        if (i % PAIRS_NEAR_POLLS == 0)
-            steady_poll(pair->near);
-    }
-    return llm_clock() - begun_at;
-}
-
-static uint64_t pairs_lone(struct pair *pair, uint64_t count)
-{
-    return pairs_together(pair, count, 1);
-}
-
-static uint64_t pairs_eight(struct pair *pair, uint64_t count)
-{
-    return pairs_together(pair, count, PAIRS_EIGHT);
-}
-
-static uint64_t pairs_burst(const struct pair *pair)
-{
-    const uint64_t fit = PAIRS_BURST_BYTES / pair->size;
-
-    return fit < PAIRS_BURST ? fit : PAIRS_BURST;
-}
-
-static uint64_t pairs_stream(struct pair *pair, uint64_t count)
-{
-    return pairs_together(pair, count, pairs_burst(pair));
-}
-
-/* Nobody receives. */
-static uint64_t pairs_send_only(struct pair *pair, uint64_t count)
-{
-    const uint64_t begun_at = llm_clock();
-
-    for (uint64_t i = 1; i <= count; i++) {
-        pairs_send(pair, LLM_SEND_MORE);
-        if (i % PAIRS_BATCH == 0)
-            steady_poll(pair->near);
-    }
-    steady_ok(llm_transmitter_flush(pair->transmitter), "llm_transmitter_flush");
-    return llm_clock() - begun_at;
-}
-
 uint64_t pairs_counter(const struct llm_context *context, const char *name)
 {
     uint64_t value = 0;
@@ -311,43 +254,64 @@ uint64_t pairs_counter(const struct llm_context *context, const char *name)
     return value;
 }
 
-/* Only the receiver's time counts, of messages that it may not want. */
-static uint64_t pairs_take(struct pair *pair, uint64_t count)
+/* Polls the receiver until it has all packets, whether it wants their messages or not. Returns nanoseconds of these polls. */
+static uint64_t pairs_take(struct pair *pair)
 {
-    const uint64_t burst = pairs_burst(pair);
     uint64_t ns = 0;
 
-    for (uint64_t i = 1; i <= count; i++) {
-        pairs_send(pair, LLM_SEND_MORE);
-        if (i % burst != 0 && i < count)
-            continue;
-        steady_ok(llm_transmitter_flush(pair->transmitter), "llm_transmitter_flush");
-        while (pairs_counter(pair->far, "packets_received") < pairs_counter(pair->near, "packets_data")) {
-            const uint64_t begun_at = llm_clock();
+    while (pairs_counter(pair->far, "packets_received") < pairs_counter(pair->near, "packets_data")) {
+        const uint64_t begun_at = llm_clock();
 
-            steady_poll(pair->far);
-            ns += llm_clock() - begun_at;
-        }
+        steady_poll(pair->far);
+        ns += llm_clock() - begun_at;
     }
     return ns;
 }
 
-static const struct {
+enum pairs_part { PAIRS_BOTH, PAIRS_SEND, PAIRS_TAKE };
+
+/* A pattern of messages that are sent together (0: a burst), and whose time counts: SEND, nobody receives. */
+static const struct pairs_pattern {
     const char *name;
-    pairs_turn *turn;
-} pairs_patterns[] = {{"lone", pairs_lone},
-                      {"eight", pairs_eight},
-                      {"stream", pairs_stream},
-                      {"send", pairs_send_only},
-                      {"take", pairs_take}};
+    uint64_t together;
+    enum pairs_part part;
+} pairs_patterns[] = {{"lone", 1, PAIRS_BOTH},
+                      {"eight", PAIRS_EIGHT, PAIRS_BOTH},
+                      {"stream", 0, PAIRS_BOTH},
+                      {"send", PAIRS_BATCH, PAIRS_SEND},
+                      {"take", 0, PAIRS_TAKE}};
+
+/* A turn of so many messages. Returns nanoseconds. */
+static uint64_t pairs_turn(struct pair *pair, const struct pairs_pattern *pattern, uint64_t count)
+{
+    const uint64_t fit = PAIRS_BURST_BYTES / pair->size, burst = fit < PAIRS_BURST ? fit : PAIRS_BURST,
+                   together = pattern->together > 0 ? pattern->together : burst, begun_at = llm_clock();
+    uint64_t taken_ns = 0;
+
+    for (uint64_t i = 1; i <= count; i++) {
+        pairs_send(pair, together == 1 ? LLM_SEND_NOW : LLM_SEND_MORE);
+        if (i % together != 0 && i < count)
+            continue;
+        if (together > 1)
+            steady_ok(llm_transmitter_flush(pair->transmitter), "llm_transmitter_flush");
+        if (pattern->part == PAIRS_BOTH)
+            pairs_await(pair, together > PAIRS_EIGHT);
+        else if (pattern->part == PAIRS_TAKE)
+            taken_ns += pairs_take(pair);
+        if (i % PAIRS_NEAR_POLLS == 0)
+            steady_poll(pair->near);
+    }
+    return pattern->part == PAIRS_TAKE ? taken_ns : llm_clock() - begun_at;
+}
 
 /* -------------------------------------------------------------------------------------------------- turns */
 
 /* Callgrind counts from its entry to its return, and knows it and the next by their names. */
-static __attribute__((noinline)) uint64_t pairs_count_turn(pairs_turn *turn, struct pair *pair,
+static __attribute__((noinline)) uint64_t pairs_count_turn(struct pair *pair,
+                                                           const struct pairs_pattern *pattern,
                                                            uint64_t count)
 {
-    const uint64_t ns = turn(pair, count);
+    const uint64_t ns = pairs_turn(pair, pattern, count);
 
     __asm__ volatile("" ::: "memory");
     return ns;
@@ -359,7 +323,8 @@ static __attribute__((noinline)) void pairs_end_turn(void)
 }
 
 /* Returns nanoseconds a message. Tables of counters and reports that are due go first. */
-static double pairs_take_turn(struct pair *pair, pairs_turn *turn, const struct control *request)
+static double pairs_take_turn(struct pair *pair, const struct pairs_pattern *pattern,
+                              const struct control *request)
 {
     const uint64_t count = control_number(request, "messages", PAIRS_BATCH),
                    until = llm_clock() + control_ns(request, "duration", 0);
@@ -368,49 +333,36 @@ static double pairs_take_turn(struct pair *pair, pairs_turn *turn, const struct 
     for (int i = 0; i < PAIRS_SETTLE; i++)
         pairs_poll(pair);
     do {
-        ns += control_flag(request, "counted") ? pairs_count_turn(turn, pair, count) : turn(pair, count);
+        ns += control_flag(request, "counted") ? pairs_count_turn(pair, pattern, count)
+                                               : pairs_turn(pair, pattern, count);
         messages += count;
     } while (llm_clock() < until);
     pairs_end_turn();
     return (double)ns / (double)messages;
 }
 
-/* Each pair has its turn. Beginner and direction change, so that each follows each of two others. */
-static void pairs_round(pairs_turn *turn, const struct control *request, uint64_t round,
-                        double (*ns)[PAIRS_ROUNDS_MAX])
-{
-    const int first = (int)(round % (uint64_t)pairs_count);
-
-    for (int i = 0; i < pairs_count; i++) {
-        const int at = (first + (round % 2 == 0 ? i : pairs_count - i)) % pairs_count;
-
-        ns[at][round] = pairs_take_turn(&pairs[at], turn, request);
-    }
-}
-
-static pairs_turn *pairs_pattern(const char *name)
-{
-    for (size_t i = 0; i < sizeof pairs_patterns / sizeof pairs_patterns[0]; i++)
-        if (strcmp(pairs_patterns[i].name, name) == 0)
-            return pairs_patterns[i].turn;
-    control_fail(name, "no such pattern");
-}
-
 static void pairs_measure(const struct control *request)
 {
     static double ns[PAIRS_MAX][PAIRS_ROUNDS_MAX];
-    pairs_turn *turn = pairs_pattern(control_text(request, "pattern", ""));
+    const struct pairs_pattern *pattern = pairs_patterns;
     const uint64_t rounds = control_number(request, "rounds", 1);
     uint64_t sent[PAIRS_MAX], received[PAIRS_MAX];
 
     if (rounds > PAIRS_ROUNDS_MAX)
         control_fail("rounds", "are too many");
+    while (!control_is(request, "pattern", pattern->name))
+        pattern++;
     for (int at = 0; at < pairs_count; at++) {
         sent[at] = pairs[at].sent;
         received[at] = pairs[at].received;
     }
-    for (uint64_t round = 0; round < rounds; round++)
-        pairs_round(turn, request, round, ns);
+    /* Each pair has its turn. Beginner and direction change, so that each follows each of two others. */
+    for (int turn = 0; turn < (int)rounds * pairs_count; turn++) {
+        const int round = turn / pairs_count, i = turn % pairs_count;
+        const int at = (round % pairs_count + (round % 2 == 0 ? i : pairs_count - i)) % pairs_count;
+
+        ns[at][round] = pairs_take_turn(&pairs[at], pattern, request);
+    }
     json_open();
     for (int at = 0; at < pairs_count; at++) {
         json_begin(pairs[at].name, '{');
@@ -441,7 +393,8 @@ static void pairs_keep(const struct control *request)
     for (uint64_t i = 0; i < pair->topic_count; i++)
         steady_ok(llm_topic_cache(pair->topics[i], &keep),
                   "llm_topic_cache (more memory for it: cache_bytes)");
-    (void)pairs_send_only(pair, pair->topic_count * keep.messages);
+    for (uint64_t i = 0; i < pair->topic_count * keep.messages; i++)
+        pairs_send(pair, LLM_SEND_MORE);
     json_done("memory_kib", (machine_resident_mib() - before) * 1024);
 }
 

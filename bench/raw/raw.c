@@ -3,7 +3,6 @@
 #include "raw.h"
 
 #include <errno.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,21 +46,14 @@ static void raw_find_address(const char *host, const char *port, const char *int
                              struct raw_group *group)
 {
     static const struct lli_log log = {.level = LLM_LEVEL_ERROR};
-    const struct addrinfo hints = {.ai_socktype = SOCK_DGRAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
-    struct addrinfo *found;
 
-    if (getaddrinfo(host, port, &hints, &found) != 0)
-        control_fail(host, "has to be a numeric address");
-    memcpy(&group->address, found->ai_addr, found->ai_addrlen);
-    group->address_size = found->ai_addrlen;
-    freeaddrinfo(found);
-    if (lli_ip_interface_find(&log, "bare", interface, (const union lli_ip_address *)&group->address,
-                              &group->interface) != 0)
-        control_fail(interface, "cannot be used");
-    if (group->address.ss_family == AF_INET6)
-        ((struct sockaddr_in6 *)&group->address)->sin6_scope_id = (unsigned)group->interface.index;
-    if (group->mtu == 0)
-        group->mtu = group->interface.mtu < RAW_MTU_MAX ? group->interface.mtu : RAW_MTU_MAX;
+    if (lli_ip_resolve(&log, "bare", LLM_EGROUP, "the group", host, AF_UNSPEC, &group->address) != 0 ||
+        lli_ip_interface_find(&log, "bare", interface, &group->address, &group->interface) != 0 ||
+        lli_ip_mtu_choose(&log, "bare", &group->interface, group->mtu, &group->mtu) != 0)
+        control_fail(host, "cannot be used");
+    lli_ip_port_set(&group->address, htons((uint16_t)strtoul(port, NULL, 10)));
+    if (group->address.any.sa_family == AF_INET6)
+        group->address.v6.sin6_scope_id = (unsigned)group->interface.index;
 }
 
 void raw_group_of(const char *place, struct raw_group *group)
@@ -94,7 +86,7 @@ void raw_group_of(const char *place, struct raw_group *group)
 
 size_t raw_datagram_bytes(const struct raw_group *group, size_t headers)
 {
-    return group->mtu - (group->address.ss_family == AF_INET6 ? 40 : 20) - headers;
+    return group->mtu - (group->address.any.sa_family == AF_INET6 ? 40 : 20) - headers;
 }
 
 struct raw_end *raw_open(const char *place, bool to_send)

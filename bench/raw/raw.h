@@ -18,8 +18,7 @@ enum { RAW_BATCH = 32 }; /* datagrams that are sent or received in one call, at 
 /* A group as the runner names it. */
 struct raw_group {
     const struct raw_scheme *scheme;
-    struct sockaddr_storage address;
-    socklen_t address_size;
+    union lli_ip_address address;
     struct lli_ip_interface interface;
     const char *name;      /* of groups that are named, which have none of these, */
     const char *directory; /* and where they are */

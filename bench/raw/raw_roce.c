@@ -35,7 +35,7 @@ struct raw_roce_end {
     uint32_t qp_number;
     uint32_t qkey;
     bool joined;
-    struct sockaddr_storage group;
+    union lli_ip_address group;
     size_t inline_max;
     char *buffers;
     size_t stride;
@@ -165,7 +165,7 @@ static int raw_roce_join(struct raw_roce_end *roce)
     struct rdma_cm_join_mc_attr_ex wanted = {
         .comp_mask = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS,
         .join_flags = roce->to_send ? RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER : RDMA_MC_JOIN_FLAG_FULLMEMBER,
-        .addr = (struct sockaddr *)&roce->group,
+        .addr = &roce->group.any,
     };
     struct rdma_cm_event *event;
 
@@ -193,7 +193,7 @@ static void raw_roce_close(struct raw_end *end)
     struct raw_roce_end *roce = raw_roce_of(end);
 
     if (roce->joined)
-        rdma_leave_multicast(roce->id, (struct sockaddr *)&roce->group);
+        rdma_leave_multicast(roce->id, &roce->group.any);
     if (roce->qp)
         rdma_destroy_qp(roce->id);
     if (roce->handle)

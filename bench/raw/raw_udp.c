@@ -52,7 +52,7 @@ static int raw_send_whole(int fd, const struct raw_group *group)
 {
     struct ip_mreqn request = {.imr_ifindex = group->interface.index};
 
-    if (group->address.ss_family == AF_INET6)
+    if (group->address.any.sa_family == AF_INET6)
         return raw_set(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, group->interface.index) |
                raw_set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
     return setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &request, sizeof request) |
@@ -61,22 +61,23 @@ static int raw_send_whole(int fd, const struct raw_group *group)
 
 static int raw_udp_open_send(const struct raw_group *group)
 {
-    int fd = socket(group->address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int fd = socket(group->address.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
     if (fd < 0)
         return -1;
     raw_set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, RAW_SEND_BUFFER);
     if (raw_send_whole(fd, group) != 0 ||
-        connect(fd, (const struct sockaddr *)&group->address, group->address_size) != 0)
+        connect(fd, &group->address.any, lli_ip_length(&group->address)) != 0)
         return raw_close_failed(fd);
     return fd;
 }
 
 static int raw_join(int fd, const struct raw_group *group)
 {
-    int level = group->address.ss_family == AF_INET6 ? IPPROTO_IPV6 : IPPROTO_IP;
-    struct group_req request = {.gr_interface = (uint32_t)group->interface.index, .gr_group = group->address};
+    int level = group->address.any.sa_family == AF_INET6 ? IPPROTO_IPV6 : IPPROTO_IP;
+    struct group_req request = {.gr_interface = (uint32_t)group->interface.index};
 
+    memcpy(&request.gr_group, &group->address, lli_ip_length(&group->address));
     if (level == IPPROTO_IP)
         raw_set(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);
     return setsockopt(fd, level, MCAST_JOIN_GROUP, &request, sizeof request);
@@ -84,14 +85,13 @@ static int raw_join(int fd, const struct raw_group *group)
 
 int raw_udp_open_receive(const struct raw_group *group)
 {
-    int fd = socket(group->address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd = socket(group->address.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
     if (fd < 0)
         return -1;
     raw_set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
     raw_set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, RAW_RECEIVE_BUFFER);
-    if (bind(fd, (const struct sockaddr *)&group->address, group->address_size) != 0 ||
-        raw_join(fd, group) != 0)
+    if (bind(fd, &group->address.any, lli_ip_length(&group->address)) != 0 || raw_join(fd, group) != 0)
         return raw_close_failed(fd);
     return fd;
 }
@@ -99,10 +99,9 @@ int raw_udp_open_receive(const struct raw_group *group)
 /* A socket that sends and receives: one end asks, and is connected to the other, which is bound. */
 static int raw_udp_open_unicast(const struct raw_group *group, bool asks)
 {
-    const int fd = socket(group->address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const int fd = socket(group->address.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-    if (fd >= 0 &&
-        (asks ? connect : bind)(fd, (const struct sockaddr *)&group->address, group->address_size) != 0)
+    if (fd >= 0 && (asks ? connect : bind)(fd, &group->address.any, lli_ip_length(&group->address)) != 0)
         return raw_close_failed(fd);
     return fd;
 }
@@ -135,7 +134,7 @@ static int raw_udp_open(struct raw_end *end, const struct raw_group *group, bool
     struct raw_udp_end *udp = raw_udp_of(end);
 
     end->datagram_bytes = raw_datagram_bytes(group, RAW_UDP_HEADER);
-    if (lli_ip_multicast((const union lli_ip_address *)&group->address)) {
+    if (lli_ip_multicast(&group->address)) {
         udp->fd = to_send ? raw_udp_open_send(group) : raw_udp_open_receive(group);
     } else {
         udp->fd = raw_udp_open_unicast(group, to_send);

@@ -99,24 +99,23 @@ static int raw_xdp_open(struct raw_end *end, const struct raw_group *group, bool
 {
     const size_t room = LLI_XDP_CHUNK_SMALL - LLI_XDP_HEADER_V4 - RAW_XDP_TAILROOM,
                  datagram_bytes = raw_datagram_bytes(group, RAW_XDP_UDP_HEADER);
-    const union lli_ip_address address = {.v4 = *(const struct sockaddr_in *)&group->address};
     struct raw_xdp_end *xdp = raw_xdp_of(end);
     int failed;
 
     errno = EAFNOSUPPORT;
-    if (group->address.ss_family != AF_INET || raw_xdp_open_socket(group) != 0)
+    if (group->address.any.sa_family != AF_INET || raw_xdp_open_socket(group) != 0)
         return -1;
     end->datagram_bytes = datagram_bytes < room ? datagram_bytes : room;
     if (to_send) {
         union lli_ip_address source = raw_xsk.interface.address;
         unsigned char mac[LLI_XDP_MAC_BYTES] = {0};
 
-        lli_ip_port_set(&source, lli_ip_port(&address));
+        lli_ip_port_set(&source, lli_ip_port(&group->address));
         failed = raw_xdp_hardware_address(mac);
-        lli_xdp_header_init(&xdp->header, mac, &source, &address, 1);
+        lli_xdp_header_init(&xdp->header, mac, &source, &group->address, 1);
         return failed;
     }
-    xdp->member = raw_xdp_take(&address) == 0 ? raw_udp_open_receive(group) : -1;
+    xdp->member = raw_xdp_take(&group->address) == 0 ? raw_udp_open_receive(group) : -1;
     return xdp->member < 0 ? -1 : 0;
 }
 

@@ -186,23 +186,14 @@ class Processes:
             process.popen.stdin.close()
         return self.serve(*these)
 
-    def end(self, *these):
-        """Ends these, or all, however they take it."""
+    def end(self, *these, number=signal.SIGKILL):
+        """Ends these, or all, by a signal, whatever their status."""
         for process in these or list(self.running):
-            self.forget(process)
-            process.popen.kill()
+            for some in (self.running, self.started):
+                if process in some:
+                    some.remove(process)
+            process.signal(number)
             process.popen.wait()
-
-    def leave(self, process, number=signal.SIGTERM):
-        """Asks one to end, and waits for it, whatever its status."""
-        self.forget(process)
-        process.signal(number)
-        process.popen.wait()
-
-    def forget(self, process):
-        for some in (self.running, self.started):
-            if process in some:
-                some.remove(process)
 
 
 def allowed_cpus():

@@ -115,14 +115,14 @@ def take_turns(bench):
     for at in range(o.pairs):
         mute.signal(signal.SIGUSR1)
         send(at, 0, o.period)
-        bench.processes.leave(mute)
+        bench.processes.end(mute, number=signal.SIGTERM)
         other = bench.start(hosts.b, "receivers", "other", channels=[far], wait="block")
         send(at, 2, o.settle)
         other.signal(signal.SIGSTOP)
         send(at, 1, o.period)
         # How it ends tells nothing: it may have been stopped before it was ready to be told.
         other.signal(signal.SIGTERM)
-        bench.processes.leave(other, signal.SIGCONT)
+        bench.processes.end(other, number=signal.SIGCONT)
         mute = silence()
         send(at, 2, o.settle)
     counters = sender.ask("stats", counters=PAIRS_COUNTERS)["counters"]
