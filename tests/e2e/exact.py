@@ -6,7 +6,7 @@ import sys
 
 # Over a second a limit holds but for what a bucket has at its beginning, and what a busy machine brings late.
 MOST = 1.06
-# Frames that the witness missed, as on a busy machine, make ratios lower. Less than a quarter of a limit under twice as much of an offer is no limit, however busy the machine is.
+# Frames that the observer missed, as on a busy machine, make ratios lower. Less than a quarter of a limit under twice as much of an offer is no limit, however busy the machine is.
 LEAST = 0.25
 
 
