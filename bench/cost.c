@@ -24,8 +24,6 @@ enum {
 
 typedef void cost_step(struct pair *pair, uint64_t count);
 
-/* -------------------------------------------------------------------------------------- clock and entropy */
-
 static uint64_t cost_now = 1000000000000;
 static uint64_t cost_readings, cost_counted_readings;
 
@@ -53,8 +51,6 @@ ssize_t getrandom(void *bytes, size_t size, unsigned flags)
     memset(bytes, ++last, size);
     return (ssize_t)size;
 }
-
-/* -------------------------------------------------------------------------------------------------- steps */
 
 static void cost_flush(struct pair *pair)
 {
@@ -116,8 +112,6 @@ static void step_receive(struct pair *pair, uint64_t count)
     while (pair->received < pair->sent && steady_ok(llm_poll(pair->far), "llm_poll") > 0)
         continue;
 }
-
-/* -------------------------------------------------------------------------------------------------- count */
 
 /*
  * cost.py tells callgrind the names of these two: it counts while cost_counted() runs, and writes down what it

@@ -10,8 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ----------------------------------------------------------------------------------------------- requests */
-
 void control_of_arguments(struct control *control, int argc, char **argv)
 {
     *control = (struct control){.verb = argc > 1 ? argv[1] : ""};
@@ -142,8 +140,6 @@ void *control_memory(size_t count, size_t size)
         control_fail("calloc", "no memory");
     return memory;
 }
-
-/* ------------------------------------------------------------------------------------------------ answers */
 
 static bool json_first = true; /* nothing is in the innermost object or array yet */
 

@@ -20,8 +20,6 @@
 #define _GNU_SOURCE
 #include "roles.h"
 
-#include <errno.h>
-#include <inttypes.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -732,7 +730,6 @@ int ends_run(const struct control *control, const struct adapter *first, const s
     ends.adapters[1] = second;
     ends.idle = ends.link.throughput ? first->idle_throughput : first->idle_reflector;
     (void)prctl(PR_SET_TIMERSLACK, 1ul); /* sleeps end when they should; threads inherit it */
-    machine_start(control);
     ends.message = control_memory(1, ENDS_SIZE_MAX + ENDS_PATTERN);
     histogram_init(&ends.rtt, 0);
     histogram_init(&ends.submitted, 0);

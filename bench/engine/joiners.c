@@ -44,8 +44,6 @@ static struct joiners {
     uint64_t last_at;  /* when the last one was live */
 } joiners;
 
-/* ----------------------------------------------------------------------------------------------- messages */
-
 /* True if all that it gets of the past is what topics keep. */
 static bool joiner_is_kept(const struct joiner *joiner)
 {
@@ -110,8 +108,6 @@ static void on_event(void *arg, const struct llm_event *event)
     joiner->wrong |= event->kind == LLM_EVENT_CACHE_LOST;
 }
 
-/* -------------------------------------------------------------------------------------------- come and go */
-
 static void joiner_open(struct joiner *joiner, bool other)
 {
     struct llm_context_options options = steady_options();
@@ -161,8 +157,6 @@ static void joiners_open_due(void)
         joiners_poll();
     }
 }
-
-/* ------------------------------------------------------------------------------------------------- report */
 
 /* Each of them is the runner's to sum up. */
 static void joiner_json(const struct joiner *joiner)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Costs of a message in one thread: pairs of ends, each with other features on, take turns, many times, as
- * only figures of one moment compare. pairs pairs cpu=. Requests:
+ * only figures of one moment compare. Requests:
  *   pair name= channel= size= topics= send_only=1 near= far= file= watch= directory= label_run= attributes=bitmap|properties
  *       filter=label|bitmap|selector mask= match= wanted=
  *       Opens one: with levels of the latency monitor at its ends, counters files, watch, of that interval; with attributes, or only with
@@ -495,12 +495,10 @@ static const struct control_verb pairs_verbs[] = {{"pair", pairs_open},
                                                   {"count", pairs_count_instructions},
                                                   {NULL, NULL}};
 
-int main(int argc, char **argv)
+int main(void)
 {
-    struct control control, request;
+    struct control request;
 
-    control_of_arguments(&control, argc, argv);
-    machine_start(&control);
     while (control_take(&request, CONTROL_FOREVER) > 0)
         control_serve(&request, pairs_verbs);
     for (int at = 0; at < pairs_count; at++)

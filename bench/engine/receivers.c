@@ -14,7 +14,6 @@
 #define _GNU_SOURCE
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -73,8 +72,6 @@ static void receivers_end(int number)
     (void)number;
     receivers_over = 1;
 }
-
-/* ----------------------------------------------------------------------------------------------- messages */
 
 static struct histogram *receiver_hops(const struct receiver *receiver, uint64_t round, uint64_t phase)
 {
@@ -142,8 +139,6 @@ static void on_event(void *arg, const struct llm_event *event)
     steady_tell(event);
     steady_track_event(&receiver->track, event);
 }
-
-/* ----------------------------------------------------------------------------------------- open and close */
 
 static void receiver_open(struct receiver *receiver, const struct control *control, const char *channel)
 {
@@ -244,8 +239,6 @@ int receivers_run(const struct control *control)
         receiver_close(&receivers.all[i]);
     return 0;
 }
-
-/* --------------------------------------------------------------------------------------------------- mute */
 
 int mute_run(const struct control *control)
 {

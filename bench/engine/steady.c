@@ -3,11 +3,8 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-
-#include "machine.h"
 
 int steady_ok(int result, const char *what)
 {
@@ -53,7 +50,6 @@ struct llm_context *steady_context(const struct control *control)
 {
     struct llm_context_options options = steady_options();
 
-    machine_start(control);
     options.wait = control_is(control, "wait", "block") ? LLM_WAIT_BLOCK : LLM_WAIT_SPIN;
     options.watch_ns = control_ns(control, "watch", options.watch_ns);
     return steady_open(&options);

@@ -8,7 +8,6 @@
 #define BENCH_STEADY_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include <llm/llm.h>
@@ -38,7 +37,7 @@ void steady_allow_files(uint64_t needed);
 struct llm_context_options steady_options(void);
 struct llm_context *steady_open(const struct llm_context_options *options);
 
-/* Moves to the CPU, if one was asked for, and opens a context there. wait=block: it sleeps. */
+/* Opens a context. wait=block: it sleeps. */
 struct llm_context *steady_context(const struct control *control);
 
 void steady_poll(struct llm_context *context);

@@ -7,8 +7,6 @@
 #include "raw.h"
 
 #include <errno.h>
-#include <netinet/in.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 

@@ -6,7 +6,6 @@
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <stdalign.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -23,8 +22,6 @@
     67008 /* a shorter one would cut a train; a power of two would put all into the same cache sets */
 #define RAW_UDP_HEADER 8
 #define RAW_CONTROL_BYTES CMSG_SPACE(sizeof(uint16_t))
-
-/* ------------------------------------------------------------------------------------------------ sockets */
 
 static int raw_set(int fd, int level, int name, int value)
 {
@@ -105,8 +102,6 @@ static int raw_udp_open_unicast(const struct raw_group *group, bool asks)
         return raw_close_failed(fd);
     return fd;
 }
-
-/* --------------------------------------------------------------------------------------------------- ends */
 
 struct raw_udp_end {
     struct raw_end end;

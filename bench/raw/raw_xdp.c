@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <net/if.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -37,8 +36,6 @@ static struct raw_xdp_end *raw_xdp_of(struct raw_end *end)
 {
     return (struct raw_xdp_end *)end;
 }
-
-/* --------------------------------------------------------------------------------------------------- open */
 
 static int raw_xdp_open_socket(const struct raw_group *group)
 {

@@ -143,8 +143,9 @@ class Processes:
         self.running = []
         self.started = []  # and not yet served
 
-    def start(self, host, name, command, role, stderr=None, **words):
-        popen = subprocess.Popen(host.command(*BIND, *command, role, *assigned(words)), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    def start(self, host, name, command, role, stderr=None, cpu=None, **words):
+        pin = [] if cpu is None else ["taskset", "-c", cpu]
+        popen = subprocess.Popen(host.command(*BIND, *pin, *command, role, *assigned(words)), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                  stderr=stderr)
         process = Process(self, name, popen)
         self.running.append(process)
