@@ -111,6 +111,14 @@ extern const struct adapter adapter_llm;
 extern const struct adapter adapter_bare;
 extern const struct adapter adapter_requests; /* over a connection of libllm */
 
+/*
+ * The two ends of hops and rates, over any adapter: near sends and takes times, far sends back or counts.
+ * Opens up to two adapters, of which the second needs channels of its own, and serves requests until there are
+ * no more.
+ */
+struct control;
+int ends_run(const struct control *control, const struct adapter *first, const struct adapter *second);
+
 extern const struct adapter adapter_peer; /* another library, with a program of its own (peer.c) */
 
 #ifdef __cplusplus

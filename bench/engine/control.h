@@ -33,6 +33,10 @@ bool control_is(const struct control *control, const char *key, const char *text
 /* Numbers separated by commas. Returns how many there are. */
 int control_list(const struct control *control, const char *key, uint64_t *numbers, int most);
 
+/* Roles of a process of llm-bench (main.c): each serves until its work is done, and returns the exit status. */
+typedef int control_role(const struct control *control);
+control_role joiners_run, load_run, machine_probe, mute_run, receivers_run, transmitter_run;
+
 /* Takes the next request, waiting so long at most: 1; 0: none came; -1: the runner sends no more. */
 #define CONTROL_FOREVER UINT64_MAX
 int control_take(struct control *control, uint64_t wait_ns);

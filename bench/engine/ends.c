@@ -18,7 +18,7 @@
  * modulo 256 in a pump, so that nothing has to be written.
  */
 #define _GNU_SOURCE
-#include "roles.h"
+#include "../adapters/adapter.h"
 
 #include <sched.h>
 #include <stdatomic.h>

@@ -14,7 +14,6 @@
 
 #include <llm/llm.h>
 
-#include "roles.h"
 #include "steady.h"
 
 enum {

@@ -21,7 +21,6 @@
 #include <llm/llm.h>
 
 #include "../raw/raw.h"
-#include "roles.h"
 #include "steady.h"
 
 enum { RECEIVERS_MAX = 64, RECEIVERS_PHASES = 16 };

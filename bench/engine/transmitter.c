@@ -18,7 +18,6 @@
 #include <llm/llm.h>
 
 #include "machine.h"
-#include "roles.h"
 #include "steady.h"
 
 /* Messages between two polls; flat out each poll sends what was packed since the last one. */

@@ -173,69 +173,52 @@ def limit_at(told, at):
     return next((LIMITS[event["limit"]] for event in reversed(told) if event["at"] < at), "NONE")
 
 
-def ms_until(told, limit, begin, end):
+def ms_until(told, limit, begin, end=float("inf")):
     return next(((event["at"] - begin) / 1e6 for event in told if begin <= event["at"] < end and LIMITS[event["limit"]] == limit), None)
 
 
 def sides_of(told, first):
     """What a transmitter was told: of itself, and of its receivers."""
-    own, reported = ([event for event in told if (event["receiver"] == "0") == own] for own in (True, False))
-    return {"transmitter": own, "reported_healthy": [event for event in reported if event["receiver"] == first],
-            "reported": [event for event in reported if event["receiver"] != first]}
+    sides = {"transmitter": [], "reported_healthy": [], "reported": []}
+    for event in told:
+        sides[{"0": "transmitter", first: "reported_healthy"}.get(event["receiver"], "reported")].append(event)
+    return sides
 
 
 class Run:
-    """One bottleneck, made once."""
+    """One bottleneck, made once. Of each side: what is right, named and over after so many ms, or None, and lapses."""
 
     def __init__(self, at, kind, begun_at, made_ms, stats, told, healthy, limited):
         self.number, self.begun_at, self.made_ms, self.stats, self.told = at + 1, begun_at, made_ms, stats, told
         self.healthy, self.limited = healthy["receivers"][0], limited["receivers"][0]
         self.counters = {**stats["counters"], **limited["counters"]}
         self.hops = dict(zip(PHASES, self.healthy["rounds"][0]))
-        self.right = {"receiver": RIGHT[kind][0], "reported": RIGHT[kind][0], "transmitter": RIGHT[kind][1]}
-
-    def names(self):
-        return [side for side in SIDES if self.right[side] != "NONE"]
-
-    def named_ms(self, side):
-        """None, too, if it was named before, and still is: that was no answer to this."""
-        return ms_until(self.told[side], self.right[side], self.begun_at["during"], self.begun_at["after"])
-
-    def over_ms(self, side):
-        """0: it was told so as it ended, or before, which is a lapse."""
-        if limit_at(self.told[side], self.begun_at["after"]) == "NONE":
-            return 0.0
-        return ms_until(self.told[side], "NONE", self.begun_at["after"], float("inf"))
-
-    def held(self, side):
-        """True if the right limit was told at any time of the middle phase."""
-        return self.named_ms(side) is not None or limit_at(self.told[side], self.begun_at["during"]) == self.right[side]
-
-    def lapses(self):
-        """Times that it was told as over while it was not."""
-        count = 0
-        for side in self.names():
-            since = self.begun_at["during"] + (self.named_ms(side) or 0) * 1e6
-            count += sum(LIMITS[event["limit"]] == "NONE" and since < event["at"] < self.begun_at["after"] for event in self.told[side])
-        return count
+        self.right = dict(zip(SIDES, (RIGHT[kind][0], *RIGHT[kind])))
+        self.names = [side for side in SIDES if self.right[side] != "NONE"]
+        self.named_ms, self.over_ms, self.lapses = {}, {}, 0
+        during, after = begun_at["during"], begun_at["after"]
+        for side in self.names:
+            # None, too, if it was named before, and still is: that was no answer to this.
+            named = self.named_ms[side] = ms_until(told[side], self.right[side], during, after)
+            # 0: it was told so as it ended, or before, which is a lapse.
+            self.over_ms[side] = 0.0 if limit_at(told[side], after) == "NONE" else ms_until(told[side], "NONE", after)
+            self.lapses += sum(LIMITS[event["limit"]] == "NONE" and during + (named or 0) * 1e6 < event["at"] < after for event in told[side])
 
     def wrong(self):
-        """False alarms, as phase, side and limit."""
-        for side in (*SIDES, *HEALTHY):
-            for event in self.told[side]:
-                # Events before the first phase belong to it.
-                phase = next((phase for phase in reversed(PHASES) if event["at"] >= self.begun_at[phase]), PHASES[0])
-                if LIMITS[event["limit"]] not in ("NONE", self.right.get(side) if phase == "during" else "NONE"):
-                    yield phase, side, LIMITS[event["limit"]].lower()
+        """False alarms, as phase, side and limit. Events before the first phase belong to it."""
+        for side, event in ((side, event) for side in (*SIDES, *HEALTHY) for event in self.told[side]):
+            phase = next((phase for phase in reversed(PHASES) if event["at"] >= self.begun_at[phase]), PHASES[0])
+            if LIMITS[event["limit"]] not in ("NONE", self.right.get(side) if phase == "during" else "NONE"):
+                yield phase, side, LIMITS[event["limit"]].lower()
 
     def faults(self):
         """Faults, as sentences."""
-        for side in self.names():
+        for side in self.names:
             limit = self.right[side].lower()
             others = sorted({named for phase, by, named in self.wrong() if phase == "during" and by == side})
-            if not self.held(side):
+            if self.named_ms[side] is None and limit_at(self.told[side], self.begun_at["during"]) != self.right[side]:
                 yield f"{limit} was never named ({side})" + (f", but {', '.join(others)} was" if others else "")
-            elif self.over_ms(side) is None:
+            elif self.over_ms[side] is None:
                 yield f"{limit} was never told as over ({side})"
         if faults_of(self.healthy):
             yield f"the healthy receiver lost {faults_of(self.healthy)} messages"
@@ -249,7 +232,7 @@ def summary(values):
 
 def row_of(o, kind, runs):
     wrong = [(run.number, *found) for run in runs for found in run.wrong()]
-    names = runs[0].names()
+    names = runs[0].names
     hops = {phase: medians(summary_of(run.hops[phase]) for run in runs) for phase in PHASES}
     return {"rate_msgs_per_s": o.rate, "watch_ms": o.watch, "duration_s": o.duration,
             "transport": "udp", "kind": kind, "runs": len(runs), "received": sum(run.healthy["received"] for run in runs),
@@ -257,11 +240,11 @@ def row_of(o, kind, runs):
             "watched_s": sum(run.begun_at["end"] - run.begun_at["before"] for run in runs) / 1e9,
             "made_ms": {phase: summary(run.made_ms[phase] for run in runs) for phase in PHASES[1:]},
             "named": {side: runs[0].right[side].lower() for side in names},
-            "named_ms": {side: summary(run.named_ms(side) if side in names else None for run in runs) for side in SIDES},
-            "over_ms": {side: summary(run.over_ms(side) if side in names else None for run in runs) for side in SIDES},
+            "named_ms": {side: summary(run.named_ms.get(side) for run in runs) for side in SIDES},
+            "over_ms": {side: summary(run.over_ms.get(side) for run in runs) for side in SIDES},
             "wrong": {phase: sum(at == phase for _, at, _, _ in wrong) for phase in PHASES},
             "wrong_of": [{"run": run, "phase": phase, "by": by, "named": named} for run, phase, by, named in wrong],
-            "lapses": sum(run.lapses() for run in runs), "healthy_hop_us": hops,
+            "lapses": sum(run.lapses for run in runs), "healthy_hop_us": hops,
             # Where the transmitter is held, messages wait for it, the longer the phase.
             "p99_ratio_during": None if "transmitter" in names else ratio(hops["during"]["p99"], hops["before"]["p99"]),
             "counters": {name: sum(run.counters[name] for run in runs) for name in runs[0].counters}}
