@@ -179,8 +179,13 @@ static const struct cost_kind {
     uint64_t together;
     cost_step *transmit;
 } cost_kinds[] = {
-    {"stream", 0, step_stream}, {"claim", 0, step_claim},         {"batch", 8, step_batch},
-    {"lone", 1, step_lone},     {"poll-near", 1, step_poll_near}, {"poll-far", 1, step_poll_far},
+    {"stream", 0, step_stream},
+    {"claim", 0, step_claim},
+    {"batch", 8, step_batch},
+    {"lone", 1, step_lone},
+    {"poll-near", 1, step_poll_near},
+    {"poll-far", 1, step_poll_far},
+    {NULL, 0, NULL},
 };
 
 /* A request: kind=, messages= of size=, most= of them under way, part=transmit|receive, which is counted, late=1. */
@@ -193,8 +198,10 @@ void cost_count(struct pair *pair, const struct control *request)
     const struct cost_kind *kind = cost_kinds;
     uint64_t together;
 
-    while (!control_is(request, "kind", kind->name))
+    while (kind->name != NULL && !control_is(request, "kind", kind->name))
         kind++;
+    if (kind->name == NULL)
+        control_fail("kind", "there is none of this name");
     together = kind->together > 0 ? kind->together : control_number(request, "most", messages);
     pair->size = control_number(request, "size", pair->size);
     cost_counted_readings = 0;

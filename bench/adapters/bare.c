@@ -45,7 +45,8 @@ static int bare_send(const void *data, size_t size, bool more)
     if (bare.asks) {
         if (bare.outstanding >= BARE_OUTSTANDING_MAX && llm_clock() < bare.heard_at + BARE_LOST_NS)
             return 0;
-        bare.outstanding = bare.outstanding % BARE_OUTSTANDING_MAX + 1;
+        bare.outstanding =
+            bare.outstanding % BARE_OUTSTANDING_MAX + 1; /* those that are lost are forgotten */
     }
     if (bare.room == 0)
         return bare.send->scheme->send(bare.send, data, size) != 1;

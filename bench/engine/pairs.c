@@ -275,11 +275,9 @@ static const struct pairs_pattern {
     const char *name;
     uint64_t together;
     enum pairs_part part;
-} pairs_patterns[] = {{"lone", 1, PAIRS_BOTH},
-                      {"eight", PAIRS_EIGHT, PAIRS_BOTH},
-                      {"stream", 0, PAIRS_BOTH},
-                      {"send", PAIRS_BATCH, PAIRS_SEND},
-                      {"take", 0, PAIRS_TAKE}};
+} pairs_patterns[] = {{"lone", 1, PAIRS_BOTH},   {"eight", PAIRS_EIGHT, PAIRS_BOTH},
+                      {"stream", 0, PAIRS_BOTH}, {"send", PAIRS_BATCH, PAIRS_SEND},
+                      {"take", 0, PAIRS_TAKE},   {NULL, 0, PAIRS_BOTH}};
 
 /* A turn of so many messages. Returns nanoseconds. */
 static uint64_t pairs_turn(struct pair *pair, const struct pairs_pattern *pattern, uint64_t count)
@@ -350,8 +348,10 @@ static void pairs_measure(const struct control *request)
 
     if (rounds > PAIRS_ROUNDS_MAX)
         control_fail("rounds", "are too many");
-    while (!control_is(request, "pattern", pattern->name))
+    while (pattern->name != NULL && !control_is(request, "pattern", pattern->name))
         pattern++;
+    if (pattern->name == NULL)
+        control_fail("pattern", "there is none of this name");
     for (int at = 0; at < pairs_count; at++) {
         sent[at] = pairs[at].sent;
         received[at] = pairs[at].received;
