@@ -1,78 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Instructions of a message: sends and receives streams of messages for callgrind to count. cost.py runs it,
- * tells whose instructions they are, and prints the table.
+ * Instructions of a message: `count` of engine/pairs.c sends and receives messages for callgrind to count.
+ * cost.py runs the program, attributes the instructions, and prints the table.
  *
  * Instructions repeat exactly only if nothing depends on when or where it runs: the clock and the entropy
  * that the library uses are this program's own.
  */
 #define _GNU_SOURCE
-#include <inttypes.h>
 #include <poll.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
-#include <unistd.h>
 
-#include <llm/llm.h>
-
-#include "cost.h"
+#include "engine/pairs.h"
 
 enum {
-    COST_MESSAGES = 8000, /* in each pass */
-    COST_BATCH = 8,       /* messages that leave with one llm_poll() */
-    COST_SIZE_MAX = 1000,
-    /* More than a flush of nothing takes, should the transport's idleness be told by another clock. */
-    COST_SPINS = 3000,
-    COST_DISTURBED = 75, /* exit status: something else ran on this core at the wrong moment, try again */
+    COST_SPINS =
+        3000, /* more than a flush of nothing takes, should another clock tell the transport's idleness */
     COST_CLOCK_STEP_NS = 20,
     COST_PAUSE_NS = 10000,
-    COST_AT_ONCE = 4,      /* polls until the two ends know of each other, if nobody has to look for a way */
-    COST_ACQUAINTED = 300, /* seconds that pass until then at most */
-    COST_SECOND_NS = 1000000000,
-    COST_LATE_MS = 10000, /* what has not arrived by then is lost */
+    COST_LATE_MS = 10000, /* messages that have not arrived by then are lost */
 };
 
-struct cost {
-    const struct cost_network *network;
-    struct llm_context *near;
-    struct llm_context *far;
-    struct llm_transmitter *transmitter;
-    struct llm_topic *topic;
-    struct llm_receiver *receiver;
-    size_t size;   /* of each message */
-    uint32_t turn; /* messages that the next step sends */
-    uint64_t sent;
-    uint64_t received;
-    uint64_t wrong;    /* messages out of order or of a wrong size, and gaps */
-    uint64_t readings; /* of the clock while something was counted */
-    bool live;
-    uint8_t message[COST_SIZE_MAX];
-};
-
-typedef void cost_step(struct cost *cost);
-
-/* How messages are sent. */
-struct cost_kind {
-    const char *name;
-    uint32_t size;
-    uint32_t turn; /* messages sent before the receiver has its turn */
-    bool idle;     /* the transport is idle when they are sent */
-    bool receive;  /* what the receiver does then is of interest too */
-    bool compared; /* between networks */
-    cost_step *transmit;
-};
-
-/*
- * ------------------------------------------------------------------------------------------- clock and
- * entropy
- */
+typedef void cost_step(struct pair *pair, uint64_t count);
 
 static uint64_t cost_now = 1000000000000;
-static uint64_t cost_readings;
+static uint64_t cost_readings, cost_counted_readings;
 
 /* The library's clock: the program's own definition comes before that of libc. */
 int clock_gettime(clockid_t clock, struct timespec *time)
@@ -85,6 +38,11 @@ int clock_gettime(clockid_t clock, struct timespec *time)
     return 0;
 }
 
+void cost_pass(uint64_t ns)
+{
+    cost_now += ns;
+}
+
 ssize_t getrandom(void *bytes, size_t size, unsigned flags)
 {
     static uint8_t last;
@@ -94,378 +52,181 @@ ssize_t getrandom(void *bytes, size_t size, unsigned flags)
     return (ssize_t)size;
 }
 
-/*
- * --------------------------------------------------------------------------------------------------- the
- * ends
- */
-
-static void cost_fail(const char *what, int error)
+static void cost_flush(struct pair *pair)
 {
-    fprintf(stderr, "cost: %s: %s\n", what, llm_error_text(error));
-    exit(1);
+    steady_ok(llm_transmitter_flush(pair->transmitter), "llm_transmitter_flush");
 }
 
-static void cost_check(const char *what, int status)
+static void cost_send(struct pair *pair, uint64_t count, unsigned flags)
 {
-    if (status < 0)
-        cost_fail(what, status);
+    for (uint64_t i = 0; i < count; i++)
+        steady_ok(llm_send(pair->topics[0], pair->data, pair->size, flags), "llm_send");
+    pair->sent += count;
 }
 
-static void cost_message(void *arg, const struct llm_message *message)
+static void step_stream(struct pair *pair, uint64_t count)
 {
-    struct cost *cost = arg;
-
-    cost->wrong += message->number != cost->received || message->size != cost->size;
-    cost->received++;
+    cost_send(pair, count, LLM_SEND_MORE);
+    cost_flush(pair);
 }
 
-static void cost_event(void *arg, const struct llm_event *event)
-{
-    struct cost *cost = arg;
-
-    cost->live |= event->kind == LLM_EVENT_SESSION_NEW;
-    cost->wrong += event->kind == LLM_EVENT_GAP;
-}
-
-static void cost_turn(const struct cost *cost, enum cost_end end)
-{
-    if (cost->network->turn != NULL)
-        cost->network->turn(end);
-}
-
-static void cost_opened(const struct cost *cost, enum cost_end end)
-{
-    if (cost->network->opened != NULL)
-        cost->network->opened(end);
-}
-
-/* The first heartbeat makes the session known, and the report that answers it the receiver. */
-static void cost_acquaint(const struct cost *cost)
-{
-    for (int i = 0; i < COST_AT_ONCE + COST_ACQUAINTED && llm_transmitter_receivers(cost->transmitter) != 1;
-         i++) {
-        cost_turn(cost, COST_NEAR);
-        cost_check("llm_poll", llm_poll(cost->near));
-        cost_turn(cost, COST_FAR);
-        cost_check("llm_poll", llm_poll(cost->far));
-        /* A report for which some other thread has to find the way first is sent again after a time. */
-        if (i >= COST_AT_ONCE) {
-            usleep(1000);
-            cost_now += COST_SECOND_NS;
-        }
-    }
-    if (!cost->live || llm_transmitter_receivers(cost->transmitter) != 1)
-        cost_fail("the two ends do not hear each other", LLM_ESTATE);
-}
-
-static void cost_open(struct cost *cost)
-{
-    struct llm_receiver_handlers handlers;
-    char channel[512];
-
-    llm_receiver_handlers_init(&handlers);
-    handlers.arg = cost;
-    handlers.message = cost_message;
-    handlers.event = cost_event;
-    memset(cost->message, 'x', sizeof cost->message);
-    snprintf(channel, sizeof channel, cost->network->channel, 20000 + (unsigned)getpid() % 20000);
-    if (cost->network->open != NULL)
-        cost->network->open();
-    cost_check("context", llm_context_open(NULL, &cost->near));
-    cost_check("context", llm_context_open(NULL, &cost->far));
-    cost_check(channel, llm_receiver_open(cost->far, channel, NULL, &handlers, &cost->receiver));
-    cost_opened(cost, COST_FAR);
-    cost_check(channel, llm_transmitter_open(cost->near, channel, NULL, NULL, &cost->transmitter));
-    cost_opened(cost, COST_NEAR);
-    cost_check("topic", llm_topic_open(cost->transmitter, "cost", 0, &cost->topic));
-    cost_acquaint(cost);
-}
-
-static void cost_close(struct cost *cost)
-{
-    cost_turn(cost, COST_NEAR);
-    cost_check("context", llm_context_close(&cost->near));
-    cost_turn(cost, COST_FAR);
-    cost_check("context", llm_context_close(&cost->far));
-}
-
-static uint64_t cost_stat(const struct llm_context *context, const char *name)
-{
-    uint64_t value = 0;
-
-    cost_check(name, llm_context_counter(context, name, &value));
-    return value;
-}
-
-/*
- * -------------------------------------------------------------------------------------------------- the
- * steps
- */
-
-static void send_messages(struct cost *cost, unsigned flags)
-{
-    for (uint32_t i = 0; i < cost->turn; i++)
-        cost_check("llm_send", llm_send(cost->topic, cost->message, cost->size, flags));
-    cost->sent += cost->turn;
-}
-
-static void step_stream(struct cost *cost)
-{
-    send_messages(cost, LLM_SEND_MORE);
-    cost_check("llm_transmitter_flush", llm_transmitter_flush(cost->transmitter));
-}
-
-static void step_claim(struct cost *cost)
+static void step_claim(struct pair *pair, uint64_t count)
 {
     void *data = NULL;
 
-    for (uint32_t i = 0; i < cost->turn; i++) {
-        cost_check("llm_topic_claim", llm_topic_claim(cost->topic, cost->size, &data));
-        memcpy(data, cost->message, cost->size);
-        cost_check("llm_topic_commit", llm_topic_commit(cost->topic, cost->size, LLM_SEND_MORE));
+    for (uint64_t i = 0; i < count; i++) {
+        steady_ok(llm_topic_claim(pair->topics[0], pair->size, &data), "llm_topic_claim");
+        memcpy(data, pair->data, pair->size);
+        steady_ok(llm_topic_commit(pair->topics[0], pair->size, LLM_SEND_MORE), "llm_topic_commit");
     }
-    cost->sent += cost->turn;
-    cost_check("llm_transmitter_flush", llm_transmitter_flush(cost->transmitter));
+    pair->sent += count;
+    cost_flush(pair);
 }
 
-static void step_batch(struct cost *cost)
+static void step_batch(struct pair *pair, uint64_t count)
 {
-    send_messages(cost, LLM_SEND_MORE);
-    cost_check("llm_poll", llm_poll(cost->near));
+    cost_send(pair, count, LLM_SEND_MORE);
+    steady_poll(pair->near);
 }
 
-static void step_lone(struct cost *cost)
+static void step_lone(struct pair *pair, uint64_t count)
 {
-    send_messages(cost, 0);
+    cost_send(pair, count, 0);
 }
 
-static void step_receive(struct cost *cost)
+static void step_poll_near(struct pair *pair, uint64_t count)
 {
-    int status = 1;
-
-    while (cost->received < cost->sent && status > 0)
-        status = llm_poll(cost->far);
-    cost_check("llm_poll", status);
+    (void)count;
+    steady_poll(pair->near);
 }
 
-static void step_poll_near(struct cost *cost)
+static void step_poll_far(struct pair *pair, uint64_t count)
 {
-    cost_check("llm_poll", llm_poll(cost->near));
+    (void)count;
+    steady_poll(pair->far);
 }
 
-static void step_poll_far(struct cost *cost)
+static void step_receive(struct pair *pair, uint64_t count)
 {
-    cost_check("llm_poll", llm_poll(cost->far));
+    (void)count;
+    while (pair->received < pair->sent && steady_ok(llm_poll(pair->far), "llm_poll") > 0)
+        continue;
 }
 
 /*
- * ------------------------------------------------------------------------------------------------ the passes
+ * cost.py tells callgrind the names of these two: it counts while cost_counted() runs, and writes down what it
+ * counted, and forgets it, when cost_end() is called. So nobody needs valgrind to build this.
  */
+void cost_counted(cost_step *step, struct pair *pair, uint64_t count);
+void cost_end(void);
 
-/*
- * cost.py tells callgrind the names of these three: it forgets what it counted when cost_begin() is called,
- * counts while cost_count() runs, and writes down what it counted when cost_end() is called. So nobody needs
- * valgrind to build this.
- */
-void cost_begin(void);
-void cost_count(cost_step *step, struct cost *cost);
-void cost_end(const struct cost *cost, const char *what, const char *name, uint64_t packets);
+__attribute__((noinline)) void cost_counted(cost_step *step, struct pair *pair, uint64_t count)
+{
+    step(pair, count);
+    __asm__ volatile("" ::: "memory");
+}
 
-__attribute__((noinline)) void cost_begin(void)
+__attribute__((noinline)) void cost_end(void)
 {
     __asm__ volatile("" ::: "memory");
 }
 
-__attribute__((noinline)) void cost_count(cost_step *step, struct cost *cost)
+static void cost_run(cost_step *step, struct pair *pair, uint64_t count, bool counted)
 {
-    step(cost);
-    __asm__ volatile("" ::: "memory");
-}
-
-__attribute__((noinline)) void cost_end(const struct cost *cost, const char *what, const char *name,
-                                        uint64_t packets)
-{
-    printf("phase %s-%s-%zu %d %" PRIu64 " %" PRIu64 "\n", what, name, cost->size, COST_MESSAGES, packets,
-           cost->readings);
-}
-
-/* Runs a step, counted or not. */
-static void cost_run(cost_step *step, struct cost *cost, bool counted)
-{
-    uint64_t readings = cost_readings;
+    const uint64_t readings = cost_readings;
 
     if (!counted) {
-        step(cost);
+        step(pair, count);
         return;
     }
-    cost_count(step, cost);
-    cost->readings += cost_readings - readings;
+    cost_counted(step, pair, count);
+    cost_counted_readings += cost_readings - readings;
 }
 
 /* Time passes, until the flush before no longer makes the transport count as busy. */
-static void cost_pause(struct cost *cost)
+static void cost_pause(struct pair *pair)
 {
     volatile unsigned spins = 0;
 
-    cost_check("llm_transmitter_flush", llm_transmitter_flush(cost->transmitter));
-    cost_now += COST_PAUSE_NS;
+    cost_flush(pair);
+    cost_pass(COST_PAUSE_NS);
     while (spins < COST_SPINS)
         spins = spins + 1;
 }
 
-/* Waits until something has arrived, outside of what is counted. */
-static void cost_await(const struct cost *cost)
-{
-    struct pollfd fds = {.fd = llm_context_fd(cost->far), .events = POLLIN};
-
-    cost_check("llm_context_fd", fds.fd);
-    if (poll(&fds, 1, COST_LATE_MS) == 1)
-        return;
-    fprintf(stderr, "cost: only %" PRIu64 " of %" PRIu64 " messages came\n", cost->received, cost->sent);
-    exit(1);
-}
-
 /*
- * Has the receiver take what the sender, whose turn it is, has sent. A flush that took long because of
- * something else on this core has the transport count as busy when the next message is sent, which then still
- * waits. Where packets arrive in their own time the receiver is not asked before there is something: polls
- * that find nothing would count.
+ * Has the receiver take what was sent. A flush that took long because of something else on this core has the
+ * transport count as busy when the next message is sent, which then still waits. Packets that arrive in their
+ * own time are awaited, uncounted: polls that find nothing would count.
  */
-static void cost_receive(struct cost *cost, bool counted)
+static void cost_receive(struct pair *pair, bool late, bool counted)
 {
-    cost_check("llm_transmitter_flush", llm_transmitter_flush(cost->transmitter));
-    cost_turn(cost, COST_FAR);
-    if (!cost->network->late)
-        cost_run(step_receive, cost, counted);
-    while (cost->network->late && cost->received < cost->sent) {
-        cost_await(cost);
-        cost_run(step_receive, cost, counted);
-    }
+    struct pollfd fds = {.events = POLLIN};
+
+    cost_flush(pair);
+    pairs_turn_to(PAIRS_FAR);
+    do {
+        fds.fd = late ? steady_ok(llm_context_fd(pair->far), "llm_context_fd") : -1;
+        if (late && poll(&fds, 1, COST_LATE_MS) != 1)
+            control_fail("cost", "not all messages came");
+        cost_run(step_receive, pair, 0, counted);
+    } while (late && pair->received < pair->sent);
 }
 
-static void cost_turns(struct cost *cost, const struct cost_kind *kind, bool count_transmit,
-                       bool count_receive)
-{
-    cost->size = kind->size;
-    cost->turn = kind->turn < cost->network->turn_max ? kind->turn : cost->network->turn_max;
-    cost->readings = 0;
-    for (uint32_t done = 0; done < COST_MESSAGES; done += cost->turn) {
-        cost_turn(cost, COST_NEAR);
-        if (kind->idle)
-            cost_pause(cost);
-        cost_run(kind->transmit, cost, count_transmit);
-        cost_receive(cost, count_receive);
-    }
-}
-
-/* Sends and receives COST_MESSAGES, and returns in how many packets; each must come, and nothing but data. */
-static uint64_t cost_pass(struct cost *cost, const struct cost_kind *kind, bool count_transmit,
-                          bool count_receive)
-{
-    uint64_t received = cost->received;
-    uint64_t data = cost_stat(cost->near, "packets_data");
-    uint64_t all = cost_stat(cost->near, "packets_sent");
-    uint64_t taken = cost_stat(cost->far, "packets_received");
-
-    cost_turns(cost, kind, count_transmit, count_receive);
-    data = cost_stat(cost->near, "packets_data") - data;
-    all = cost_stat(cost->near, "packets_sent") - all;
-    taken = cost_stat(cost->far, "packets_received") - taken;
-    if (cost->wrong > 0 || cost->received - received != COST_MESSAGES || data != taken || data != all) {
-        fprintf(stderr,
-                "cost: %s %" PRIu32 ": %" PRIu64 " of %d messages and %" PRIu64 " of %" PRIu64
-                " packets came, %" PRIu64 " of them data, %" PRIu64 " wrong\n",
-                kind->name, kind->size, cost->received - received, COST_MESSAGES, taken, all, data,
-                cost->wrong);
-        exit(1);
-    }
-    if (kind->idle && data != COST_MESSAGES / kind->turn) {
-        fprintf(stderr,
-                "cost: %s %" PRIu32 ": %" PRIu64 " packets instead of %" PRIu32
-                ": the transport counted as busy\n",
-                kind->name, kind->size, data, COST_MESSAGES / kind->turn);
-        exit(COST_DISTURBED);
-    }
-    return data;
-}
-
-static void cost_measure(struct cost *cost, const struct cost_kind *kind)
-{
-    uint64_t packets;
-
-    (void)cost_pass(cost, kind, false, false);
-    cost_begin();
-    packets = cost_pass(cost, kind, true, false);
-    cost_end(cost, "transmit", kind->name, packets);
-    if (!kind->receive)
-        return;
-    cost_begin();
-    packets = cost_pass(cost, kind, false, true);
-    cost_end(cost, "receive", kind->name, packets);
-}
-
-/* Polls that find nothing to do count as messages. */
-static void cost_measure_idle(struct cost *cost, const char *what, cost_step *step)
-{
-    cost->size = 0;
-    cost->readings = 0;
-    cost_begin();
-    for (uint32_t i = 0; i < COST_MESSAGES; i++)
-        cost_run(step, cost, true);
-    cost_end(cost, what, "idle", 0);
-}
-
-static const struct cost_kind cost_kinds[] = {
-    {"stream", 45, COST_MESSAGES, false, true, true, step_stream},
-    {"stream", 100, COST_MESSAGES, false, true, false, step_stream},
-    {"stream", 1000, COST_MESSAGES, false, true, false, step_stream},
-    {"claim", 45, COST_MESSAGES, false, false, false, step_claim},
-    {"batch", 45, COST_BATCH, false, true, false, step_batch},
-    {"lone", 45, 1, true, true, true, step_lone},
+/* How messages are sent: so many before the receiver has its turn, 0: as many as may be under way. */
+static const struct cost_kind {
+    const char *name;
+    uint64_t together;
+    cost_step *transmit;
+} cost_kinds[] = {
+    {"stream", 0, step_stream},
+    {"claim", 0, step_claim},
+    {"batch", 8, step_batch},
+    {"lone", 1, step_lone},
+    {"poll-near", 1, step_poll_near},
+    {"poll-far", 1, step_poll_far},
+    {NULL, 0, NULL},
 };
 
-/* Bounds hold for one version of one compiler. */
-static void cost_print_compiler(void)
+/* A request: kind=, messages= of size=, most= of them under way, part=transmit|receive, which is counted, late=1. */
+void cost_count(struct pair *pair, const struct control *request)
 {
-#if defined(__clang__)
-    printf("compiler clang-%d\n", __clang_major__);
-#elif defined(__GNUC__)
-    printf("compiler gcc-%d\n", __GNUC__);
+    const uint64_t messages = control_number(request, "messages", 0), received = pair->received,
+                   data = pairs_counter(pair->near, "packets_data"),
+                   all = pairs_counter(pair->near, "packets_sent"),
+                   taken = pairs_counter(pair->far, "packets_received");
+    const struct cost_kind *kind = cost_kinds;
+    uint64_t together;
+
+    while (kind->name != NULL && !control_is(request, "kind", kind->name))
+        kind++;
+    if (kind->name == NULL)
+        control_fail("kind", "there is none of this name");
+    together = kind->together > 0 ? kind->together : control_number(request, "most", messages);
+    pair->size = control_number(request, "size", pair->size);
+    cost_counted_readings = 0;
+    for (uint64_t done = 0; done < messages; done += together) {
+        pairs_turn_to(PAIRS_NEAR);
+        if (kind->transmit == step_lone)
+            cost_pause(pair);
+        cost_run(kind->transmit, pair, together, control_is(request, "part", "transmit"));
+        if (pair->received < pair->sent)
+            cost_receive(pair, control_flag(request, "late"), control_is(request, "part", "receive"));
+    }
+    cost_end();
+    json_open();
+    json_counts("received wrong packets sent taken readings",
+                (uint64_t[]){pair->received - received, pair->changed + pair->lost,
+                             pairs_counter(pair->near, "packets_data") - data,
+                             pairs_counter(pair->near, "packets_sent") - all,
+                             pairs_counter(pair->far, "packets_received") - taken, cost_counted_readings});
+    /* Bounds hold for one version of one compiler. */
+#ifdef __clang__
+    json_text("compiler", "clang");
+    json_number("version", __clang_major__);
 #else
-    printf("compiler unknown\n");
+    json_text("compiler", "gcc");
+    json_number("version", __GNUC__);
 #endif
-}
-
-/* The network of a name, the first one without; NULL if there is none of it. */
-static const struct cost_network *cost_network(const char *name)
-{
-    const struct cost_network *network = cost_networks;
-
-    while (name != NULL && network->name != NULL && strcmp(network->name, name) != 0)
-        network++;
-    return network->name != NULL ? network : NULL;
-}
-
-int main(int argc, char **argv)
-{
-    static struct cost cost;
-
-    cost.network = cost_network(argc > 1 ? argv[1] : NULL);
-    if (cost.network == NULL || argc > 2) {
-        fprintf(stderr,
-                "usage: %s [NETWORK]\n\nSends messages for callgrind to count; run it with bench/run cost.\n",
-                argv[0]);
-        return argc > 1 && strcmp(argv[1], "--help") == 0 ? 0 : 2;
-    }
-    cost_print_compiler();
-    cost_open(&cost);
-    for (size_t i = 0; i < sizeof cost_kinds / sizeof cost_kinds[0]; i++)
-        if (cost.network->everything || cost_kinds[i].compared)
-            cost_measure(&cost, &cost_kinds[i]);
-    if (cost.network->everything) {
-        cost_measure_idle(&cost, "transmit", step_poll_near);
-        cost_measure_idle(&cost, "receive", step_poll_far);
-    }
-    cost_close(&cost);
-    return 0;
+    json_close();
 }

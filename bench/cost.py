@@ -17,6 +17,7 @@ instructions of libc are those of this CPU's memcpy, and have no bound.
 """
 import argparse
 import collections
+import json
 import os
 import pathlib
 import platform
@@ -33,7 +34,19 @@ BOUNDS_HEAD = """\
 ABOVE = 1.01  # of the bound: fails
 BELOW = 0.95  # of the bound: worth recording again
 SKIPPED = 77
-DISTURBED = 75  # the program says so when the machine was too busy for one of its phases
+MESSAGES = 8000  # in each pass
+# Heartbeats and reports stay away: they follow the time, not messages. The history is small, so that it is full, as it is in any stream
+# that lasts, before anything is counted.
+OPTIONS = ("history_bytes=1M&history_packets=1024&linger_ns=0&status_ns=60000000000&heartbeat_ns_min=10000000000&"
+           "heartbeat_ns_busy=10000000000&heartbeat_ns_max=10000000000&silence_ns=60000000000&session_timeout_ns=600000000000")
+# Channels, and messages that may be under way. Packets are those of an Ethernet without the headers of IP and UDP, or of a RoCE device on
+# one. Of RDMA there are as few buffers as possible: the device looks through all of them whenever it gets one.
+NETWORKS = {"loop": ("loop://cost:{}?mtu=1472", 8000), "udp": ("udp://239.195.1.1:{}?interface=lo&mtu=1052", 4000),
+            "roce": ("roce://239.195.1.1:{}?interface=lo&rcvbuf_bytes=1M&flow_window_packets=256", 4000)}
+# Phases: kind, size, and what is counted; those that are compared between networks, and others.
+BOTH = ("transmit", "receive")
+COMPARED, LONE = [("stream", 45, BOTH)], [("lone", 45, BOTH)]
+OTHERS = [("stream", 100, BOTH), ("stream", 1000, BOTH), ("claim", 45, BOTH[:1]), ("batch", 45, BOTH)]
 RATIO_MAX = 1.2  # of a message over RDMA to the same over UDP
 TRIES = 5
 PROFILE_LINES = 20
@@ -44,24 +57,18 @@ def fail(text, status=1):
     sys.exit(status)
 
 
-# ------------------------------------------------------------------------------------------------------ counting
-
-
 class Phase:
     """What callgrind counted in one phase: functions are (object, name), both as text."""
 
-    def __init__(self, name, messages, packets, readings):
-        self.name = name
-        self.messages = int(messages)
-        self.packets = int(packets)
-        self.readings = int(readings)  # of the clock
+    def __init__(self, name, packets, readings):
+        self.name, self.messages, self.packets, self.readings = name, MESSAGES, packets, readings
         self.alone = collections.Counter()  # instructions of a function without those of what it calls
         self.below = collections.Counter()  # by (caller, callee): those of the callee and of all that it calls
 
     def read(self, path):
         """Reads a file that callgrind wrote without compression."""
         library = name = None
-        callee_library = callee = None
+        callees = callee = None
         with open(path, encoding="utf-8", errors="replace") as lines:
             for line in lines:
                 key, _, value = line.rstrip("\n").partition("=")
@@ -70,40 +77,53 @@ class Phase:
                 elif key == "fn":
                     name = value.split("'")[0]
                 elif key == "cob":
-                    callee_library = value
+                    callees = value
                 elif key == "cfn":
                     callee = value.split("'")[0]
                 elif key == "calls":
-                    edge = ((library, name), (callee_library or library, callee))
+                    edge = ((library, name), (callees or library, callee))
                     self.below[edge] += int(next(lines).split()[1])
-                    callee_library = None
+                    callees = None
                 elif line[:1].isdigit():
                     self.alone[(library, name)] += int(line.split()[1])
 
 
+def requests_of(network):
+    """Requests to the program (bench/engine/pairs.c), with the names of the phases that are counted, or None."""
+    channel, most = NETWORKS[network]
+    yield f"pair name=cost size=1000 channel={channel.format(20000 + os.getpid() % 20000)}&{OPTIONS}", None
+    for kind, size, parts in COMPARED + (OTHERS if network == "loop" else []) + LONE:
+        about = f"messages={MESSAGES} size={size} most={most} late={int(network == 'udp')}"
+        yield f"count kind={kind} part=none {about}", None
+        for part in parts:
+            yield f"count kind={kind} part={part} {about}", f"{part}-{kind}-{size}"
+    # Polls that find nothing to do count as messages.
+    for part, end in (("transmit", "near"), ("receive", "far")) if network == "loop" else ():
+        yield f"count kind=poll-{end} part=transmit messages={MESSAGES}", f"{part}-idle-0"
+
+
 def count(program, network, directory):
-    """Runs the program under callgrind; returns its compiler and the phases in their order."""
-    out = directory / "callgrind"
+    """Runs the program under callgrind; returns its compiler and the phases in their order. None: it was disturbed."""
+    out, requests = directory / "callgrind", list(requests_of(network))
     # With asterisks, as compilers make copies of functions and add to their names.
-    command = ["valgrind", "--tool=callgrind", "--collect-atstart=no", "--toggle-collect=cost_count*",
-               "--zero-before=cost_begin*", "--dump-before=cost_end*", "--compress-strings=no", "--compress-pos=no",
-               f"--callgrind-out-file={out}", program, network]
+    command = ["valgrind", "--tool=callgrind", "--collect-atstart=no", "--toggle-collect=cost_counted*", "--dump-before=cost_end*",
+               "--compress-strings=no", "--compress-pos=no", f"--callgrind-out-file={out}", program, "pairs"]
     # Symbols are bound before anything is counted.
-    done = subprocess.run(command, env=dict(os.environ, LD_BIND_NOW="1"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True, check=False)
-    if done.returncode == DISTURBED:
-        return None
+    done = subprocess.run(command, env=dict(os.environ, LD_BIND_NOW="1"), input="".join(f"{line}\n" for line, _ in requests),
+                          capture_output=True, text=True, check=False)
     if done.returncode != 0:
         fail(f"{program} under callgrind ended with status {done.returncode}:\n{done.stderr}")
-    compiler, phases = "", []
-    for line in done.stdout.splitlines():
-        words = line.split()
-        if words[0] == "compiler":
-            compiler = words[1]
-        elif words[0] == "phase":
-            phases.append(Phase(*words[1:]))
-            phases[-1].read(f"{out}.{len(phases)}")
-    return compiler, phases
+    answers, phases = list(map(json.loads, done.stdout.splitlines())), []
+    # The first request counts nothing.
+    for number, ((line, name), found) in enumerate(zip(requests[1:], answers[1:]), 1):
+        if not found["packets"] == found["sent"] == found["taken"] or found["wrong"] or found["received"] not in (0, MESSAGES):
+            fail(f"{line}: not every message came once, or packets were sent that are no data: {found}")
+        if "kind=lone" in line and found["packets"] != MESSAGES:
+            return None  # the transport counted as busy
+        if name:
+            phases.append(Phase(name, found["packets"], found["readings"]))
+            phases[-1].read(f"{out}.{number}")
+    return f"{answers[-1]['compiler']}-{answers[-1]['version']}", phases
 
 
 def count_undisturbed(program, network):
@@ -115,9 +135,6 @@ def count_undisturbed(program, network):
     return fail(f"the machine was too busy, {TRIES} times one after the other")
 
 
-# ----------------------------------------------------------------------------------------------------- attribution
-
-
 def is_library(function):
     return os.path.basename(function[0]).startswith("libllm.so")
 
@@ -127,13 +144,12 @@ class Share:
 
     def __init__(self, phase, program):
         self.phase = phase
-        self.program = os.path.realpath(program)
         self.transport = self.of_transport()
         self.alone = sum(number for function, number in phase.alone.items() if self.is_own(function))
         self.transport_below = 0
         self.libc = collections.Counter()
         for (caller, callee), number in phase.below.items():
-            if not self.is_own(caller) or self.is_of_program(callee):
+            if not self.is_own(caller) or os.path.realpath(callee[0]) == os.path.realpath(program):
                 continue
             if callee in self.transport:
                 self.transport_below += number
@@ -152,41 +168,20 @@ class Share:
     def is_own(self, function):
         return is_library(function) and function not in self.transport
 
-    def is_of_program(self, function):
-        return os.path.realpath(function[0]) == self.program
-
     def per_message(self, number):
         return number / self.phase.messages
 
-    def figures(self):
-        """What is bounded."""
-        return self.per_message(self.alone), self.per_message(self.phase.readings)
 
-
-class Crossing:
-    """A phase over a real transport: its instructions are the library's too."""
-
-    def __init__(self, network, phase):
-        self.name = f"{network}-{phase.name}"
-        self.phase = phase
-        self.instructions = sum(number for function, number in phase.alone.items() if is_library(function)) / phase.messages
-
-    def figures(self):
-        return self.instructions, self.phase.readings / self.phase.messages
-
-
-def compare(program, device):
-    """Counts both; returns pairs of the same phase over UDP and over RDMA."""
-    udp = [Crossing("udp", phase) for phase in count_undisturbed(program, "udp")[1]]
-    roce = [Crossing("roce", phase) for phase in count_undisturbed(device, "roce")[1]]
-    return list(zip(udp, roce))
+def crossing(phase):
+    """Instructions of a message over a real transport, which are the library's too."""
+    return sum(number for function, number in phase.alone.items() if is_library(function)) / phase.messages
 
 
 def print_comparison(pairs):
     print("\nlibrary and transport, instructions for each message, packets of 1024 bytes")
     print(f"{'phase':20} {'udp':>9} {'roce':>9} {'ratio':>6}")
     for udp, roce in pairs:
-        print(f"{udp.phase.name:20} {udp.instructions:9.2f} {roce.instructions:9.2f} {roce.instructions / udp.instructions:6.2f}")
+        print(f"{udp.name:20} {crossing(udp):9.2f} {crossing(roce):9.2f} {crossing(roce) / crossing(udp):6.2f}")
 
 
 def print_table(shares):
@@ -212,9 +207,6 @@ def print_profile(share):
     for number, where, name in sorted(rows, key=lambda row: (-row[0], row[2]))[:PROFILE_LINES]:
         percent = f"{100 * number / whole:5.1f} %" if where != "transport" else "       "
         print(f"  {share.per_message(number):9.2f}  {percent}  {name}{'' if where == 'library' else f' ({where})'}")
-
-
-# ---------------------------------------------------------------------------------------------------------- bounds
 
 
 def read_bounds():
@@ -254,8 +246,8 @@ def check(compiler, bounded, pairs):
                 print(f"{name}: {figure:.2f} {what} for each message are well below the bound of {bound:.2f}")
                 below += 1
     for udp, roce in pairs:
-        if roce.instructions > udp.instructions * RATIO_MAX:
-            print(f"{roce.name}: {roce.instructions:.2f} instructions are more than {RATIO_MAX} times those over UDP")
+        if crossing(roce) > crossing(udp) * RATIO_MAX:
+            print(f"roce-{roce.name}: {crossing(roce):.2f} instructions are more than {RATIO_MAX} times those over UDP")
             bad += 1
     if bad > 0:
         print("If that is worth it, say why in docs/performance.md and record the bounds again: bench/run cost --record")
@@ -268,9 +260,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
     parser.add_argument("--device")
-    parser.add_argument("--profile", action="store_true")
-    parser.add_argument("--record", action="store_true")
-    parser.add_argument("--check", action="store_true")
+    for name in ("--profile", "--record", "--check"):
+        parser.add_argument(name, action="store_true")
     options = parser.parse_args()
     if shutil.which("valgrind") is None:
         fail("valgrind is not installed: someone with root has to run: apt-get install valgrind", SKIPPED)
@@ -278,8 +269,12 @@ def main():
         fail(f"bounds are for x86-64 alone, this is {platform.machine()}", SKIPPED)
     compiler, phases = count_undisturbed(options.program, "loop")
     shares = [Share(phase, options.program) for phase in phases]
-    pairs = compare(options.program, options.device) if options.device else []
-    bounded = [(share.phase.name, share.figures()) for share in shares] + [(roce.name, roce.figures()) for _, roce in pairs]
+    pairs = []
+    if options.device:
+        pairs = list(zip(count_undisturbed(options.program, "udp")[1], count_undisturbed(options.device, "roce")[1]))
+    # Instructions and readings of the clock, for each message.
+    bounded = [(share.phase.name, (share.per_message(share.alone), share.per_message(share.phase.readings))) for share in shares]
+    bounded += [(f"roce-{roce.name}", (crossing(roce), roce.readings / roce.messages)) for _, roce in pairs]
     print(f"{compiler}, {platform.machine()}\n")
     print_table(shares)
     if pairs:

@@ -3,7 +3,7 @@
  * An RDMA device that is none, which takes the place of libibverbs and librdmacm: the one of the unit tests.
  * Its instructions are this program's, so cost.py does not count them.
  */
-#include "cost.h"
+#include "engine/pairs.h"
 
 #include <stddef.h>
 
@@ -13,6 +13,15 @@ static struct {
     struct ibv_qp *send, *receive;
 } device_ends[2];
 
+/* The fake device wraps calloc() for the unit tests. */
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return __real_calloc(count, size);
+}
+
 static void device_open(void)
 {
     fake_reset();
@@ -21,13 +30,13 @@ static void device_open(void)
     fake.complete_when_polled = true;
 }
 
-static void device_opened(enum cost_end end)
+static void device_opened(enum pairs_end end)
 {
     device_ends[end].send = fake.send_qp;
     device_ends[end].receive = fake.receive_qp;
 }
 
-static void device_turn(enum cost_end end)
+static void device_turn(enum pairs_end end)
 {
     fake.send_qp = device_ends[end].send;
     fake.receive_qp = device_ends[end].receive;
@@ -37,13 +46,4 @@ static void device_turn(enum cost_end end)
     fake_sent_forget();
 }
 
-/* As few buffers as there may be: the device looks through all of them whenever it gets one. */
-const struct cost_network cost_networks[] = {
-    {.name = "roce",
-     .channel = "roce://239.195.1.1:%u?interface=lo&rcvbuf_bytes=1M&flow_window_packets=256&" COST_OPTIONS,
-     .turn_max = 4000,
-     .open = device_open,
-     .opened = device_opened,
-     .turn = device_turn},
-    {.name = NULL},
-};
+const struct pairs_device pairs_device = {.open = device_open, .opened = device_opened, .turn = device_turn};

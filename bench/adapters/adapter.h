@@ -40,10 +40,7 @@ struct adapter_link {
     const char *raw_receive;
 };
 
-/*
- * Behaviour while there is nothing to do. A library whose threads share the core with it wants the core for
- * them.
- */
+/* What to do while idle. A library whose threads share the core wants the core for them. */
 enum adapter_idle {
     ADAPTER_SPIN,  /* polls again; what adapters do that say nothing else */
     ADAPTER_YIELD, /* lets other threads run first */
@@ -62,10 +59,7 @@ struct adapter {
     /* Takes a message and sends it at once unless more follows at once. 1, or 0 if it cannot be taken now. */
     int (*send)(const void *data, size_t size, bool more);
 
-    /*
-     * Sends what is due and gives what has come to adapter_deliver(), then adapter_delivered(). How many
-     * messages came.
-     */
+    /* Sends what is due, and gives what came to adapter_deliver(), then adapter_delivered(). Returns messages. */
     int (*poll)(void);
 
     /* Sleeps until something may have come, a message can be taken again, or the time has come; see adapter_sleep().
@@ -75,10 +69,7 @@ struct adapter {
     /* Accepts what open() left half open. */
     void (*close)(void);
 
-    /*
-     * The rest may be NULL. A measurement of messages of so many bytes begins; packed: those that are due at
-     * once share datagrams.
-     */
+    /* The rest may be NULL. A measurement begins; packed: messages due at once share datagrams. */
     void (*begin)(size_t size, bool packed);
 
     /* Sends so many messages with others: message number n begins at pattern + n modulo 256. Returns how many were taken. The other side
@@ -95,10 +86,7 @@ struct adapter {
     void (*counters)(void);
 };
 
-/*
- * For poll(), or a thread of the library (one only): a message has come; it may be sent back before this
- * returns.
- */
+/* For poll(), or one thread of the library: a message has come. It may be sent back from within. */
 void adapter_deliver(const void *data, size_t size);
 
 /* Of libraries that number messages in the order sent. */
@@ -121,8 +109,15 @@ int adapter_fail(const char *what, const char *why);
 
 extern const struct adapter adapter_llm;
 extern const struct adapter adapter_bare;
-extern const struct adapter adapter_requests; /* over a connection of libllm, */
-extern const struct adapter adapter_unicast;  /* and bare, between two hosts */
+extern const struct adapter adapter_requests; /* over a connection of libllm */
+
+/*
+ * The two ends of hops and rates, over any adapter: near sends and takes times, far sends back or counts.
+ * Opens up to two adapters, of which the second needs channels of its own, and serves requests until there are
+ * no more.
+ */
+struct control;
+int ends_run(const struct control *control, const struct adapter *first, const struct adapter *second);
 
 extern const struct adapter adapter_peer; /* another library, with a program of its own (peer.c) */
 

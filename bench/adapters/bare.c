@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bare transports, without libllm (raw/raw.h). Messages have a datagram each, in a throughput many in a call; packed, as many
- * whole ones as fit share one. */
-#include <errno.h>
-#include <stdlib.h>
+ * whole ones as fit share one.
+ * Without a place to send to, one socket goes to and fro between two hosts, with so many messages under way at most. */
 #include <string.h>
 
+#include <llm/llm.h>
+
+#include "../engine/control.h"
 #include "../raw/raw.h"
 #include "adapter.h"
 
 /* Datagrams in memory taken in one poll; no call takes more bytes. */
-enum { BARE_BURST = 64, BARE_EACH = 32, BARE_PACKED_MAX = 65536 };
+enum { BARE_BURST = 64, BARE_EACH = 32, BARE_PACKED_MAX = 65536, BARE_OUTSTANDING_MAX = 256 };
+
+#define BARE_LOST_NS 20000000ull /* to and fro: a message that has not come back by then is lost */
 
 static struct bare {
     struct raw_end *send;
@@ -20,6 +24,8 @@ static struct bare {
     int burst;
     bool throughput;
     bool each; /* what waits has a datagram for each message */
+    bool asks; /* to and fro, at the end that sends first */
+    uint64_t outstanding, heard_at;
     char *packed;
 } bare;
 
@@ -36,8 +42,14 @@ static bool bare_flush(void)
 
 static int bare_send(const void *data, size_t size, bool more)
 {
+    if (bare.asks) {
+        if (bare.outstanding >= BARE_OUTSTANDING_MAX && llm_clock() < bare.heard_at + BARE_LOST_NS)
+            return 0;
+        bare.outstanding =
+            bare.outstanding % BARE_OUTSTANDING_MAX + 1; /* those that are lost are forgotten */
+    }
     if (bare.room == 0)
-        return raw_send(bare.send, data, size) != 1;
+        return bare.send->scheme->send(bare.send, data, size) != 1;
     if (bare.filled + size > bare.room && !bare_flush())
         return 0;
     memcpy(bare.packed + bare.filled, data, size);
@@ -54,11 +66,15 @@ static int bare_poll(void)
     int count = 0;
 
     (void)bare_flush();
-    for (int i = 0; i < bare.burst && (data = raw_receive(bare.receive, &bytes)) != NULL; i++)
+    for (int i = 0; i < bare.burst && (data = bare.receive->scheme->receive(bare.receive, &bytes)) != NULL;
+         i++)
         for (; bare.size > 0 && bytes >= bare.size; bytes -= bare.size, data += bare.size, count++)
             adapter_deliver(data, bare.size);
-    if (count > 0)
+    if (count > 0) {
+        bare.outstanding -= bare.outstanding > 0;
+        bare.heard_at = bare.asks ? llm_clock() : 0;
         adapter_delivered();
+    }
     return count;
 }
 
@@ -68,20 +84,18 @@ static void bare_begin(size_t size, bool packed)
     bare.size = size;
     bare.each = bare.throughput && !packed && bare.send->scheme->send_each != NULL;
     bare.room = packed ? raw_packed_bytes(bare.send, size) : bare.each ? BARE_EACH * size : 0;
-    bare.filled = 0;
-    if (bare.throughput && bare.receive->scheme->receive_many != NULL)
-        bare.receive->scheme->receive_many(bare.receive);
-    (void)raw_blast_expect(bare.receive, packed);
+    bare.filled = bare.outstanding = 0;
+    bare.receive->many = bare.throughput;
+    raw_expect(bare.receive, packed);
 }
 
 static int bare_open(const struct adapter_link *link)
 {
     bare.size = link->size;
-    bare.packed = calloc(1, BARE_PACKED_MAX);
-    bare.send = raw_open(link->raw_send, true);
-    bare.receive = raw_open(link->raw_receive, false);
-    if (bare.send == NULL || bare.receive == NULL || bare.packed == NULL)
-        return adapter_fail("the ends of the bare measurement", strerror(errno));
+    bare.packed = control_memory(1, BARE_PACKED_MAX);
+    bare.asks = *link->raw_send == '\0' && link->near;
+    bare.receive = raw_open(link->raw_receive, bare.asks);
+    bare.send = *link->raw_send != '\0' ? raw_open(link->raw_send, true) : bare.receive;
     bare.throughput = link->throughput;
     bare.burst = bare.throughput || bare.receive->scheme->named ? BARE_BURST : 1;
     return 0;
@@ -89,9 +103,9 @@ static int bare_open(const struct adapter_link *link)
 
 static void bare_close(void)
 {
-    raw_close(bare.send);
+    if (bare.send != bare.receive)
+        raw_close(bare.send);
     raw_close(bare.receive);
-    free(bare.packed);
 }
 
 const struct adapter adapter_bare = {

@@ -49,10 +49,7 @@ static void space_take(dds_entity_t reader, void *arg)
     }
 }
 
-/*
- * More multicast than the default, which sends to a single reader by unicast; the rest of the defaults did
- * best.
- */
+/* The default sends to a single reader by unicast; the other defaults did best. */
 static void space_config(const struct adapter_link *link, char *text, size_t size)
 {
     snprintf(text, size,

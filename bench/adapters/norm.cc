@@ -43,7 +43,7 @@ struct stream {
 
 struct stream stream;
 
-/* ------------------------------------------------------------------------------------------------------------- sending */
+/* ------------------------------------------------------------------------------------------------ sending */
 
 /* Has the receiver acknowledge what was written, once it is a good part of the buffer; one such request at a time. */
 void stream_mark()
@@ -98,7 +98,7 @@ int stream_send(const void *data, size_t size, bool more)
     return 1;
 }
 
-/* ----------------------------------------------------------------------------------------------------------- receiving */
+/* ---------------------------------------------------------------------------------------------- receiving */
 
 int stream_take()
 {
@@ -192,7 +192,7 @@ void stream_wait(uint64_t until)
     adapter_sleep(&fd, 1, until);
 }
 
-/* --------------------------------------------------------------------------------------------------------- open, close */
+/* -------------------------------------------------------------------------------------------- open, close */
 
 NormSessionHandle stream_session(const struct adapter_link *link, const char *group, unsigned port)
 {

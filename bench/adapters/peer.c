@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The program of an adapter of another library. */
-#include "../engine/roles.h"
+#include "../engine/control.h"
+#include "adapter.h"
 
 int main(int argc, char **argv)
 {

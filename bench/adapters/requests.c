@@ -1,28 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests over a connection, each of which is a message that comes back as its reply; and bare UDP between
- * the same two hosts, 100 ports further. The channel is the far end's, which listens. So many are outstanding
- * at most.
+ * Requests over a connection, each of which is a message that comes back as its reply. The channel is the far
+ * end's, which listens.
  */
-#define _GNU_SOURCE
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <llm/llm.h>
 
 #include "../engine/control.h"
-#include "../raw/raw.h"
 #include "adapter.h"
 
 #define ASKED_PATIENCE_NS 1000000000ull /* with a reply */
 #define ASKED_CONNECT_NS 30000000000ull
-#define ASKED_LOST_NS 20000000ull /* bare: what has not come back by then is lost */
 
-enum { ASKED_OUTSTANDING_MAX = 256, ASKED_SIZE_MAX = 65536 };
+enum { ASKED_OUTSTANDING_MAX = 256 };
 
 static struct asked {
     bool near;
@@ -34,11 +24,6 @@ static struct asked {
     bool over;
     uint64_t outstanding;
 } asked;
-
-/*
- * -------------------------------------------------------------------------------------------------------------
- * libllm
- */
 
 static void on_reply(void *arg, enum llm_reason reason, const void *data, size_t size)
 {
@@ -156,90 +141,4 @@ const struct adapter adapter_requests = {
     .send = asked_send,
     .poll = asked_poll,
     .close = asked_close,
-};
-
-/*
- * ---------------------------------------------------------------------------------------------------------------
- * bare
- */
-
-static struct unicast {
-    int fd;
-    bool known; /* whom to send to: of the far end, that from which the first datagram came */
-    uint64_t outstanding;
-    uint64_t heard_at;
-} unicast = {.fd = -1};
-
-static int unicast_open(const struct adapter_link *link)
-{
-    struct raw_group group;
-
-    raw_group_of(link->raw_receive, &group);
-    unicast.fd = socket(group.address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    unicast.known = link->near;
-    if (unicast.fd < 0 ||
-        (link->near ? connect : bind)(unicast.fd, (struct sockaddr *)&group.address, group.address_size) != 0)
-        return adapter_fail("the socket", strerror(errno));
-    return 0;
-}
-
-static int unicast_send(const void *data, size_t size, bool more)
-{
-    (void)more;
-    if (unicast.outstanding >= ASKED_OUTSTANDING_MAX && llm_clock() > unicast.heard_at + ASKED_LOST_NS)
-        unicast.outstanding = 0;
-    if (unicast.outstanding >= ASKED_OUTSTANDING_MAX || send(unicast.fd, data, size, 0) != (ssize_t)size)
-        return 0;
-    unicast.heard_at = unicast.outstanding++ == 0 ? llm_clock() : unicast.heard_at;
-    return 1;
-}
-
-/*
- * The far end's socket hears nobody else from the first datagram on. What it sends back is not outstanding.
- */
-static int unicast_poll(void)
-{
-    static uint8_t data[ASKED_SIZE_MAX];
-    struct sockaddr_storage from;
-    socklen_t size = sizeof from;
-    const ssize_t got = unicast.known
-                            ? recv(unicast.fd, data, sizeof data, 0)
-                            : recvfrom(unicast.fd, data, sizeof data, 0, (struct sockaddr *)&from, &size);
-
-    if (got < 0)
-        return 0;
-    unicast.known = unicast.known || connect(unicast.fd, (const struct sockaddr *)&from, size) == 0;
-    unicast.outstanding -= unicast.outstanding > 0;
-    unicast.heard_at = asked.near ? llm_clock() : 0;
-    adapter_deliver(data, (size_t)got);
-    unicast.outstanding = asked.near ? unicast.outstanding : 0;
-    return 1;
-}
-
-/* Leftovers of an earlier measurement must not come into this one. */
-static void unicast_begin(size_t size, bool packed)
-{
-    uint8_t data[64];
-
-    (void)size;
-    (void)packed;
-    while (unicast.known && recv(unicast.fd, data, sizeof data, 0) >= 0)
-        continue;
-    unicast.outstanding = 0;
-}
-
-static void unicast_close(void)
-{
-    if (unicast.fd >= 0)
-        (void)close(unicast.fd);
-}
-
-const struct adapter adapter_unicast = {
-    .name = "unicast",
-    .batch = 1,
-    .open = unicast_open,
-    .send = unicast_send,
-    .poll = unicast_poll,
-    .close = unicast_close,
-    .begin = unicast_begin,
 };

@@ -4,7 +4,6 @@
  * zmq-norm (publish and subscribe over reliable multicast, where libzmq was built with it).
  */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <zmq.h>

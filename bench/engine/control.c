@@ -2,17 +2,13 @@
 #define _GNU_SOURCE
 #include "control.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/*
- * ------------------------------------------------------------------------------------------------------------
- * requests
- */
 
 void control_of_arguments(struct control *control, int argc, char **argv)
 {
@@ -48,6 +44,11 @@ uint64_t control_ns(const struct control *control, const char *key, uint64_t oth
 bool control_flag(const struct control *control, const char *key)
 {
     return control_number(control, key, 0) != 0;
+}
+
+bool control_is(const struct control *control, const char *key, const char *text)
+{
+    return strcmp(control_text(control, key, ""), text) == 0;
 }
 
 int control_list(const struct control *control, const char *key, uint64_t *numbers, int most)
@@ -116,16 +117,29 @@ bool control_is_waiting(void)
     return control_input.size > 0 || poll(&input, 1, 0) != 0;
 }
 
+void control_serve(const struct control *request, const struct control_verb *verbs)
+{
+    while (verbs->verb != NULL && strcmp(verbs->verb, request->verb) != 0)
+        verbs++;
+    if (verbs->verb == NULL)
+        control_fail(request->verb, "no such request");
+    verbs->serve(request);
+}
+
 _Noreturn void control_fail(const char *what, const char *why)
 {
     (void)fprintf(stderr, "%s: %s\n", what, why);
     exit(EXIT_FAILURE);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------------
- * answers
- */
+void *control_memory(size_t count, size_t size)
+{
+    void *memory = calloc(count, size);
+
+    if (memory == NULL && count > 0)
+        control_fail("calloc", "no memory");
+    return memory;
+}
 
 static bool json_first = true; /* nothing is in the innermost object or array yet */
 
@@ -182,6 +196,18 @@ void json_number(const char *key, double number)
         (void)printf("%.16g", number);
     else
         (void)fputs("null", stdout);
+}
+
+void json_counts(const char *keys, const uint64_t *counts)
+{
+    char key[32];
+
+    for (size_t length; *keys != '\0'; keys += length + (keys[length] == ' ')) {
+        length = strcspn(keys, " ");
+        (void)snprintf(key, sizeof key, "%.*s", (int)length, keys);
+        json_next(key);
+        (void)printf("%" PRIu64, *counts++);
+    }
 }
 
 void json_histogram(const char *key, const struct histogram *histogram)

@@ -18,10 +18,8 @@
  * modulo 256 in a pump, so that nothing has to be written.
  */
 #define _GNU_SOURCE
-#include "roles.h"
+#include "../adapters/adapter.h"
 
-#include <errno.h>
-#include <inttypes.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -70,14 +68,19 @@ struct ends_stamped {
 
 enum ends_state { ENDS_IDLE, ENDS_HOP, ENDS_ECHO, ENDS_SINK };
 
-/* A steady stream: message i is due at start + i * interval. */
-struct ends_schedule {
+enum ends_mode { ENDS_PACED, ENDS_FLOOD, ENDS_PING_PONG };
+
+/* The messages of a hop. Paced, message i is due at start + i * interval; else when it is sent. */
+struct ends_plan {
+    enum ends_mode mode;
     uint64_t start;
+    uint64_t measured_at; /* messages due before are warming up */
     uint64_t end;
     double interval_ns;
     uint64_t total;
-    uint64_t warmup; /* the first so many of the total */
-    uint64_t stamp_every;
+    uint64_t warmup;   /* the first so many that were sent */
+    uint64_t stamp_ns; /* at least, from one stamped message to the next */
+    uint64_t stamp_at;
 };
 
 struct ends_sample {
@@ -130,10 +133,7 @@ void adapter_prefer_idle(enum adapter_idle idle)
     ends.idle = idle;
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------------------
- * idle
- */
+/* --------------------------------------------------------------------------------------------------- idle */
 
 void adapter_sleep(struct pollfd *fds, unsigned count, uint64_t until)
 {
@@ -167,10 +167,7 @@ static bool ends_send(const void *data, size_t size, bool more)
     return !ends.refused;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------------
- * delivery
- */
+/* ----------------------------------------------------------------------------------------------- delivery */
 
 static uint64_t ends_get(_Atomic uint64_t *counter)
 {
@@ -220,10 +217,7 @@ static void ends_take_return(const struct ends_stamped *stamped)
         histogram_add(&ends.submitted, now - stamped->submitted_at);
 }
 
-/*
- * As a program would that has a use for its messages: in shared memory a line that nobody reads does not
- * cross from core to core.
- */
+/* As a program that uses its messages: in shared memory a line that nobody reads crosses no core. */
 static void ends_read_all(const uint8_t *data, size_t size)
 {
     uint64_t sum = 0, word;
@@ -313,115 +307,91 @@ static void ends_begin(const struct control *control, enum ends_state state)
     ends.state = state;
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------------------
- * hop
- */
+/* ---------------------------------------------------------------------------------------------------- hop */
 
-static uint64_t ends_due(const struct ends_schedule *schedule, uint64_t i)
+static uint64_t ends_due(const struct ends_plan *plan, uint64_t i)
 {
-    return schedule->start + (uint64_t)((double)i * schedule->interval_ns);
+    return plan->start + (uint64_t)((double)i * plan->interval_ns);
 }
 
-static struct ends_schedule ends_plan(const struct control *control)
+static struct ends_plan ends_plan(const struct control *control)
 {
+    const uint64_t warmup_ns = control_ns(control, "warmup", 50000000),
+                   duration_ns = control_ns(control, "duration", 1),
+                   samples = control_number(control, "samples", 1000);
     const double rate = (double)control_number(control, "rate", 0);
-    const double warmup = (double)control_ns(control, "warmup", 50000000) / 1e9,
-                 duration = (double)control_ns(control, "duration", 1) / 1e9;
-    const double wanted = (double)control_number(control, "samples", 1000),
-                 samples = wanted > 0 ? wanted : 1e9;
-    struct ends_schedule schedule = {.start = llm_clock() + ENDS_LEAD_NS,
-                                     .interval_ns = rate > 0 ? 1e9 / rate : 0,
-                                     .stamp_every = rate > samples ? (uint64_t)(rate / samples) : 1};
+    const uint64_t start = llm_clock() + ENDS_LEAD_NS;
+    struct ends_plan plan = {.mode = control_is(control, "mode", "flood")      ? ENDS_FLOOD
+                                     : control_is(control, "mode", "pingpong") ? ENDS_PING_PONG
+                                                                               : ENDS_PACED,
+                             .start = start,
+                             .measured_at = start + warmup_ns + 1,
+                             .end = start + warmup_ns + duration_ns,
+                             .total = UINT64_MAX};
 
-    schedule.warmup = (uint64_t)(rate * warmup) + 1;
-    schedule.total = schedule.warmup + (uint64_t)(rate * duration + 0.5);
-    schedule.end = schedule.start + (uint64_t)((warmup + duration) * 1e9);
-    return schedule;
+    if (plan.mode == ENDS_FLOOD && samples > 0)
+        plan.stamp_ns = 1000000000 / samples;
+    if (plan.mode != ENDS_PACED)
+        return plan;
+    plan.interval_ns = 1e9 / rate;
+    plan.total =
+        (uint64_t)(rate * (double)warmup_ns / 1e9) + 1 + (uint64_t)(rate * (double)duration_ns / 1e9 + 0.5);
+    plan.end = ends_due(&plan, plan.total) + ENDS_GRACE_NS;
+    if (samples > 0 && rate >= 2 * (double)samples)
+        plan.stamp_ns = (uint64_t)(((double)((uint64_t)rate / samples) - 0.5) * plan.interval_ns);
+    return plan;
 }
 
-static bool ends_send_stamped(struct ends_stamped stamped, bool more)
+/* How many messages may be sent now. */
+static uint64_t ends_wanted(const struct ends_plan *plan, uint64_t sent, uint64_t now)
 {
+    uint64_t due;
+
+    if (plan->mode == ENDS_FLOOD)
+        return ENDS_BURST;
+    if (plan->mode == ENDS_PING_PONG)
+        return ends_get(&ends.returned) == sent;
+    due = now < plan->start ? 0 : (uint64_t)((double)(now - plan->start) / plan->interval_ns) + 1;
+    due = due < plan->total ? due : plan->total;
+    return due <= sent ? 0 : due - sent < ENDS_BURST ? due - sent : ENDS_BURST;
+}
+
+/* Sends message i. Returns whether it was taken. */
+static bool ends_send_planned(struct ends_plan *plan, uint64_t i, uint64_t now, bool more)
+{
+    const uint64_t due_at = plan->mode == ENDS_PACED                          ? ends_due(plan, i)
+                            : plan->mode == ENDS_FLOOD && plan->stamp_ns == 0 ? llm_clock()
+                                                                              : now;
+    const bool warms = due_at < plan->measured_at, stamps = due_at >= plan->stamp_at;
+
+    const struct ends_stamped stamped = {.head = {(uint32_t)i, warms ? ENDS_WARMUP : ENDS_DATA},
+                                         .due_at = stamps ? due_at : 0,
+                                         .submitted_at = now};
+
     memcpy(ends.message, &stamped, ends.size < sizeof stamped ? ends.size : sizeof stamped);
-    return ends_send(ends.message, ends.size, more);
+    if (!ends_send(ends.message, ends.size, more))
+        return false;
+    plan->warmup = warms ? i + 1 : plan->warmup;
+    plan->stamp_at = stamps ? due_at + plan->stamp_ns : plan->stamp_at;
+    return true;
 }
 
 /*
- * Sends what is due, polls, and so on. When several are due, all but the last are only packed, so that a
+ * Sends what is due, polls, and so on. Of several that are due all but the last are only packed, so that a
  * backlog leaves at once. Returns how many were sent: all, unless the rate is more than can be reached.
  */
-static uint64_t ends_pace(const struct ends_schedule *schedule)
-{
-    const uint64_t give_up_at = ends_due(schedule, schedule->total) + ENDS_GRACE_NS;
-    uint64_t due_at = ends_due(schedule, 0), to_stamp = 0, i = 0;
-
-    while (i < schedule->total) {
-        const uint64_t now = llm_clock();
-
-        for (int burst = 1; due_at <= now && i < schedule->total && burst <= ENDS_BURST; burst++) {
-            const uint64_t next_due_at = ends_due(schedule, i + 1);
-            const bool more = next_due_at <= now && i + 1 < schedule->total && burst < ENDS_BURST;
-            const struct ends_stamped stamped = {
-                .head = {(uint32_t)i, i < schedule->warmup ? ENDS_WARMUP : ENDS_DATA},
-                .due_at = to_stamp == 0 ? due_at : 0,
-                .submitted_at = now};
-
-            if (!ends_send_stamped(stamped, more))
-                break;
-            to_stamp = to_stamp == 0 ? schedule->stamp_every - 1 : to_stamp - 1;
-            due_at = next_due_at;
-            i++;
-        }
-        if (ends.adapter->poll() == 0)
-            ends_idle(due_at);
-        if (now > give_up_at)
-            break;
-    }
-    return i;
-}
-
-/* Sends as fast as messages are taken. One is due when it is sent: there is no pace that it could fall behind. samples 0: each has
- * its time. */
-static uint64_t ends_flood(struct ends_schedule *schedule, uint64_t warmup_ns, uint64_t samples)
-{
-    const uint64_t measured_at = schedule->start + warmup_ns;
-    uint64_t stamp_at = 0, sent = 0, now;
-
-    while ((now = llm_clock()) < schedule->end) {
-        struct ends_stamped stamped = {.head = {.kind = now < measured_at ? ENDS_WARMUP : ENDS_DATA}};
-
-        for (int burst = 0; burst < ENDS_BURST; burst++, sent++) {
-            stamped.due_at = samples == 0 ? llm_clock() : burst == 0 && now >= stamp_at ? now : 0;
-            stamped.submitted_at = stamped.due_at;
-            stamped.head.sequence = (uint32_t)sent;
-            if (!ends_send_stamped(stamped, true))
-                break;
-        }
-        if (samples > 0 && now >= stamp_at)
-            stamp_at = now + 1000000000 / samples;
-        (void)ends.adapter->poll();
-        if (now < measured_at)
-            schedule->warmup = sent;
-    }
-    return sent;
-}
-
-/* Each when the one before has come back. */
-static uint64_t ends_ping_pong(struct ends_schedule *schedule, uint64_t warmup_ns)
+static uint64_t ends_run_plan(struct ends_plan *plan)
 {
     uint64_t sent = 0, now;
 
-    while ((now = llm_clock()) < schedule->end) {
-        if (ends_get(&ends.returned) == sent) {
-            const bool warms = now < schedule->start + warmup_ns;
-            const struct ends_stamped stamped = {
-                .head = {(uint32_t)sent, warms ? ENDS_WARMUP : ENDS_DATA}, now, now};
+    while (now = llm_clock(), sent < plan->total && now < plan->end) {
+        const uint64_t count = ends_wanted(plan, sent, now);
 
-            schedule->warmup = warms ? sent + 1 : schedule->warmup;
-            sent += ends_send_stamped(stamped, false);
-        }
-        if (ends.adapter->poll() == 0)
-            ends_idle(schedule->end);
+        for (uint64_t i = 0; i < count; i++, sent++)
+            if (!ends_send_planned(plan, sent, now, plan->mode == ENDS_FLOOD || i + 1 < count))
+                break;
+        if (ends.adapter->poll() == 0 && plan->mode != ENDS_FLOOD)
+            ends_idle(plan->mode == ENDS_PACED ? ends_due(plan, sent) : plan->end);
     }
     return sent;
 }
@@ -433,10 +403,8 @@ static uint64_t ends_counter(const char *name)
 
 static void ends_hop(const struct control *control)
 {
-    const char *mode = control_text(control, "mode", "paced");
-    const uint64_t warmup_ns = control_ns(control, "warmup", 50000000),
-                   grace_ns = control_ns(control, "grace", 0);
-    struct ends_schedule schedule;
+    const uint64_t grace_ns = control_ns(control, "grace", 0);
+    struct ends_plan plan;
     uint64_t sent, messages, packets, ended_at;
 
     ends_begin(control, ENDS_HOP);
@@ -445,21 +413,16 @@ static void ends_hop(const struct control *control)
     memset(ends.message, 'x', ends.size);
     messages = ends_counter("messages_sent");
     packets = ends_counter("packets_data");
-    schedule = ends_plan(control);
-    sent = *mode == 'f' ? ends_flood(&schedule, warmup_ns, control_number(control, "samples", 1000))
-           : *mode == 'p' && mode[1] == 'i' ? ends_ping_pong(&schedule, warmup_ns)
-                                            : ends_pace(&schedule);
+    plan = ends_plan(control);
+    sent = ends_run_plan(&plan);
     ended_at = llm_clock();
     while (llm_clock() < ended_at + grace_ns)
         (void)ends.adapter->poll();
     json_open();
-    json_number("sent", (double)sent);
-    json_number("warmup", (double)schedule.warmup);
-    json_number("whole", sent == schedule.total);
-    json_number("reached", (double)sent * 1e9 / (double)(ended_at - schedule.start));
-    json_number("messages", (double)(ends_counter("messages_sent") - messages));
-    json_number("packets", (double)(ends_counter("packets_data") - packets));
-    json_number("waited_ns", (double)(machine_waited_ns() - ends.waited_ns));
+    json_counts("sent warmup whole messages packets waited_ns",
+                (uint64_t[]){sent, plan.warmup, sent == plan.total, ends_counter("messages_sent") - messages,
+                             ends_counter("packets_data") - packets, machine_waited_ns() - ends.waited_ns});
+    json_number("reached", (double)sent * 1e9 / (double)(ended_at - plan.start));
     json_close();
 }
 
@@ -471,27 +434,33 @@ static void ends_returned(const struct control *control)
         ends_rest();
     ends.state = ENDS_IDLE;
     json_open();
-    json_number("returned", (double)ends.returned);
+    json_counts("returned", (uint64_t[]){ends.returned});
     json_histogram("rtt", &ends.rtt);
     json_histogram("submitted", &ends.submitted);
     json_number("mib", machine_resident_mib());
     json_close();
 }
 
+static void ends_send_greeting(void)
+{
+    const struct ends_stamped hello = {.head = {.kind = ENDS_HELLO}};
+    const size_t size = ends.link.size > 0 ? ends.link.size : sizeof hello;
+
+    memcpy(ends.message, &hello, size < sizeof hello ? size : sizeof hello);
+    (void)ends_send(ends.message, size, false);
+}
+
 /* Sends greetings until one comes back: both directions work then, whatever the library does to make them. */
 static void ends_greet(const struct control *control)
 {
-    const struct ends_stamped hello = {.head = {.kind = ENDS_HELLO}};
     const uint64_t give_up_at = llm_clock() + control_ns(control, "wait", 30000000000);
-    const size_t size = ends.link.size > 0 ? ends.link.size : sizeof hello;
 
     while (ends.hellos == 0) {
         const uint64_t until = llm_clock() + ENDS_HELLO_NS;
 
         if (until > give_up_at)
             control_fail("no message came there and back", "the two directions do not both work");
-        memcpy(ends.message, &hello, size < sizeof hello ? size : sizeof hello);
-        (void)ends_send(ends.message, size, false);
+        ends_send_greeting();
         while (ends.hellos == 0 && llm_clock() < until)
             ends_rest();
     }
@@ -502,20 +471,14 @@ static void ends_greet(const struct control *control)
 static void ends_greet_back(void)
 {
     static uint64_t answered;
-    const struct ends_stamped hello = {.head = {.kind = ENDS_HELLO}};
-    const size_t size = ends.link.size > 0 ? ends.link.size : sizeof hello;
 
     if (ends.hellos == answered || ends.link.near)
         return;
     answered = ends.hellos;
-    memcpy(ends.message, &hello, size < sizeof hello ? size : sizeof hello);
-    (void)ends_send(ends.message, size, false);
+    ends_send_greeting();
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------------------
- * pump
- */
+/* --------------------------------------------------------------------------------------------------- pump */
 
 /* Returns how many of the count were taken; all but the last go with others. */
 static uint64_t ends_batch(uint64_t sent, uint64_t count)
@@ -594,21 +557,15 @@ static void ends_pump(const struct control *control)
     after = ends_marked(sent);
     ends.state = ENDS_IDLE;
     json_open();
-    json_number("sent", (double)sent);
-    json_number("warmup", (double)mark.sent);
-    json_number("packets", (double)(after.packets - mark.packets));
-    json_number("bytes", (double)(after.bytes - mark.bytes));
-    json_number("repaired", (double)(after.repaired - mark.repaired));
+    json_counts("sent warmup packets bytes repaired waited_ns",
+                (uint64_t[]){sent, mark.sent, after.packets - mark.packets, after.bytes - mark.bytes,
+                             after.repaired - mark.repaired, machine_waited_ns() - ends.waited_ns});
     json_number("mib", machine_resident_mib());
     json_number("kernel_share", (double)(after.kernel_ns - mark.kernel_ns) / (double)(after.at - mark.at));
-    json_number("waited_ns", (double)(machine_waited_ns() - ends.waited_ns));
     json_close();
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------------------
- * far
- */
+/* ---------------------------------------------------------------------------------------------------- far */
 
 /* Polls without rest until there is a request. */
 static int ends_measure(struct control *request)
@@ -671,85 +628,63 @@ static void ends_end(const struct control *control)
         ends_settle(control_number(control, "sent", 0));
     warm = ends_warm(control_number(control, "warmup", 0));
     json_open();
-    json_number("came", (double)ends.came);
-    json_number("lost", (double)ends.lost);
-    json_number("disordered", (double)ends.disordered);
-    json_number("reflected", (double)ends.reflected);
-    json_number("unreflected", (double)ends.unreflected);
-    json_number("measured", (double)(ends.came - warm.came));
-    json_number("ns", (double)(ends.last_at > warm.at ? ends.last_at - warm.at : 0));
-    json_number("kernel_ns", (double)(machine_kernel_ns() - warm.kernel_ns));
+    json_counts("came lost disordered reflected unreflected measured ns kernel_ns waited_ns",
+                (uint64_t[]){ends.came, ends.lost, ends.disordered, ends.reflected, ends.unreflected,
+                             ends.came - warm.came, ends.last_at > warm.at ? ends.last_at - warm.at : 0,
+                             machine_kernel_ns() - warm.kernel_ns, waited_ns});
     json_number("mib", machine_resident_mib());
-    json_number("waited_ns", (double)waited_ns);
     json_close();
     ends.state = ENDS_IDLE;
 }
 
-static int ends_far(const struct control *control, enum ends_state state, struct control *next)
+static void ends_echo(const struct control *control)
 {
-    ends_begin(control, state);
+    ends_begin(control, ENDS_ECHO);
     json_done(NULL, 0);
-    return ends_measure(next);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------------
- * requests
- */
-
-static void ends_describe(void)
+static void ends_sink(const struct control *control)
 {
-    json_open();
-    machine_json("machine");
-    json_close();
+    ends_begin(control, ENDS_SINK);
+    json_done(NULL, 0);
 }
 
-static void ends_counters(void)
+/* ----------------------------------------------------------------------------------------------- requests */
+
+static void ends_counters(const struct control *control)
 {
+    (void)control;
     json_open();
     if (ends.adapters[0]->counters != NULL)
         ends.adapters[0]->counters();
     json_close();
 }
 
-static void ends_serve_one(const struct control *control)
+static void ends_blast(const struct control *control)
 {
-    if (strcmp(control->verb, "greet") == 0)
-        ends_greet(control);
-    else if (strcmp(control->verb, "hop") == 0)
-        ends_hop(control);
-    else if (strcmp(control->verb, "returned") == 0)
-        ends_returned(control);
-    else if (strcmp(control->verb, "pump") == 0)
-        ends_pump(control);
-    else if (strcmp(control->verb, "end") == 0)
-        ends_end(control);
-    else if (strcmp(control->verb, "blast") == 0)
-        raw_serve_blast(control, ends.link.near);
-    else if (strcmp(control->verb, "counters") == 0)
-        ends_counters();
-    else
-        control_fail(control->verb, "no such request");
+    raw_serve_blast(control, ends.link.near);
 }
+
+static const struct control_verb ends_verbs[] = {
+    {"greet", ends_greet},       {"hop", ends_hop},   {"returned", ends_returned}, {"pump", ends_pump},
+    {"echo", ends_echo},         {"sink", ends_sink}, {"end", ends_end},           {"blast", ends_blast},
+    {"counters", ends_counters}, {NULL, NULL}};
 
 static void ends_serve(void)
 {
     struct control control;
-    int came = control_take(&control, ENDS_REST_NS);
+    int came = 0;
 
-    while (came >= 0) {
-        if (came == 0) {
-            /* The other adapter has nothing that could not wait. */
-            ends.adapter = ends.adapters[0];
-            (void)ends.adapter->poll();
-            ends_greet_back();
-        } else if (strcmp(control.verb, "echo") == 0 || strcmp(control.verb, "sink") == 0) {
-            came = ends_far(&control, *control.verb == 'e' ? ENDS_ECHO : ENDS_SINK, &control);
+    for (; came >= 0;
+         came = ends.state < ENDS_ECHO ? control_take(&control, ENDS_REST_NS) : ends_measure(&control)) {
+        if (came > 0) {
+            control_serve(&control, ends_verbs);
             continue;
-        } else {
-            ends_serve_one(&control);
         }
-        came = control_take(&control, ENDS_REST_NS);
+        /* The other adapter has nothing that could not wait. */
+        ends.adapter = ends.adapters[0];
+        (void)ends.adapter->poll();
+        ends_greet_back();
     }
 }
 
@@ -764,8 +699,8 @@ static void ends_set_link(const struct control *control)
 
     ends.link = (struct adapter_link){
         .near = near,
-        .throughput = strcmp(control_text(control, "work", ""), "throughput") == 0,
-        .reads_all = strcmp(control_text(control, "read", ""), "all") == 0,
+        .throughput = control_is(control, "work", "throughput"),
+        .reads_all = control_is(control, "read", "all"),
         .small = control_flag(control, "small"),
         .rate = control_number(control, "rate", 0),
         .size = (size_t)control_number(control, "size", 0),
@@ -795,10 +730,7 @@ int ends_run(const struct control *control, const struct adapter *first, const s
     ends.adapters[1] = second;
     ends.idle = ends.link.throughput ? first->idle_throughput : first->idle_reflector;
     (void)prctl(PR_SET_TIMERSLACK, 1ul); /* sleeps end when they should; threads inherit it */
-    machine_start(control);
-    ends.message = malloc(ENDS_SIZE_MAX + ENDS_PATTERN);
-    if (ends.message == NULL)
-        control_fail("message", "no memory");
+    ends.message = control_memory(1, ENDS_SIZE_MAX + ENDS_PATTERN);
     histogram_init(&ends.rtt, 0);
     histogram_init(&ends.submitted, 0);
     for (int i = 0; i < 2 && failed == 0; i++) {
@@ -809,7 +741,9 @@ int ends_run(const struct control *control, const struct adapter *first, const s
         ends.adapter = first;
         /* A page that is not there would be measured with a message; not everybody may. */
         (void)mlockall(MCL_CURRENT | MCL_ONFAULT);
-        ends_describe();
+        json_open();
+        machine_json("machine");
+        json_close();
         ends_serve();
     }
     for (int i = 0; i < 2; i++) {

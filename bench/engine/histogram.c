@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "histogram.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "control.h"
@@ -9,12 +8,9 @@
 /* Written, not only mapped: a page fault would be measured with a message. */
 static uint32_t *histogram_memory(size_t count)
 {
-    uint32_t *memory = malloc((count + 1) * sizeof *memory);
+    uint32_t *memory = control_memory(count + 1, sizeof *memory);
 
-    if (memory == NULL)
-        control_fail("histogram", "no memory");
-    memset(memory, 1, (count + 1) * sizeof *memory);
-    return memory;
+    return memset(memory, 1, (count + 1) * sizeof *memory);
 }
 
 void histogram_init(struct histogram *histogram, size_t trace_max)
@@ -23,13 +19,6 @@ void histogram_init(struct histogram *histogram, size_t trace_max)
     if (trace_max > 0)
         histogram->trace = histogram_memory(trace_max);
     histogram_reset(histogram);
-}
-
-void histogram_fini(struct histogram *histogram)
-{
-    free(histogram->counts);
-    free(histogram->trace);
-    *histogram = (struct histogram){.counts = NULL};
 }
 
 void histogram_reset(struct histogram *histogram)

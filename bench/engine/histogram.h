@@ -25,12 +25,8 @@ struct histogram {
     size_t trace_max;
 };
 
-/*
- * Allocates and touches the memory, for so many values in their order as well. Ends the process without
- * memory.
- */
+/* Allocates and touches the memory, also for so many values in their order. */
 void histogram_init(struct histogram *histogram, size_t trace_max);
-void histogram_fini(struct histogram *histogram);
 void histogram_reset(struct histogram *histogram);
 
 /* Where a value is counted. */

@@ -11,11 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include <llm/llm.h>
 
-#include "roles.h"
 #include "steady.h"
 
 struct joiner {
@@ -44,11 +42,6 @@ static struct joiners {
     uint64_t begun_at; /* 0: they may not come yet */
     uint64_t last_at;  /* when the last one was live */
 } joiners;
-
-/*
- * ------------------------------------------------------------------------------------------------------------
- * messages
- */
 
 /* True if all that it gets of the past is what topics keep. */
 static bool joiner_is_kept(const struct joiner *joiner)
@@ -114,22 +107,15 @@ static void on_event(void *arg, const struct llm_event *event)
     joiner->wrong |= event->kind == LLM_EVENT_CACHE_LOST;
 }
 
-/*
- * --------------------------------------------------------------------------------------------------------
- * come and go
- */
-
 static void joiner_open(struct joiner *joiner, bool other)
 {
-    struct llm_context_options options;
+    struct llm_context_options options = steady_options();
 
-    llm_context_options_init(&options);
-    options.log_level = LLM_LEVEL_ERROR;
     options.huge_pages = false;
     joiner->other = other;
-    joiner->next = steady_memory(joiners.topics, sizeof *joiner->next);
+    joiner->next = control_memory(joiners.topics, sizeof *joiner->next);
     joiner->opened_at = llm_clock();
-    steady_ok(llm_context_open(&options, &joiner->context), "llm_context_open");
+    joiner->context = steady_open(&options);
     (void)steady_receiver(joiner->context, other ? joiners.other : joiners.channel, on_message, on_event,
                           joiner);
     joiners.open_max = ++joiners.open > joiners.open_max ? joiners.open : joiners.open_max;
@@ -171,25 +157,15 @@ static void joiners_open_due(void)
     }
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------------
- * report
- */
-
 /* Each of them is the runner's to sum up. */
 static void joiner_json(const struct joiner *joiner)
 {
-    const bool live = joiner->live_at != 0;
-
     json_begin(NULL, '{');
     steady_json_track(&joiner->track);
-    json_number("begun", joiner->track.begun);
-    json_number("until_live_ns", live ? (double)(joiner->live_at - joiner->opened_at) : 0);
-    json_number("other", joiner->other);
-    json_number("past", (double)joiner->past);
-    json_number("stale", (double)joiner->stale);
-    json_number("refused", joiner->refused);
-    json_number("wrong", joiner->wrong);
+    json_counts("begun until_live_ns other past stale refused wrong",
+                (uint64_t[]){joiner->track.begun,
+                             joiner->live_at != 0 ? joiner->live_at - joiner->opened_at : 0, joiner->other,
+                             joiner->past, joiner->stale, joiner->refused, joiner->wrong});
     json_end('}');
 }
 
@@ -200,7 +176,7 @@ static void joiners_report(void)
     for (uint64_t i = 0; i < joiners.opened; i++)
         joiner_json(&joiners.all[i]);
     json_end(']');
-    json_number("open_max", (double)joiners.open_max);
+    json_counts("open_max", (uint64_t[]){joiners.open_max});
     json_number("past_ns", (double)(joiners.last_at - joiners.begun_at));
     json_close();
 }
@@ -208,7 +184,6 @@ static void joiners_report(void)
 static void joiners_prepare(const struct control *control)
 {
     const struct sched_param lowest = {.sched_priority = 0};
-    struct rlimit files = {.rlim_cur = 0};
 
     joiners.channel = control_text(control, "channel", "");
     joiners.other = control_text(control, "other", "");
@@ -218,12 +193,10 @@ static void joiners_prepare(const struct control *control)
     joiners.keep = control_number(control, "keep", 0);
     joiners.stay = control_number(control, "stay", 100);
     joiners.now = control_flag(control, "now");
-    joiners.all = steady_memory(joiners.count, sizeof *joiners.all);
+    joiners.all = control_memory(joiners.count, sizeof *joiners.all);
     if (control_flag(control, "idle") && sched_setscheduler(0, SCHED_IDLE, &lowest) != 0)
         perror("joiners: SCHED_IDLE");
-    (void)getrlimit(RLIMIT_NOFILE, &files);
-    files.rlim_cur = files.rlim_max;
-    (void)setrlimit(RLIMIT_NOFILE, &files);
+    steady_allow_files(0);
 }
 
 /* The context without receivers is polled while nobody joins, so that the core is at work then as well. */
@@ -251,6 +224,5 @@ int joiners_run(const struct control *control)
         if (joiners.all[i].context != NULL)
             joiner_close(&joiners.all[i]);
     joiners_report();
-    free(joiners.all);
     return steady_ok(llm_context_close(&context), "llm_context_close");
 }

@@ -68,19 +68,6 @@ void machine_json(const char *key)
     json_end('}');
 }
 
-static int machine_pin(unsigned cpu)
-{
-    cpu_set_t set;
-
-    if (cpu >= CPU_SETSIZE) {
-        errno = EINVAL;
-        return -1;
-    }
-    CPU_ZERO(&set);
-    CPU_SET(cpu, &set);
-    return sched_setaffinity(0, sizeof set, &set);
-}
-
 double machine_resident_mib(void)
 {
     char resident[64] = "0";
@@ -118,10 +105,7 @@ static uint32_t machine_wait_turn(struct machine_line *line, uint32_t turn)
     uint64_t start = 0;
 
     while (atomic_load_explicit(&line->turn, memory_order_acquire) != turn) {
-        /*
-         * A peer that has gone must not hang the other; the clock is read too seldom to be seen in the
-         * figure.
-         */
+        /* A peer that has gone must not hang the other. The clock is read too seldom to matter. */
         if (++spins % 65536 != 0)
             continue;
         if (start == 0)
@@ -139,14 +123,6 @@ static void machine_probe_serve(struct machine_line *lines)
             return;
         atomic_store_explicit(&lines[1].turn, turn, memory_order_release);
     }
-}
-
-void machine_start(const struct control *control)
-{
-    const char *cpu = control_text(control, "cpu", NULL);
-
-    if (cpu != NULL && machine_pin((unsigned)strtoul(cpu, NULL, 10)) != 0)
-        control_fail("cannot run on the CPU asked for", strerror(errno));
 }
 
 static int machine_compare(const void *a, const void *b)
@@ -182,16 +158,18 @@ int machine_probe(const struct control *control)
     struct machine_line *lines = mmap(NULL, 2 * sizeof *lines, PROT_READ | PROT_WRITE,
                                       MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     const pid_t pid = lines != MAP_FAILED ? fork() : -1;
+    cpu_set_t set;
 
     if (pid < 0)
         control_fail("how near the cores are cannot be measured", strerror(errno));
     if (pid == 0) {
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (machine_pin((unsigned)control_number(control, "peer_cpu", 0)) == 0)
+        CPU_ZERO(&set);
+        CPU_SET(control_number(control, "peer_cpu", 0), &set);
+        if (sched_setaffinity(0, sizeof set, &set) == 0)
             machine_probe_serve(lines);
         _exit(0);
     }
-    machine_start(control);
     json_done("ns", machine_probe_lines(lines));
     return waitpid(pid, NULL, 0) == pid ? 0 : 1;
 }

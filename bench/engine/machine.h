@@ -3,7 +3,6 @@
 #ifndef BENCH_MACHINE_H
 #define BENCH_MACHINE_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #include "control.h"
@@ -21,11 +20,10 @@ uint64_t machine_waited_ns(void);
 /* How much of its time this process has spent in the kernel, in nanoseconds. */
 uint64_t machine_kernel_ns(void);
 
-/* Moves to the CPU cpu=, with the memory that is opened from then on. Without it nothing is done. */
-void machine_start(const struct control *control);
-
-/* The role that measures how long a cache line takes from the core cpu= to the core peer_cpu=, which should have nothing else to do: two
- * processes pass it to and fro about two thousand times, which takes a millisecond. Answers with nanoseconds, 0 if one did not run. */
-int machine_probe(const struct control *control);
+/*
+ * machine_probe(), a role, measures how long a cache line takes from this core to the core peer_cpu=, which
+ * should have nothing else to do: two processes pass it to and fro for a millisecond. Answers with ns, 0 if one
+ * did not run.
+ */
 
 #endif

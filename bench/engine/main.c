@@ -6,27 +6,24 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "machine.h"
-#include "roles.h"
+#include "../adapters/adapter.h"
+#include "control.h"
 
-/*
- * An end that measures libllm, and what carries it bare if there are channels for that; adapter=raw: the
- * latter alone.
- */
+/* An end over libllm, and bare if there are channels for that; adapter=raw: bare alone. */
 static int ends_role(const struct control *control)
 {
     const bool beside = *control_text(control, "raw_receive", "") != '\0';
 
-    if (strcmp(control_text(control, "adapter", ""), "requests") == 0)
-        return ends_run(control, &adapter_requests, beside ? &adapter_unicast : NULL);
-    if (strcmp(control_text(control, "adapter", ""), "raw") == 0)
+    if (control_is(control, "adapter", "requests"))
+        return ends_run(control, &adapter_requests, beside ? &adapter_bare : NULL);
+    if (control_is(control, "adapter", "raw"))
         return ends_run(control, &adapter_bare, NULL);
     return ends_run(control, &adapter_llm, beside ? &adapter_bare : NULL);
 }
 
 static const struct {
     const char *name;
-    role_run *run;
+    control_role *run;
 } roles[] = {
     {"near", ends_role}, {"far", ends_role}, {"probe", machine_probe},     {"joiners", joiners_run},
     {"load", load_run},  {"mute", mute_run}, {"receivers", receivers_run}, {"transmitter", transmitter_run},

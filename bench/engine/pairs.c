@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Costs of a message in one thread: pairs of ends, each with other features on, take turns, many times, as
- * only figures of one moment compare. pairs pairs cpu=. Requests:
- *   pair name= channel= size= topics= send_only=1 near= far= file= watch= arrival= directory= label_run= attributes=bitmap|properties
+ * only figures of one moment compare. Requests:
+ *   pair name= channel= size= topics= send_only=1 near= far= file= watch= directory= label_run= attributes=bitmap|properties
  *       filter=label|bitmap|selector mask= match= wanted=
  *       Opens one: with levels of the latency monitor at its ends, counters files, watch, of that interval; with attributes, or only with
  *       labels, of messages; with a filter of the receiver, or one topic in so many wanted.
@@ -10,19 +10,21 @@
  *   measure pattern= rounds= messages= duration= counted=1   all have their turns in each round; answers with each turn's nanoseconds a
  *       message, by pair. counted=1: for callgrind.
  *   stats counters=NAME,...           answers with counters of the receivers, by pair
+ *   count kind= size= most= part=     for callgrind: bench/cost.c
  *   check                             ends unless features did their work; answers with what writing counters files took
  */
 #define _GNU_SOURCE
-#include "pairs.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/objects.h"
+#include "observe/stats_file.h"
+
 #include "machine.h"
-#include "steady.h"
+#include "pairs.h"
 
 enum {
     PAIRS_MAX = 16,
@@ -43,12 +45,8 @@ enum {
 static struct pair pairs[PAIRS_MAX];
 static int pairs_count;
 static uint64_t pairs_watch;
-static uint8_t *pairs_data;
 
-/*
- * ---------------------------------------------------------------------------------------------------------------
- * pairs
- */
+/* -------------------------------------------------------------------------------------------------- pairs */
 
 static void on_message(void *arg, const struct llm_message *message)
 {
@@ -71,7 +69,9 @@ static void on_event(void *arg, const struct llm_event *event)
 
 static void pairs_poll(struct pair *pair)
 {
+    pairs_turn_to(PAIRS_NEAR);
     steady_poll(pair->near);
+    pairs_turn_to(PAIRS_FAR);
     if (pair->far != NULL)
         steady_poll(pair->far);
 }
@@ -80,18 +80,14 @@ static void pairs_poll(struct pair *pair)
 static struct llm_context *pairs_context(const struct control *control, const struct pair *pair,
                                          enum llm_latency_level level)
 {
-    struct llm_context_options options;
-    struct llm_context *context;
+    struct llm_context_options options = steady_options();
 
-    llm_context_options_init(&options);
-    options.log_level = LLM_LEVEL_ERROR;
     options.huge_pages = false;
     options.latency = level;
     options.stats_directory = pair->file ? control_text(control, "directory", "") : "";
     options.stats_name = "pairs";
     options.watch_ns = pair->watch ? pairs_watch : 0;
-    steady_ok(llm_context_open(&options, &context), "llm_context_open");
-    return context;
+    return steady_open(&options);
 }
 
 static void pairs_set_attributes(const struct control *control, struct pair *pair)
@@ -101,15 +97,14 @@ static void pairs_set_attributes(const struct control *control, struct pair *pai
         {.code = 2, .type = LLM_PROPERTY_DOUBLE, .value.float64 = 2.5},
         {.code = 3, .type = LLM_PROPERTY_BYTES, .value.bytes = {"FR", 2}}};
     static const uint8_t bitmap[LLM_BITMAP_BITS_MAX / 8] = {1};
-    const char *attributes = control_text(control, "attributes", "");
 
     llm_attributes_init(&pair->attributes);
     pair->attributed = control_text(control, "label_run", NULL) != NULL;
     pair->label_run = control_number(control, "label_run", 0);
-    if (strcmp(attributes, "bitmap") == 0) {
+    if (control_is(control, "attributes", "bitmap")) {
         pair->attributes.bitmap_bits = LLM_BITMAP_BITS_MAX;
         pair->attributes.bitmap = bitmap;
-    } else if (strcmp(attributes, "properties") == 0) {
+    } else if (control_is(control, "attributes", "properties")) {
         pair->attributes.properties = properties;
         pair->attributes.properties_count = sizeof properties / sizeof properties[0];
     }
@@ -122,22 +117,21 @@ static void pairs_set_filter(const struct control *control, struct pair *pair)
     static const uint8_t mask[LLM_BITMAP_BITS_MAX / 8] = {[LLM_BITMAP_BITS_MAX / 8 - 1] = 1};
     const struct llm_label_match label = {(uint32_t)control_number(control, "mask", 0),
                                           (uint32_t)control_number(control, "match", 0)};
-    const char *kind = control_text(control, "filter", "");
     struct llm_filter filter;
 
     llm_filter_init(&filter);
-    if (strcmp(kind, "label") == 0) {
+    if (control_is(control, "filter", "label")) {
         filter.labels = &label;
         filter.labels_count = 1;
-    } else if (strcmp(kind, "bitmap") == 0) {
+    } else if (control_is(control, "filter", "bitmap")) {
         filter.bitmap_mask = mask;
         filter.bitmap_bits = LLM_BITMAP_BITS_MAX;
-    } else if (strcmp(kind, "selector") == 0) {
+    } else if (control_is(control, "filter", "selector")) {
         filter.selector = "price > 1.5 AND quantity >= 100 AND symbol LIKE 'DE%'";
         filter.names = names;
         filter.names_count = sizeof names / sizeof names[0];
     }
-    if (*kind != '\0')
+    if (control_text(control, "filter", NULL) != NULL)
         steady_ok(llm_receiver_filter(pair->receiver, &filter), "llm_receiver_filter");
 }
 
@@ -145,7 +139,7 @@ static void pairs_open_topics(struct pair *pair, uint64_t wanted)
 {
     char name[32];
 
-    pair->topics = steady_memory(pair->topic_count, sizeof(struct llm_topic *));
+    pair->topics = control_memory(pair->topic_count, sizeof(struct llm_topic *));
     for (uint64_t i = 0; i < pair->topic_count; i++) {
         (void)snprintf(name, sizeof name, "topic.%" PRIu64, i);
         steady_ok(llm_topic_open(pair->transmitter, name, 0, &pair->topics[i]), "llm_topic_open");
@@ -155,21 +149,17 @@ static void pairs_open_topics(struct pair *pair, uint64_t wanted)
     }
 }
 
-static void pairs_open_receiver(const struct control *control, struct pair *pair)
-{
-    const char *channel = control_text(control, "channel", "");
-
-    pair->far = pairs_context(control, pair, pair->far_level);
-    pair->receiver = steady_receiver(pair->far, channel, on_message, on_event, pair);
-    pairs_set_filter(control, pair);
-}
-
 static void pairs_await_receiver(struct pair *pair)
 {
     for (int i = 0; llm_transmitter_receivers(pair->transmitter) != 1; i++) {
         if (i == PAIRS_POLLS_MAX)
             steady_ok(LLM_EAGAIN, "the receiver does not become known");
         pairs_poll(pair);
+        /* A report for which some other thread has to find the way first is sent again after a time. */
+        if (cost_pass != NULL && i >= PAIRS_SETTLE) {
+            (void)usleep(1000);
+            cost_pass(1000000000);
+        }
     }
 }
 
@@ -185,19 +175,24 @@ static void pairs_open(const struct control *control)
                           .far_level = (enum llm_latency_level)control_number(control, "far", 0),
                           .file = control_flag(control, "file"),
                           .watch = control_text(control, "watch", NULL) != NULL,
-                          .arrival = control_flag(control, "arrival"),
                           .topic_count = control_number(control, "topics", 1),
                           .size = control_number(control, "size", 45)};
     (void)snprintf(pair->name, sizeof pair->name, "%s", control_text(control, "name", ""));
-    pairs_data = realloc(pairs_data, pair->size);
-    if (pairs_data == NULL)
-        steady_ok(LLM_ENOMEM, "message");
-    memset(pairs_data, 0, pair->size);
+    pair->data = control_memory(1, pair->size);
+    if (&pairs_device != NULL)
+        pairs_device.open();
     pairs_set_attributes(control, pair);
     pair->near = pairs_context(control, pair, pair->near_level);
-    if (!control_flag(control, "send_only"))
-        pairs_open_receiver(control, pair);
+    if (!control_flag(control, "send_only")) {
+        pair->far = pairs_context(control, pair, pair->far_level);
+        pair->receiver = steady_receiver(pair->far, channel, on_message, on_event, pair);
+        pairs_set_filter(control, pair);
+    }
+    if (&pairs_device != NULL)
+        pairs_device.opened(PAIRS_FAR);
     steady_ok(llm_transmitter_open(pair->near, channel, NULL, NULL, &pair->transmitter), channel);
+    if (&pairs_device != NULL)
+        pairs_device.opened(PAIRS_NEAR);
     pairs_open_topics(pair, control_number(control, "wanted", 1));
     if (pair->receiver != NULL)
         pairs_await_receiver(pair);
@@ -206,16 +201,14 @@ static void pairs_open(const struct control *control)
 
 static void pairs_close(struct pair *pair)
 {
+    pairs_turn_to(PAIRS_NEAR);
     steady_ok(llm_transmitter_close(&pair->transmitter), "llm_transmitter_close");
     steady_ok(llm_context_close(&pair->near), "llm_context_close");
+    pairs_turn_to(PAIRS_FAR);
     steady_ok(llm_context_close(&pair->far), "llm_context_close");
-    free(pair->topics);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------------
- * patterns
- */
+/* ----------------------------------------------------------------------------------------------- patterns */
 
 /* A lost packet comes again only if the transmitter is polled. */
 static __attribute__((noinline)) void pairs_impatient(struct pair *pair, uint64_t polls)
@@ -223,14 +216,10 @@ static __attribute__((noinline)) void pairs_impatient(struct pair *pair, uint64_
     steady_poll(pair->near);
     if (polls < PAIRS_POLLS_MAX)
         return;
-    fprintf(stderr, "pairs: %s: of %" PRIu64 " messages %" PRIu64 " came\n", pair->name, pair->sent,
-            pair->received);
-    exit(EXIT_FAILURE);
+    control_fail(pair->name, "messages do not come");
 }
 
-/*
- * Until all have come; of a burst that could not leave at once the rest leaves with the transmitter's polls.
- */
+/* Awaits all messages; the rest of a burst that could not leave at once leaves by polls. */
 static void pairs_await(struct pair *pair, bool burst)
 {
     for (uint64_t polls = 1; pair->received + pair->lost < pair->sent; polls++) {
@@ -250,81 +239,14 @@ static void pairs_send(struct pair *pair, unsigned flags)
     if (pair->attributed)
         pair->attributes.label = pair->label_run == 0 ? 1 : (uint32_t)(1 + pair->sent / pair->label_run % 2);
     do
-        result = pair->attributed ? llm_send_with(topic, pairs_data, pair->size, &pair->attributes, flags)
-                                  : llm_send(topic, pairs_data, pair->size, flags);
+        result = pair->attributed ? llm_send_with(topic, pair->data, pair->size, &pair->attributes, flags)
+                                  : llm_send(topic, pair->data, pair->size, flags);
     while (result == LLM_EAGAIN && (pairs_poll(pair), true));
     steady_ok(result, "llm_send");
     pair->sent++;
 }
 
-/* A turn of so many messages. Returns nanoseconds. */
-typedef uint64_t pairs_turn(struct pair *pair, uint64_t count);
-
-static uint64_t pairs_lone(struct pair *pair, uint64_t count)
-{
-    const uint64_t begun_at = llm_clock();
-
-    for (uint64_t i = 1; i <= count; i++) {
-        pairs_send(pair, LLM_SEND_NOW);
-        pairs_await(pair, false);
-        if (i % PAIRS_NEAR_POLLS == 0)
-            steady_poll(pair->near);
-    }
-    return llm_clock() - begun_at;
-}
-
-static uint64_t pairs_eight(struct pair *pair, uint64_t count)
-{
-    const uint64_t begun_at = llm_clock();
-
-    for (uint64_t i = 1; i <= count; i++) {
-        pairs_send(pair, LLM_SEND_MORE);
-        if (i % PAIRS_EIGHT != 0)
-            continue;
-        steady_ok(llm_transmitter_flush(pair->transmitter), "llm_transmitter_flush");
-        pairs_await(pair, false);
-        if (i % PAIRS_NEAR_POLLS == 0)
-            steady_poll(pair->near);
-    }
-    return llm_clock() - begun_at;
-}
-
-static uint64_t pairs_burst(const struct pair *pair)
-{
-    const uint64_t fit = PAIRS_BURST_BYTES / pair->size;
-
-    return fit < PAIRS_BURST ? fit : PAIRS_BURST;
-}
-
-static uint64_t pairs_stream(struct pair *pair, uint64_t count)
-{
-    const uint64_t burst = pairs_burst(pair), begun_at = llm_clock();
-
-    for (uint64_t i = 1; i <= count; i++) {
-        pairs_send(pair, LLM_SEND_MORE);
-        if (i % burst != 0 && i < count)
-            continue;
-        steady_ok(llm_transmitter_flush(pair->transmitter), "llm_transmitter_flush");
-        pairs_await(pair, true);
-    }
-    return llm_clock() - begun_at;
-}
-
-/* Nobody receives. */
-static uint64_t pairs_send_only(struct pair *pair, uint64_t count)
-{
-    const uint64_t begun_at = llm_clock();
-
-    for (uint64_t i = 1; i <= count; i++) {
-        pairs_send(pair, LLM_SEND_MORE);
-        if (i % PAIRS_BATCH == 0)
-            steady_poll(pair->near);
-    }
-    steady_ok(llm_transmitter_flush(pair->transmitter), "llm_transmitter_flush");
-    return llm_clock() - begun_at;
-}
-
-static uint64_t pairs_stat(const struct llm_context *context, const char *name)
+uint64_t pairs_counter(const struct llm_context *context, const char *name)
 {
     uint64_t value = 0;
 
@@ -332,46 +254,62 @@ static uint64_t pairs_stat(const struct llm_context *context, const char *name)
     return value;
 }
 
-/* Only the receiver's time counts, of messages that it may not want. */
-static uint64_t pairs_take(struct pair *pair, uint64_t count)
+/* Polls the receiver until it has all packets, whether it wants their messages or not. Returns nanoseconds of these polls. */
+static uint64_t pairs_take(struct pair *pair)
 {
-    const uint64_t burst = pairs_burst(pair);
     uint64_t ns = 0;
 
-    for (uint64_t i = 1; i <= count; i++) {
-        pairs_send(pair, LLM_SEND_MORE);
-        if (i % burst != 0 && i < count)
-            continue;
-        steady_ok(llm_transmitter_flush(pair->transmitter), "llm_transmitter_flush");
-        while (pairs_stat(pair->far, "packets_received") < pairs_stat(pair->near, "packets_data")) {
-            const uint64_t begun_at = llm_clock();
+    while (pairs_counter(pair->far, "packets_received") < pairs_counter(pair->near, "packets_data")) {
+        const uint64_t begun_at = llm_clock();
 
-            steady_poll(pair->far);
-            ns += llm_clock() - begun_at;
-        }
+        steady_poll(pair->far);
+        ns += llm_clock() - begun_at;
     }
     return ns;
 }
 
-static const struct {
-    const char *name;
-    pairs_turn *turn;
-} pairs_patterns[] = {{"lone", pairs_lone},
-                      {"eight", pairs_eight},
-                      {"stream", pairs_stream},
-                      {"send", pairs_send_only},
-                      {"take", pairs_take}};
+enum pairs_part { PAIRS_BOTH, PAIRS_SEND, PAIRS_TAKE };
 
-/*
- * ---------------------------------------------------------------------------------------------------------------
- * turns
- */
+/* A pattern of messages that are sent together (0: a burst), and whose time counts: SEND, nobody receives. */
+static const struct pairs_pattern {
+    const char *name;
+    uint64_t together;
+    enum pairs_part part;
+} pairs_patterns[] = {{"lone", 1, PAIRS_BOTH},   {"eight", PAIRS_EIGHT, PAIRS_BOTH},
+                      {"stream", 0, PAIRS_BOTH}, {"send", PAIRS_BATCH, PAIRS_SEND},
+                      {"take", 0, PAIRS_TAKE},   {NULL, 0, PAIRS_BOTH}};
+
+/* A turn of so many messages. Returns nanoseconds. */
+static uint64_t pairs_turn(struct pair *pair, const struct pairs_pattern *pattern, uint64_t count)
+{
+    const uint64_t fit = PAIRS_BURST_BYTES / pair->size, burst = fit < PAIRS_BURST ? fit : PAIRS_BURST,
+                   together = pattern->together > 0 ? pattern->together : burst, begun_at = llm_clock();
+    uint64_t taken_ns = 0;
+
+    for (uint64_t i = 1; i <= count; i++) {
+        pairs_send(pair, together == 1 ? LLM_SEND_NOW : LLM_SEND_MORE);
+        if (i % together != 0 && i < count)
+            continue;
+        if (together > 1)
+            steady_ok(llm_transmitter_flush(pair->transmitter), "llm_transmitter_flush");
+        if (pattern->part == PAIRS_BOTH)
+            pairs_await(pair, together > PAIRS_EIGHT);
+        else if (pattern->part == PAIRS_TAKE)
+            taken_ns += pairs_take(pair);
+        if (i % PAIRS_NEAR_POLLS == 0)
+            steady_poll(pair->near);
+    }
+    return pattern->part == PAIRS_TAKE ? taken_ns : llm_clock() - begun_at;
+}
+
+/* -------------------------------------------------------------------------------------------------- turns */
 
 /* Callgrind counts from its entry to its return, and knows it and the next by their names. */
-static __attribute__((noinline)) uint64_t pairs_count_turn(pairs_turn *turn, struct pair *pair,
+static __attribute__((noinline)) uint64_t pairs_count_turn(struct pair *pair,
+                                                           const struct pairs_pattern *pattern,
                                                            uint64_t count)
 {
-    const uint64_t ns = turn(pair, count);
+    const uint64_t ns = pairs_turn(pair, pattern, count);
 
     __asm__ volatile("" ::: "memory");
     return ns;
@@ -382,11 +320,9 @@ static __attribute__((noinline)) void pairs_end_turn(void)
     __asm__ volatile("" ::: "memory");
 }
 
-/*
- * Returns nanoseconds a message. Work that time has made due meanwhile, a table of counters or a report, is
- * no message's.
- */
-static double pairs_take_turn(struct pair *pair, pairs_turn *turn, const struct control *request)
+/* Returns nanoseconds a message. Tables of counters and reports that are due go first. */
+static double pairs_take_turn(struct pair *pair, const struct pairs_pattern *pattern,
+                              const struct control *request)
 {
     const uint64_t count = control_number(request, "messages", PAIRS_BATCH),
                    until = llm_clock() + control_ns(request, "duration", 0);
@@ -395,57 +331,43 @@ static double pairs_take_turn(struct pair *pair, pairs_turn *turn, const struct 
     for (int i = 0; i < PAIRS_SETTLE; i++)
         pairs_poll(pair);
     do {
-        ns += control_flag(request, "counted") ? pairs_count_turn(turn, pair, count) : turn(pair, count);
+        ns += control_flag(request, "counted") ? pairs_count_turn(pair, pattern, count)
+                                               : pairs_turn(pair, pattern, count);
         messages += count;
     } while (llm_clock() < until);
     pairs_end_turn();
     return (double)ns / (double)messages;
 }
 
-/*
- * Each pair has its turn; who begins changes, and so does the direction, so that each comes behind each of
- * two others.
- */
-static void pairs_round(pairs_turn *turn, const struct control *request, uint64_t round,
-                        double (*ns)[PAIRS_ROUNDS_MAX])
-{
-    const int first = (int)(round % (uint64_t)pairs_count);
-
-    for (int i = 0; i < pairs_count; i++) {
-        const int at = (first + (round % 2 == 0 ? i : pairs_count - i)) % pairs_count;
-
-        ns[at][round] = pairs_take_turn(&pairs[at], turn, request);
-    }
-}
-
-static pairs_turn *pairs_pattern(const char *name)
-{
-    for (size_t i = 0; i < sizeof pairs_patterns / sizeof pairs_patterns[0]; i++)
-        if (strcmp(pairs_patterns[i].name, name) == 0)
-            return pairs_patterns[i].turn;
-    control_fail(name, "no such pattern");
-}
-
 static void pairs_measure(const struct control *request)
 {
     static double ns[PAIRS_MAX][PAIRS_ROUNDS_MAX];
-    pairs_turn *turn = pairs_pattern(control_text(request, "pattern", ""));
+    const struct pairs_pattern *pattern = pairs_patterns;
     const uint64_t rounds = control_number(request, "rounds", 1);
     uint64_t sent[PAIRS_MAX], received[PAIRS_MAX];
 
     if (rounds > PAIRS_ROUNDS_MAX)
         control_fail("rounds", "are too many");
+    while (pattern->name != NULL && !control_is(request, "pattern", pattern->name))
+        pattern++;
+    if (pattern->name == NULL)
+        control_fail("pattern", "there is none of this name");
     for (int at = 0; at < pairs_count; at++) {
         sent[at] = pairs[at].sent;
         received[at] = pairs[at].received;
     }
-    for (uint64_t round = 0; round < rounds; round++)
-        pairs_round(turn, request, round, ns);
+    /* Each pair has its turn. Beginner and direction change, so that each follows each of two others. */
+    for (int turn = 0; turn < (int)rounds * pairs_count; turn++) {
+        const int round = turn / pairs_count, i = turn % pairs_count;
+        const int at = (round % pairs_count + (round % 2 == 0 ? i : pairs_count - i)) % pairs_count;
+
+        ns[at][round] = pairs_take_turn(&pairs[at], pattern, request);
+    }
     json_open();
     for (int at = 0; at < pairs_count; at++) {
         json_begin(pairs[at].name, '{');
-        json_number("sent", (double)(pairs[at].sent - sent[at]));
-        json_number("received", (double)(pairs[at].received - received[at]));
+        json_counts("sent received",
+                    (uint64_t[]){pairs[at].sent - sent[at], pairs[at].received - received[at]});
         json_begin("ns", '[');
         for (uint64_t round = 0; round < rounds; round++)
             json_number(NULL, ns[at][round]);
@@ -455,10 +377,7 @@ static void pairs_measure(const struct control *request)
     json_close();
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------
- * other requests
- */
+/* ----------------------------------------------------------------------------------------- other requests */
 
 static void pairs_keep(const struct control *request)
 {
@@ -474,14 +393,45 @@ static void pairs_keep(const struct control *request)
     for (uint64_t i = 0; i < pair->topic_count; i++)
         steady_ok(llm_topic_cache(pair->topics[i], &keep),
                   "llm_topic_cache (more memory for it: cache_bytes)");
-    (void)pairs_send_only(pair, pair->topic_count * keep.messages);
+    for (uint64_t i = 0; i < pair->topic_count * keep.messages; i++)
+        pairs_send(pair, LLM_SEND_MORE);
     json_done("memory_kib", (machine_resident_mib() - before) * 1024);
 }
 
-/*
- * All together, as a report of the watch takes more than its interval. What is not done in the end
- * pairs_check() tells.
- */
+static void pairs_stats(const struct control *request)
+{
+    json_open();
+    for (int at = 0; at < pairs_count; at++) {
+        json_begin(pairs[at].name, '{');
+        json_counts("lost packets",
+                    (uint64_t[]){pairs[at].lost, pairs_counter(pairs[at].near, "packets_data")});
+        steady_json_counters(pairs[at].far, request);
+        json_end('}');
+    }
+    json_close();
+}
+
+/* ------------------------------------------------------------------------------------------------- checks */
+
+/* A report tells the transmitter what the receiver's watch found, so it is as late as the next one. */
+static bool pairs_reported(const struct pair *pair)
+{
+    struct llm_congestion report;
+
+    return llm_transmitter_congestion(pair->transmitter, &report, 1) == 1 && report.reports;
+}
+
+/* Both ends have written a counters file since the first call, which follows the last message. */
+static bool pairs_written(struct pair *pair)
+{
+    const uint64_t near = pair->near->stats->writes, far = pair->far->stats->writes;
+
+    if (pair->tables == 0)
+        pair->tables = near > far ? near : far;
+    return near > pair->tables && far > pair->tables;
+}
+
+/* Polls all pairs until everything that takes its time is done, or for as long as it may take. */
 static void pairs_wait(void)
 {
     const uint64_t naps = PAIRS_NAPS + 4 * pairs_watch / 1000000;
@@ -490,67 +440,68 @@ static void pairs_wait(void)
     for (uint64_t i = 0; i < naps && !done; i++) {
         done = true;
         (void)usleep(1000);
-        for (int at = 0; at < pairs_count; at++) {
-            pairs_poll(&pairs[at]);
-            done &= pairs_done(&pairs[at]);
+        for (struct pair *pair = pairs; pair < pairs + pairs_count; pair++) {
+            pairs_poll(pair);
+            done &= !pair->file || pairs_written(pair);
+            done &= !pair->watch || pairs_reported(pair);
         }
     }
 }
 
-static void pairs_check_all(void)
+/* Returns the first fault of a pair, or NULL: every message came once, and files and reports were written. */
+static const char *pairs_fault(struct pair *pair)
 {
-    bool good = true;
+    const uint64_t numbers = pair->sent * pair->first + pair->sent * (pair->sent - 1) / 2;
 
+    if (pair->received != pair->sent || pair->lost + pair->changed > 0 || pair->numbers != numbers)
+        return "a message was lost, changed, or did not come once";
+    if (pair->watch && !pairs_reported(pair))
+        return "the watch made no report";
+    return pair->file && !pairs_written(pair) ? "no counters file was written after the last message" : NULL;
+}
+
+static void pairs_check(const struct control *request)
+{
+    (void)request;
     pairs_wait();
     json_open();
-    for (int at = 0; at < pairs_count; at++) {
-        json_begin(pairs[at].name, '{');
-        good &= pairs_check(&pairs[at]);
+    for (struct pair *pair = pairs; pair < pairs + pairs_count; pair++) {
+        const char *fault = pairs_fault(pair);
+
+        if (fault != NULL)
+            control_fail(pair->name, fault);
+        json_begin(pair->name, '{');
+        if (pair->file)
+            json_counts("writes ns", (uint64_t[]){pair->near->stats->writes + pair->far->stats->writes,
+                                                  pair->near->stats->write_ns + pair->far->stats->write_ns});
         json_end('}');
     }
-    if (!good)
-        exit(EXIT_FAILURE);
     machine_json("machine");
     json_close();
 }
 
-static void pairs_stats(const struct control *request)
+static void pairs_count_instructions(const struct control *request)
 {
-    json_open();
-    for (int at = 0; at < pairs_count; at++) {
-        json_begin(pairs[at].name, '{');
-        json_number("lost", (double)pairs[at].lost);
-        json_number("packets", (double)pairs_stat(pairs[at].near, "packets_data"));
-        steady_json_counters(pairs[at].far, request);
-        json_end('}');
-    }
-    json_close();
+    if (cost_count == NULL)
+        control_fail("count", "this program counts no instructions");
+    cost_count(&pairs[0], request);
 }
 
-static void pairs_serve(const struct control *request)
-{
-    if (strcmp(request->verb, "pair") == 0)
-        pairs_open(request);
-    else if (strcmp(request->verb, "keep") == 0)
-        pairs_keep(request);
-    else if (strcmp(request->verb, "measure") == 0)
-        pairs_measure(request);
-    else if (strcmp(request->verb, "stats") == 0)
-        pairs_stats(request);
-    else
-        pairs_check_all();
-}
+static const struct control_verb pairs_verbs[] = {{"pair", pairs_open},
+                                                  {"keep", pairs_keep},
+                                                  {"measure", pairs_measure},
+                                                  {"stats", pairs_stats},
+                                                  {"check", pairs_check},
+                                                  {"count", pairs_count_instructions},
+                                                  {NULL, NULL}};
 
-int main(int argc, char **argv)
+int main(void)
 {
-    struct control control, request;
+    struct control request;
 
-    control_of_arguments(&control, argc, argv);
-    machine_start(&control);
     while (control_take(&request, CONTROL_FOREVER) > 0)
-        pairs_serve(&request);
+        control_serve(&request, pairs_verbs);
     for (int at = 0; at < pairs_count; at++)
         pairs_close(&pairs[at]);
-    free(pairs_data);
     return EXIT_SUCCESS;
 }

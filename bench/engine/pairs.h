@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Measured by bench/engine/pairs.c: pairs of ends with different features on; and checks that these did their
- * work.
- */
+/* Pairs of ends (engine/pairs.c), and what counts their instructions (cost.c), which only some programs have. */
 #ifndef BENCH_PAIRS_H
 #define BENCH_PAIRS_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include <llm/llm.h>
+
+#include "steady.h"
 
 /* A transmitter and a receiver in one thread, each in a context of its own. */
 struct pair {
@@ -19,7 +15,6 @@ struct pair {
     enum llm_latency_level far_level;  /* at the receiver's */
     bool file;                         /* counters files, at both, as the next */
     bool watch;
-    bool arrival;
     struct llm_context *near;
     struct llm_context *far;
     struct llm_transmitter *transmitter;
@@ -27,6 +22,7 @@ struct pair {
     uint64_t topic_count;
     struct llm_receiver *receiver; /* NULL: there is none */
     uint64_t size;                 /* of a message */
+    uint8_t *data;
     struct llm_attributes attributes;
     bool attributed; /* messages have these */
     /* Messages in a row with the same label, of two; 0: all have label 1. */
@@ -41,17 +37,27 @@ struct pair {
     uint64_t tables;
 };
 
-/*
- * True once all that takes its time is done: the watch made its report, and since the first call of this,
- * which is behind the last message, the counters files were written. Both ends are to be polled until then.
- */
-bool pairs_done(struct pair *pair);
+enum pairs_end { PAIRS_NEAR, PAIRS_FAR };
 
-/*
- * True if every message came once, each feature that is on did its work, and nothing else is on; says on
- * stderr what is wrong. Writes how often the counters files were written, and how long that took, into the
- * answer.
- */
-bool pairs_check(const struct pair *pair);
+/* A device that takes the place of the network. */
+struct pairs_device {
+    void (*open)(void);
+    void (*opened)(enum pairs_end end); /* an end was opened */
+    void (*turn)(enum pairs_end end);   /* the end runs next: what the other one sent arrives */
+};
+
+/* At no address in a program that has no device, or counts nothing. */
+extern const struct pairs_device pairs_device __attribute__((weak));
+void cost_count(struct pair *pair, const struct control *request) __attribute__((weak));
+void cost_pass(uint64_t ns) __attribute__((weak)); /* time passes */
+
+/* Says which end runs next. */
+static inline void pairs_turn_to(enum pairs_end end)
+{
+    if (&pairs_device != NULL)
+        pairs_device.turn(end);
+}
+
+uint64_t pairs_counter(const struct llm_context *context, const char *name);
 
 #endif

@@ -3,7 +3,7 @@
  * Receivers of a stream, each in a context of its own, that measure it. channels=CHANNEL,... wait=spin|block;
  * they measure the hop of messages of the phases measured=N,... of rounds= rounds, of which trace= in their
  * order. any=1: messages come in whatever order, most= of them at most, of size=. bulk=, most messages of the
- * bulk, whose rate in windows of time is measured. acknowledge=1: the application does. busy=, seconds that
+ * bulk, whose times and bytes they answer with. acknowledge=1: the application does. busy=, seconds that
  * it takes for each message; pace=, seconds in which it can take one, from one SIGUSR1 to the next, slow=1:
  * from the beginning. later=1: they come with the first request. They answer, with the counters=NAME,... of
  * the first, when the session has ended for all, by SIGTERM or, if they came later, with the next request.
@@ -14,8 +14,6 @@
 #define _GNU_SOURCE
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -23,14 +21,16 @@
 #include <llm/llm.h>
 
 #include "../raw/raw.h"
-#include "roles.h"
 #include "steady.h"
-#include "windows.h"
 
 enum { RECEIVERS_MAX = 64, RECEIVERS_PHASES = 16 };
 
 #define RECEIVERS_NAP_NS 10000000ull
 #define RECEIVERS_SLEEP_NS 1000000ull /* an application that is so far behind sleeps */
+
+struct arrival {
+    uint64_t at, bytes;
+};
 
 struct receiver {
     struct steady_track track;
@@ -53,8 +53,9 @@ static struct receivers {
     uint64_t most; /* messages that may come in any order; 0: they come in sequence */
     bool acknowledges;
     uint64_t busy_ns, pace_ns;
-    struct windows bulk;
-    uint64_t opened_at, closed_at;
+    struct arrival *bulk; /* messages of the bulk */
+    uint64_t bulk_count, bulk_max;
+    uint64_t opened_at;
 } receivers;
 
 static volatile sig_atomic_t receivers_slow, receivers_over;
@@ -71,10 +72,10 @@ static void receivers_end(int number)
     receivers_over = 1;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------------
- * messages
- */
+static struct histogram *receiver_hops(const struct receiver *receiver, uint64_t round, uint64_t phase)
+{
+    return &receiver->hops[round * RECEIVERS_PHASES + phase % RECEIVERS_PHASES];
+}
 
 static struct steady_stamp receiver_take_any(struct receiver *receiver, const struct llm_message *message)
 {
@@ -115,13 +116,14 @@ static void on_message(void *arg, const struct llm_message *message)
                                           ? receiver_take_any(receiver, message)
                                           : steady_track_message(&receiver->track, message);
     struct histogram *hops = stamp.round < receivers.rounds && stamp.phase < RECEIVERS_PHASES
-                                 ? &receiver->hops[stamp.round * RECEIVERS_PHASES + stamp.phase]
+                                 ? receiver_hops(receiver, stamp.round, stamp.phase)
                                  : NULL;
 
     if (hops != NULL && hops->counts != NULL && stamp.due_at != 0)
         histogram_add(hops, now - stamp.due_at);
-    if (stamp.round == STEADY_BULK)
-        windows_add(&receivers.bulk, message->received_at != 0 ? message->received_at : now, message->size);
+    if (stamp.round == STEADY_BULK && receivers.bulk_count < receivers.bulk_max)
+        receivers.bulk[receivers.bulk_count++] =
+            (struct arrival){message->received_at != 0 ? message->received_at : now, message->size};
     if (receivers.acknowledges)
         steady_ok(llm_receiver_acknowledge(receiver->receiver, message->session, message->number),
                   "llm_receiver_acknowledge");
@@ -137,46 +139,35 @@ static void on_event(void *arg, const struct llm_event *event)
     steady_track_event(&receiver->track, event);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * open and close
- */
-
 static void receiver_open(struct receiver *receiver, const struct control *control, const char *channel)
 {
-    receiver->hops = steady_memory(receivers.rounds * RECEIVERS_PHASES, sizeof *receiver->hops);
+    receiver->hops = control_memory(receivers.rounds * RECEIVERS_PHASES, sizeof *receiver->hops);
     for (uint64_t round = 0; round < receivers.rounds; round++)
         for (int i = 0; i < receivers.phase_count; i++)
-            histogram_init(&receiver->hops[round * RECEIVERS_PHASES + receivers.phases[i] % RECEIVERS_PHASES],
-                           receivers.trace);
-    receiver->came = receivers.most > 0 ? steady_memory(receivers.most, sizeof *receiver->came) : NULL;
+            histogram_init(receiver_hops(receiver, round, receivers.phases[i]), receivers.trace);
+    receiver->came = receivers.most > 0 ? control_memory(receivers.most, sizeof *receiver->came) : NULL;
     receiver->context = steady_context(control);
     receivers.opened_at = llm_clock();
     receiver->receiver = steady_receiver(receiver->context, channel, on_message, on_event, receiver);
 }
 
-/* It says that it leaves, and its counters go. */
+/* The receiver announces that it leaves. */
 static void receiver_close(struct receiver *receiver)
 {
     steady_ok(llm_receiver_close(&receiver->receiver), "llm_receiver_close");
     steady_ok(llm_context_close(&receiver->context), "llm_context_close");
-    for (uint64_t i = 0; i < receivers.rounds * RECEIVERS_PHASES; i++)
-        histogram_fini(&receiver->hops[i]);
-    free(receiver->hops);
-    free(receiver->came);
 }
 
 static void receiver_json(const struct receiver *receiver)
 {
     json_begin(NULL, '{');
     steady_json_track(&receiver->track);
-    json_number("disordered", (double)receiver->disordered);
+    json_counts("disordered", (uint64_t[]){receiver->disordered});
     json_begin("rounds", '[');
     for (uint64_t round = 0; round < receivers.rounds; round++) {
         json_begin(NULL, '[');
         for (int i = 0; i < receivers.phase_count; i++)
-            json_histogram(
-                NULL, &receiver->hops[round * RECEIVERS_PHASES + receivers.phases[i] % RECEIVERS_PHASES]);
+            json_histogram(NULL, receiver_hops(receiver, round, receivers.phases[i]));
         json_end(']');
     }
     json_end(']');
@@ -190,17 +181,20 @@ static void receivers_report(const struct control *control)
     for (uint64_t i = 0; i < receivers.count; i++)
         receiver_json(&receivers.all[i]);
     json_end(']');
-    json_number("opened_at", (double)receivers.opened_at);
-    json_number("closed_at", (double)receivers.closed_at);
-    if (receivers.bulk.capacity > 0)
-        windows_json("bulk", &receivers.bulk);
+    json_counts("opened_at closed_at", (uint64_t[]){receivers.opened_at, llm_clock()});
+    json_begin("bulk", '[');
+    for (uint64_t i = 0; i < receivers.bulk_count; i++) {
+        json_begin(NULL, '[');
+        json_number(NULL, (double)receivers.bulk[i].at);
+        json_number(NULL, (double)receivers.bulk[i].bytes);
+        json_end(']');
+    }
+    json_end(']');
     steady_json_counters(receivers.all[0].context, control);
     json_close();
 }
 
-/*
- * Polls all of them in turn, or sleeps as the context of one does. True once the session has ended for each.
- */
+/* Polls all in turn, or sleeps as the context of one does. True once all sessions have ended. */
 static bool receivers_poll(void)
 {
     uint64_t ended = 0;
@@ -229,7 +223,8 @@ int receivers_run(const struct control *control)
     receivers.busy_ns = control_ns(control, "busy", 0);
     receivers.pace_ns = control_ns(control, "pace", 0);
     receivers_slow = control_flag(control, "slow");
-    windows_init(&receivers.bulk, control_number(control, "bulk", 0));
+    receivers.bulk_max = control_number(control, "bulk", 0);
+    receivers.bulk = control_memory(receivers.bulk_max, sizeof *receivers.bulk);
     (void)signal(SIGUSR1, receivers_toggle);
     (void)signal(SIGTERM, receivers_end);
     if (later)
@@ -238,19 +233,11 @@ int receivers_run(const struct control *control)
         receiver_open(&receivers.all[receivers.count++], control, channel);
     while (!receivers_over && !receivers_poll() && !(later && control_is_waiting()))
         continue;
-    receivers.closed_at = llm_clock();
     receivers_report(control);
     for (uint64_t i = 0; i < receivers.count; i++)
         receiver_close(&receivers.all[i]);
-    windows_fini(&receivers.bulk);
-    free(channels);
     return 0;
 }
-
-/*
- * ----------------------------------------------------------------------------------------------------------------
- * mute
- */
 
 int mute_run(const struct control *control)
 {

@@ -3,10 +3,8 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-#include "machine.h"
+#include <sys/resource.h>
 
 int steady_ok(int result, const char *what)
 {
@@ -15,33 +13,57 @@ int steady_ok(int result, const char *what)
     return result;
 }
 
-void *steady_memory(size_t count, size_t size)
+void steady_allow_files(uint64_t needed)
 {
-    void *memory = calloc(count, size);
+    struct rlimit limit;
+    char text[160];
 
-    if (memory == NULL)
-        steady_ok(LLM_ENOMEM, "calloc");
-    return memory;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return;
+    (void)snprintf(text, sizeof text,
+                   "%" PRIu64 " are needed, and %" PRIu64 " are allowed; raise that with ulimit -Hn", needed,
+                   (uint64_t)limit.rlim_max);
+    if (limit.rlim_max < needed)
+        control_fail("open files", text);
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+struct llm_context_options steady_options(void)
+{
+    struct llm_context_options options;
+
+    llm_context_options_init(&options);
+    options.log_level = LLM_LEVEL_ERROR;
+    return options;
+}
+
+struct llm_context *steady_open(const struct llm_context_options *options)
+{
+    struct llm_context *context;
+
+    steady_ok(llm_context_open(options, &context), "llm_context_open");
+    return context;
 }
 
 struct llm_context *steady_context(const struct control *control)
 {
-    struct llm_context_options options;
-    struct llm_context *context;
+    struct llm_context_options options = steady_options();
 
-    machine_start(control);
-    llm_context_options_init(&options);
-    options.wait =
-        strcmp(control_text(control, "wait", "spin"), "block") == 0 ? LLM_WAIT_BLOCK : LLM_WAIT_SPIN;
+    options.wait = control_is(control, "wait", "block") ? LLM_WAIT_BLOCK : LLM_WAIT_SPIN;
     options.watch_ns = control_ns(control, "watch", options.watch_ns);
-    options.log_level = LLM_LEVEL_ERROR;
-    steady_ok(llm_context_open(&options, &context), "llm_context_open");
-    return context;
+    return steady_open(&options);
 }
 
 void steady_poll(struct llm_context *context)
 {
     steady_ok(llm_poll(context), "llm_poll");
+}
+
+const char *steady_identity(uint64_t receiver, char text[24])
+{
+    (void)snprintf(text, 24, "%" PRIu64, receiver);
+    return text;
 }
 
 void steady_json_counters(const struct llm_context *context, const struct control *control)
@@ -61,25 +83,18 @@ void steady_json_counters(const struct llm_context *context, const struct contro
     json_end('}');
 }
 
-/* Identities take all 64 bits, more than a number of JSON has. */
-static void steady_json_identity(uint64_t receiver)
-{
-    char text[24];
-
-    (void)snprintf(text, sizeof text, "%" PRIu64, receiver);
-    json_text("receiver", text);
-}
-
 void steady_tell(const struct llm_event *event)
 {
     const bool limited = event->kind == LLM_EVENT_LIMITED || event->kind == LLM_EVENT_RECEIVER_LIMITED;
+    char identity[24];
 
     if (!limited && event->kind != LLM_EVENT_SUSPENDED && event->kind != LLM_EVENT_READMITTED)
         return;
     json_open();
     json_text("told", llm_event_name(event->kind));
-    json_number("at", (double)llm_clock());
-    steady_json_identity(limited ? event->bottleneck->receiver : event->verdict->receiver);
+    json_counts("at", (uint64_t[]){llm_clock()});
+    json_text("receiver",
+              steady_identity(limited ? event->bottleneck->receiver : event->verdict->receiver, identity));
     if (limited) {
         json_number("limit", event->bottleneck->limit);
     } else {
@@ -122,11 +137,8 @@ void steady_track_event(struct steady_track *track, const struct llm_event *even
 
 void steady_json_track(const struct steady_track *track)
 {
-    json_number("received", (double)track->received);
-    json_number("lost", (double)track->lost);
-    json_number("unsaid", (double)track->unsaid);
-    json_number("duplicated", (double)track->duplicated);
-    json_number("changed", (double)track->changed);
+    json_counts("received lost unsaid duplicated changed",
+                (uint64_t[]){track->received, track->lost, track->unsaid, track->duplicated, track->changed});
 }
 
 struct llm_receiver *steady_receiver(struct llm_context *context, const char *channel,

@@ -8,7 +8,6 @@
 #define BENCH_STEADY_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include <llm/llm.h>
@@ -31,17 +30,22 @@ enum { STEADY_BULK = 1 << 16 };
 /* Returns result if it is no error. */
 int steady_ok(int result, const char *what);
 
-/* Memory, zeroed. */
-void *steady_memory(size_t count, size_t size);
+/* Raises the limit of open files, and ends the process if fewer are allowed than are needed. */
+void steady_allow_files(uint64_t needed);
 
-/* Moves to the CPU, if one was asked for, and opens a context there. wait=block: it sleeps. */
+/* The defaults but for the log: errors only. */
+struct llm_context_options steady_options(void);
+struct llm_context *steady_open(const struct llm_context_options *options);
+
+/* Opens a context. wait=block: it sleeps. */
 struct llm_context *steady_context(const struct control *control);
 
 void steady_poll(struct llm_context *context);
 
-/*
- * Writes counters of all that is open in a context, counters=NAME,..., as an object; 0 of what nothing has.
- */
+/* An identity as text: it takes all 64 bits, more than a number of JSON has. */
+const char *steady_identity(uint64_t receiver, char text[24]);
+
+/* Writes the counters=NAME,... of a context as an object; 0 for a name that it does not have. */
 void steady_json_counters(const struct llm_context *context, const struct control *control);
 
 /* Tells the runner at once of events about receivers and bottlenecks; of others nothing. */
@@ -50,7 +54,7 @@ void steady_tell(const struct llm_event *event);
 /* A receiver's stream, by its numbers. */
 struct steady_track {
     uint64_t first; /* number of the first message */
-    uint64_t next;  /* that should come next */
+    uint64_t next;  /* number expected next */
     uint64_t received;
     uint64_t lost;       /* as events told */
     uint64_t unsaid;     /* missing, and no event told so */

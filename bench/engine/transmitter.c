@@ -13,13 +13,11 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <llm/llm.h>
 
 #include "machine.h"
-#include "roles.h"
 #include "steady.h"
 
 /* Messages between two polls; flat out each poll sends what was packed since the last one. */
@@ -39,7 +37,7 @@ struct offer {
     uint64_t burst;
     uint64_t due_at;
     uint64_t sent;
-    bool waits; /* refused messages stay due; else what was refused is not offered again */
+    bool waits; /* refused messages stay due; else they are not offered again */
     struct steady_stamp stamp;
 };
 
@@ -49,7 +47,6 @@ static struct sender {
     struct offer stream;
     struct offer bulk; /* topics NULL: there is none */
     uint64_t sequence; /* of the next message */
-    uint64_t refused;
     bool assured;
     bool measured;         /* times until messages are acknowledged are wanted */
     uint64_t acknowledged; /* messages before this one */
@@ -74,10 +71,7 @@ static void on_event(void *arg, const struct llm_event *event)
     sender.acknowledged = event->last + 1;
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------------
- * sending
- */
+/* ------------------------------------------------------------------------------------------------ sending */
 
 /* Returns whether it was taken. */
 static bool offer_send_one(struct offer *offer, unsigned flags)
@@ -111,7 +105,6 @@ static bool offer_send(struct offer *offer, uint64_t now)
     for (uint64_t i = 0; i < offer->burst; i++) {
         if (offer_send_one(offer, bursts ? LLM_SEND_MORE : 0))
             continue;
-        sender.refused++;
         offer->due_at = now;
         return false;
     }
@@ -184,7 +177,7 @@ static void sender_send(const struct control *request)
 {
     const uint64_t rate = control_number(request, "rate", 0), begun_at = llm_clock(),
                    before = sender.stream.sent;
-    double took_ns;
+    uint64_t took_ns;
 
     sender.stream.stamp.round = (uint32_t)control_number(request, "round", 0);
     sender.stream.stamp.phase = sender.bulk.stamp.phase = (uint32_t)control_number(request, "phase", 0);
@@ -196,22 +189,17 @@ static void sender_send(const struct control *request)
                 control_number(request, "burst", rate > 0 ? 1 : SENDER_BATCH_FLAT_OUT));
     offer_begin(&sender.bulk, begun_at, control_number(request, "bulk", 1), 1);
     sender_run(begun_at + control_ns(request, "duration", 0), control_flag(request, "open"));
-    took_ns = (double)(llm_clock() - begun_at);
+    took_ns = llm_clock() - begun_at;
     sender_drain(control_ns(request, "drain", 0));
     json_open();
-    json_number("msgs_per_s", (double)(sender.stream.sent - before) * 1e9 / took_ns);
-    json_number("begun_at", (double)begun_at);
-    json_number("ended_at", (double)begun_at + took_ns);
+    json_number("msgs_per_s", (double)(sender.stream.sent - before) * 1e9 / (double)took_ns);
+    json_counts("begun_at unacknowledged_max", (uint64_t[]){begun_at, sender.waiting_max});
     json_histogram("spent", &sender.spent);
     json_histogram("acknowledged", &sender.told);
-    json_number("unacknowledged_max", (double)sender.waiting_max);
     json_close();
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------
- * other requests
- */
+/* ----------------------------------------------------------------------------------------- other requests */
 
 static void sender_await(const struct control *request)
 {
@@ -221,9 +209,8 @@ static void sender_await(const struct control *request)
     while (llm_transmitter_receivers(sender.transmitter) < control_number(request, "receivers", 1))
         steady_poll(sender.context);
     steady_ok(llm_transmitter_congestion(sender.transmitter, &first, 1), "llm_transmitter_congestion");
-    (void)snprintf(identity, sizeof identity, "%" PRIu64, first.receiver);
     json_open();
-    json_text("first", identity);
+    json_text("first", steady_identity(first.receiver, identity));
     json_close();
 }
 
@@ -246,34 +233,34 @@ static void sender_stats(const struct control *request)
 {
     json_open();
     machine_json("machine");
-    json_number("sent", (double)sender.sequence);
-    json_number("refused", (double)sender.refused);
-    json_number("bytes",
-                (double)(sender.stream.sent * sender.stream.size + sender.bulk.sent * sender.bulk.size));
-    json_number("packet_bytes", (double)llm_transmitter_claim_max(sender.transmitter));
+    json_counts("sent bytes packet_bytes",
+                (uint64_t[]){sender.sequence,
+                             sender.stream.sent * sender.stream.size + sender.bulk.sent * sender.bulk.size,
+                             llm_transmitter_claim_max(sender.transmitter)});
     steady_json_counters(sender.context, request);
     json_close();
 }
 
-static const struct {
-    const char *verb;
-    void (*serve)(const struct control *request);
-} sender_requests[] = {
-    {"await", sender_await}, {"limit", sender_limit}, {"send", sender_send}, {"stats", sender_stats}};
+/* Nothing: a send with open=1 has ended when a request is there. */
+static void sender_stop(const struct control *request)
+{
+    (void)request;
+}
 
-/*
- * ----------------------------------------------------------------------------------------------------------------
- * open
- */
+static const struct control_verb sender_verbs[] = {{"await", sender_await}, {"limit", sender_limit},
+                                                   {"send", sender_send},   {"stats", sender_stats},
+                                                   {"stop", sender_stop},   {NULL, NULL}};
+
+/* --------------------------------------------------------------------------------------------------- open */
 
 static void offer_open(struct offer *offer, const char *name, unsigned flags, uint64_t topics, uint64_t size)
 {
     char text[32];
 
-    *offer = (struct offer){.topics = steady_memory(topics, sizeof(struct llm_topic *)),
+    *offer = (struct offer){.topics = control_memory(topics, sizeof(struct llm_topic *)),
                             .topic_count = topics,
                             .size = size,
-                            .data = steady_memory(1, size),
+                            .data = control_memory(1, size),
                             .waits = offer == &sender.stream};
     for (uint64_t i = 0; i < topics; i++) {
         (void)snprintf(text, sizeof text, i == 0 ? "%s" : "%s.%" PRIu64, name, i);
@@ -281,18 +268,11 @@ static void offer_open(struct offer *offer, const char *name, unsigned flags, ui
     }
 }
 
-static void offer_close(struct offer *offer)
-{
-    free(offer->topics);
-    free(offer->data);
-}
-
 static void sender_open_topics(const struct control *control)
 {
-    const char *level = control_text(control, "level", "");
-    const unsigned flags = strcmp(level, "unreliable") == 0   ? LLM_TOPIC_UNRELIABLE
-                           : strcmp(level, "no_history") == 0 ? LLM_TOPIC_NO_HISTORY
-                                                              : 0;
+    const unsigned flags = control_is(control, "level", "unreliable")   ? LLM_TOPIC_UNRELIABLE
+                           : control_is(control, "level", "no_history") ? LLM_TOPIC_NO_HISTORY
+                                                                        : 0;
     struct llm_assurance assurance;
     struct llm_cache keep;
 
@@ -301,7 +281,7 @@ static void sender_open_topics(const struct control *control)
     if (control_text(control, "bulk_size", NULL) != NULL)
         offer_open(&sender.bulk, "bulk", 0, 1, control_number(control, "bulk_size", 0));
     sender.bulk.stamp.round = STEADY_BULK;
-    sender.assured = strcmp(level, "assured") == 0;
+    sender.assured = control_is(control, "level", "assured");
     llm_assurance_init(&assurance);
     assurance.receivers = (uint32_t)control_number(control, "by", 1);
     if (sender.assured)
@@ -313,13 +293,6 @@ static void sender_open_topics(const struct control *control)
         steady_ok(llm_topic_cache(sender.stream.topics[i], &keep), "llm_topic_cache");
 }
 
-static void sender_serve(const struct control *request)
-{
-    for (size_t i = 0; i < sizeof sender_requests / sizeof sender_requests[0]; i++)
-        if (strcmp(request->verb, sender_requests[i].verb) == 0)
-            sender_requests[i].serve(request);
-}
-
 int transmitter_run(const struct control *control)
 {
     const char *channel = control_text(control, "channel", "");
@@ -328,7 +301,7 @@ int transmitter_run(const struct control *control)
     int came;
 
     sender.context = steady_context(control);
-    sender.due_at = steady_memory(SENDER_RING, sizeof *sender.due_at);
+    sender.due_at = control_memory(SENDER_RING, sizeof *sender.due_at);
     histogram_init(&sender.spent, 0);
     histogram_init(&sender.told, 0);
     llm_transmitter_handlers_init(&handlers);
@@ -337,16 +310,11 @@ int transmitter_run(const struct control *control)
     sender_open_topics(control);
     while ((came = control_take(&request, 0)) >= 0) {
         if (came > 0)
-            sender_serve(&request);
+            control_serve(&request, sender_verbs);
         steady_poll(sender.context);
     }
     /* It waits for repairs. */
     steady_ok(llm_transmitter_close(&sender.transmitter), "llm_transmitter_close");
     steady_ok(llm_context_close(&sender.context), "llm_context_close");
-    histogram_fini(&sender.spent);
-    histogram_fini(&sender.told);
-    offer_close(&sender.stream);
-    offer_close(&sender.bulk);
-    free(sender.due_at);
     return 0;
 }

@@ -7,8 +7,6 @@
 #include "raw.h"
 
 #include <errno.h>
-#include <netinet/in.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -21,7 +19,6 @@
 #define RAW_SEND_DEPTH 1024 /* a power of two, as the other */
 #define RAW_RECEIVE_DEPTH 4096
 #define RAW_SIGNAL 64
-#define RAW_BATCH 32
 #define RAW_LINE 64
 
 struct raw_roce_end {
@@ -36,7 +33,7 @@ struct raw_roce_end {
     uint32_t qp_number;
     uint32_t qkey;
     bool joined;
-    struct sockaddr_storage group;
+    union lli_ip_address group;
     size_t inline_max;
     char *buffers;
     size_t stride;
@@ -65,10 +62,7 @@ static char *raw_roce_buffer(const struct raw_roce_end *roce, uint64_t number)
     return roce->buffers + (number & (raw_roce_depth(roce) - 1)) * roce->stride + RAW_LINE;
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------------------
- * open
- */
+/* --------------------------------------------------------------------------------------------------- open */
 
 static int raw_roce_open_device(struct raw_roce_end *roce, const struct raw_group *group)
 {
@@ -84,8 +78,7 @@ static int raw_roce_open_device(struct raw_roce_end *roce, const struct raw_grou
     if (!roce->id->verbs || ibv_query_port(roce->id->verbs, roce->id->port_num, &port) != 0)
         return -1;
     active = (size_t)128 << port.active_mtu;
-    roce->end.datagram_bytes =
-        group->mtu - (group->address.ss_family == AF_INET6 ? 40 : 20) - RAW_ROCE_HEADERS;
+    roce->end.datagram_bytes = raw_datagram_bytes(group, RAW_ROCE_HEADERS);
     if (roce->end.datagram_bytes > active)
         roce->end.datagram_bytes = active;
     roce->stride = RAW_LINE + (roce->end.datagram_bytes + RAW_LINE - 1) / RAW_LINE * RAW_LINE;
@@ -170,7 +163,7 @@ static int raw_roce_join(struct raw_roce_end *roce)
     struct rdma_cm_join_mc_attr_ex wanted = {
         .comp_mask = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS,
         .join_flags = roce->to_send ? RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER : RDMA_MC_JOIN_FLAG_FULLMEMBER,
-        .addr = (struct sockaddr *)&roce->group,
+        .addr = &roce->group.any,
     };
     struct rdma_cm_event *event;
 
@@ -198,7 +191,7 @@ static void raw_roce_close(struct raw_end *end)
     struct raw_roce_end *roce = raw_roce_of(end);
 
     if (roce->joined)
-        rdma_leave_multicast(roce->id, (struct sockaddr *)&roce->group);
+        rdma_leave_multicast(roce->id, &roce->group.any);
     if (roce->qp)
         rdma_destroy_qp(roce->id);
     if (roce->handle)
@@ -229,10 +222,7 @@ static int raw_roce_open(struct raw_end *end, const struct raw_group *group, boo
     return raw_roce_join(roce);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------------
- * sending
- */
+/* ------------------------------------------------------------------------------------------------ sending */
 
 /* Makes room for so many more. False: there is none now. */
 static bool raw_roce_reap(struct raw_roce_end *roce, unsigned count)
@@ -287,50 +277,43 @@ static int raw_roce_send(struct raw_end *end, const void *data, size_t size)
     return errno == 0 ? 0 : -1;
 }
 
-static int raw_roce_blast_next(struct raw_end *end)
+/* What is sent is what the buffers have: nothing is copied. */
+static int raw_roce_send_each(struct raw_end *end, const void *data, size_t size, size_t message_bytes)
 {
     struct raw_roce_end *roce = raw_roce_of(end);
+    const unsigned count = (unsigned)(size / message_bytes);
     struct ibv_send_wr sends[RAW_BATCH], *refused;
     struct ibv_sge pieces[RAW_BATCH];
 
-    if (!raw_roce_reap(roce, RAW_BATCH))
+    (void)data;
+    if (!raw_roce_reap(roce, count))
         return 0;
-    for (unsigned i = 0; i < RAW_BATCH; i++) {
+    for (unsigned i = 0; i < count; i++) {
         raw_roce_fill(roce, &sends[i], &pieces[i], roce->posted + i);
         pieces[i].addr = (uintptr_t)raw_roce_buffer(roce, roce->posted + i);
-        pieces[i].length = (uint32_t)end->datagram_bytes;
-        sends[i].next = i + 1 < RAW_BATCH ? &sends[i + 1] : NULL;
+        pieces[i].length = (uint32_t)message_bytes;
+        sends[i].next = i + 1 < count ? &sends[i + 1] : NULL;
     }
     errno = ibv_post_send(roce->qp, sends, &refused);
-    roce->posted += errno == 0 ? RAW_BATCH : 0;
+    roce->posted += errno == 0 ? count : 0;
     return errno == 0 ? 0 : -1;
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------------
- * receiving
- */
+/* ---------------------------------------------------------------------------------------------- receiving */
 
 /* Fetches the next completions once all before were given, and gives the buffers of these back. */
-static bool raw_roce_is_readable(struct raw_end *end)
-{
-    struct raw_roce_end *roce = raw_roce_of(end);
-
-    if (roce->next < roce->fetched)
-        return true;
-    if (roce->fetched > 0)
-        raw_roce_post(roce, roce->completions, roce->fetched);
-    roce->fetched = ibv_poll_cq(roce->cq, RAW_BATCH, roce->completions);
-    roce->next = 0;
-    return roce->fetched > 0;
-}
-
 static const void *raw_roce_receive(struct raw_end *end, size_t *size)
 {
     struct raw_roce_end *roce = raw_roce_of(end);
     const struct ibv_wc *completion;
 
-    if (!raw_roce_is_readable(end))
+    if (roce->next >= roce->fetched) {
+        if (roce->fetched > 0)
+            raw_roce_post(roce, roce->completions, roce->fetched);
+        roce->fetched = ibv_poll_cq(roce->cq, RAW_BATCH, roce->completions);
+        roce->next = 0;
+    }
+    if (roce->next >= roce->fetched)
         return NULL;
     completion = &roce->completions[roce->next++];
     *size = completion->status == IBV_WC_SUCCESS ? completion->byte_len - RAW_GRH : 0;
@@ -340,11 +323,9 @@ static const void *raw_roce_receive(struct raw_end *end, size_t *size)
 const struct raw_scheme raw_roce = {
     .name = "roce",
     .bytes = sizeof(struct raw_roce_end),
-    .ways = 1u << RAW_BATCHES,
     .open = raw_roce_open,
     .close = raw_roce_close,
     .send = raw_roce_send,
     .receive = raw_roce_receive,
-    .is_readable = raw_roce_is_readable,
-    .blast_next = raw_roce_blast_next,
+    .send_each = raw_roce_send_each,
 };

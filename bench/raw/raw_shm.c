@@ -11,7 +11,6 @@
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -40,7 +39,6 @@ struct raw_shm_end {
     uint64_t next;
     uint64_t taken; /* the ring's, as the writer knows it, or as the reader said it */
     char path[PATH_MAX];
-    char *batch; /* a datagram to blast */
 };
 
 static struct raw_shm_end *raw_shm_of(struct raw_end *end)
@@ -61,7 +59,6 @@ static void raw_shm_close(struct raw_end *end)
         munmap(shm->ring, shm->bytes);
     if (shm->path[0] != '\0')
         unlink(shm->path);
-    free(shm->batch);
 }
 
 /* Opens the file of the ring: a regular file of this user with a link count of 1. -1 with errno set. */
@@ -88,13 +85,12 @@ static int raw_shm_open(struct raw_end *end, const struct raw_group *group, bool
     end->datagram_bytes = group->mtu;
     shm->stride = (sizeof(struct raw_slot) + group->mtu + RAW_SHM_LINE - 1) / RAW_SHM_LINE * RAW_SHM_LINE;
     shm->bytes = sizeof(struct raw_ring) + RAW_SHM_SLOTS * shm->stride;
-    shm->batch = calloc(1, group->mtu);
     snprintf(shm->path, sizeof shm->path, "%s/llm-raw-%s", group->directory, group->name);
     /* The first end makes it. */
     fd = raw_shm_file(shm->path);
     if (fd < 0)
         shm->path[0] = '\0';
-    if (fd >= 0 && shm->batch && ftruncate(fd, (off_t)shm->bytes) == 0)
+    if (fd >= 0 && ftruncate(fd, (off_t)shm->bytes) == 0)
         base = mmap(NULL, shm->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
     if (fd >= 0)
         close(fd);
@@ -127,49 +123,29 @@ static int raw_shm_send(struct raw_end *end, const void *data, size_t size)
     return 0;
 }
 
-static bool raw_shm_is_readable(struct raw_end *end)
-{
-    struct raw_shm_end *shm = raw_shm_of(end);
-
-    return atomic_load_explicit(&raw_shm_slot(shm)->number, memory_order_acquire) == shm->next + 1;
-}
-
 /* The datagram given before can be overwritten from now on. */
 static const void *raw_shm_receive(struct raw_end *end, size_t *size)
 {
     struct raw_shm_end *shm = raw_shm_of(end);
-    const struct raw_slot *slot = raw_shm_slot(shm);
+    struct raw_slot *slot = raw_shm_slot(shm);
 
     if (shm->next - shm->taken >= RAW_SHM_SAY) {
         shm->taken = shm->next;
         atomic_store_explicit(&shm->ring->taken, shm->next, memory_order_release);
     }
-    if (!raw_shm_is_readable(end))
+    if (atomic_load_explicit(&slot->number, memory_order_acquire) != shm->next + 1)
         return NULL;
     shm->next++;
     *size = slot->size;
     return slot->data;
 }
 
-static int raw_shm_blast_next(struct raw_end *end)
-{
-    struct raw_shm_end *shm = raw_shm_of(end);
-
-    for (int i = 0; i < RAW_SHM_SAY; i++)
-        if (raw_shm_send(end, shm->batch, end->datagram_bytes) < 0)
-            return -1;
-    return 0;
-}
-
 const struct raw_scheme raw_shm = {
     .name = "shm",
     .bytes = sizeof(struct raw_shm_end),
     .named = true,
-    .ways = 1u << RAW_BATCHES,
     .open = raw_shm_open,
     .close = raw_shm_close,
     .send = raw_shm_send,
     .receive = raw_shm_receive,
-    .is_readable = raw_shm_is_readable,
-    .blast_next = raw_shm_blast_next,
 };

@@ -2,21 +2,16 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <net/if.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "raw.h"
-/*
- * The socket and the program are opened as the library opens them; what is sent and received has nothing of
- * it.
- */
+/* The socket and the program are the library's; sending and receiving is not. */
+#include "xdp/xdp_frame.h"
 #include "xdp/xdp_program.h"
 #include "xdp/xdp_socket.h"
 
-#define RAW_XDP_HEADERS 42
-#define RAW_XDP_BATCH 32 /* frames that the kernel copies in one call */
 #define RAW_XDP_UDP_HEADER 8
 #define RAW_XDP_TAILROOM 256
 
@@ -34,18 +29,13 @@ struct raw_xdp_end {
     int member;     /* a socket that joined the group; 0: the end sends */
     bool lent;      /* the datagram last received is still with the caller */
     uint64_t chunk; /* ... in this chunk */
-    unsigned char header[RAW_XDP_HEADERS];
+    struct lli_xdp_header header;
 };
 
 static struct raw_xdp_end *raw_xdp_of(struct raw_end *end)
 {
     return (struct raw_xdp_end *)end;
 }
-
-/*
- * ----------------------------------------------------------------------------------------------------------------
- * open
- */
 
 static int raw_xdp_open_socket(const struct raw_group *group)
 {
@@ -81,12 +71,6 @@ static int raw_xdp_take(const union lli_ip_address *address)
                : -1;
 }
 
-static void raw_put16(unsigned char *at, size_t value)
-{
-    at[0] = (unsigned char)(value >> 8);
-    at[1] = (unsigned char)value;
-}
-
 static int raw_xdp_hardware_address(unsigned char *mac)
 {
     const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -102,23 +86,6 @@ static int raw_xdp_hardware_address(unsigned char *mac)
     return found ? 0 : -1;
 }
 
-static int raw_xdp_header(unsigned char *header, const struct sockaddr_in *address)
-{
-    const unsigned char *ip = (const unsigned char *)&address->sin_addr;
-
-    memcpy(header, (const unsigned char[]){0x01, 0x00, 0x5e, ip[1] & 0x7f, ip[2], ip[3]}, 6);
-    raw_put16(header + 12, 0x0800);
-    raw_put16(header + 14, 0x4500);
-    raw_put16(header + 20, 0x4000); /* not to be fragmented */
-    header[22] = 1;
-    header[23] = IPPROTO_UDP;
-    memcpy(header + 30, ip, 4);
-    memcpy(header + 34, &address->sin_port, 2);
-    memcpy(header + 36, &address->sin_port, 2);
-    memcpy(header + 26, &raw_xsk.interface.address.v4.sin_addr, 4);
-    return raw_xdp_hardware_address(header + 6);
-}
-
 static void raw_xdp_close(struct raw_end *end)
 {
     if (raw_xdp_of(end)->member > 0)
@@ -127,30 +94,26 @@ static void raw_xdp_close(struct raw_end *end)
 
 static int raw_xdp_open(struct raw_end *end, const struct raw_group *group, bool to_send)
 {
-    const size_t room = LLI_XDP_CHUNK_SMALL - RAW_XDP_HEADERS - RAW_XDP_TAILROOM,
-                 datagram_bytes = raw_udp_datagram_bytes(group);
-    const union lli_ip_address address = {.v4 = *(const struct sockaddr_in *)&group->address};
+    const size_t room = LLI_XDP_CHUNK_SMALL - LLI_XDP_HEADER_V4 - RAW_XDP_TAILROOM,
+                 datagram_bytes = raw_datagram_bytes(group, RAW_XDP_UDP_HEADER);
     struct raw_xdp_end *xdp = raw_xdp_of(end);
+    int failed;
 
     errno = EAFNOSUPPORT;
-    if (group->address.ss_family != AF_INET || raw_xdp_open_socket(group) != 0)
+    if (group->address.any.sa_family != AF_INET || raw_xdp_open_socket(group) != 0)
         return -1;
     end->datagram_bytes = datagram_bytes < room ? datagram_bytes : room;
-    if (to_send)
-        return raw_xdp_header(xdp->header, &address.v4);
-    xdp->member = raw_xdp_take(&address) == 0 ? raw_udp_open_receive(group) : -1;
+    if (to_send) {
+        union lli_ip_address source = raw_xsk.interface.address;
+        unsigned char mac[LLI_XDP_MAC_BYTES] = {0};
+
+        lli_ip_port_set(&source, lli_ip_port(&group->address));
+        failed = raw_xdp_hardware_address(mac);
+        lli_xdp_header_init(&xdp->header, mac, &source, &group->address, 1);
+        return failed;
+    }
+    xdp->member = raw_xdp_take(&group->address) == 0 ? raw_udp_open_receive(group) : -1;
     return xdp->member < 0 ? -1 : 0;
-}
-
-static void raw_xdp_checksum(unsigned char *ip)
-{
-    uint32_t sum = 0;
-
-    raw_put16(ip + 10, 0);
-    for (int i = 0; i < 20; i += 2)
-        sum += (uint32_t)ip[i] << 8 | ip[i + 1];
-    sum = (sum & 0xffff) + (sum >> 16);
-    raw_put16(ip + 10, ~(sum + (sum >> 16)) & 0xffff);
 }
 
 /* Writes a frame into the ring. False: the kernel has not sent enough of those before. */
@@ -164,13 +127,10 @@ static bool raw_xdp_put(struct raw_xdp_end *xdp, const void *data, size_t size)
     lli_xdp_ring_consume(&xsk->completion);
     if (xsk->tx.put - xsk->completion.got == LLI_XDP_TX_CHUNKS)
         return false;
-    memcpy(frame, xdp->header, RAW_XDP_HEADERS);
-    raw_put16(frame + 16, size + 28);
-    raw_put16(frame + 38, size + 8);
-    raw_xdp_checksum(frame + 14);
-    memcpy(frame + RAW_XDP_HEADERS, data, size);
+    memcpy(frame + LLI_XDP_HEADER_V4, data, size);
+    lli_xdp_header_put(&xdp->header, frame, frame + LLI_XDP_HEADER_V4, (uint32_t)size);
     *lli_xdp_desc(&xsk->tx, xsk->tx.put++) = (struct xdp_desc){.addr = (uint64_t)chunk * xsk->chunk_bytes,
-                                                               .len = (uint32_t)(RAW_XDP_HEADERS + size)};
+                                                               .len = (uint32_t)(LLI_XDP_HEADER_V4 + size)};
     raw_xsk.next++;
     return true;
 }
@@ -190,12 +150,6 @@ static int raw_xdp_send(struct raw_end *end, const void *data, size_t size)
     return raw_xdp_kick();
 }
 
-static bool raw_xdp_is_readable(struct raw_end *end)
-{
-    (void)end;
-    return lli_xdp_ring_ready(&raw_xsk.socket.rx) > 0;
-}
-
 /* The chunk of the datagram that was received before goes back to the kernel. */
 static const void *raw_xdp_receive(struct raw_end *end, size_t *size)
 {
@@ -209,7 +163,7 @@ static const void *raw_xdp_receive(struct raw_end *end, size_t *size)
         lli_xdp_ring_publish(&xsk->fill);
         xdp->lent = false;
     }
-    if (!raw_xdp_is_readable(end))
+    if (lli_xdp_ring_ready(&xsk->rx) == 0)
         return NULL;
     desc = lli_xdp_desc(&xsk->rx, xsk->rx.got++);
     frame = xsk->chunks + desc->addr;
@@ -217,31 +171,24 @@ static const void *raw_xdp_receive(struct raw_end *end, size_t *size)
     xdp->chunk = desc->addr & ~(uint64_t)(xsk->chunk_bytes - 1);
     xdp->lent = true;
     lli_xdp_ring_consume(&xsk->rx);
-    return frame + RAW_XDP_HEADERS;
+    return frame + LLI_XDP_HEADER_V4;
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------------------
- * blast
- */
-
-static int raw_xdp_blast_next(struct raw_end *end)
+/* Frames that the kernel copies in one call. */
+static int raw_xdp_send_each(struct raw_end *end, const void *data, size_t size, size_t message_bytes)
 {
-    static const char payload[LLI_XDP_CHUNK_SMALL];
-
-    for (int i = 0; i < RAW_XDP_BATCH && raw_xdp_put(raw_xdp_of(end), payload, end->datagram_bytes); i++)
-        ;
+    for (size_t at = 0; at < size; at += message_bytes)
+        if (!raw_xdp_put(raw_xdp_of(end), (const char *)data + at, message_bytes))
+            break;
     return raw_xdp_kick();
 }
 
 const struct raw_scheme raw_xdp = {
     .name = "xdp",
     .bytes = sizeof(struct raw_xdp_end),
-    .ways = 1u << RAW_BATCHES,
     .open = raw_xdp_open,
     .close = raw_xdp_close,
     .send = raw_xdp_send,
     .receive = raw_xdp_receive,
-    .is_readable = raw_xdp_is_readable,
-    .blast_next = raw_xdp_blast_next,
+    .send_each = raw_xdp_send_each,
 };

@@ -1,29 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """Latencies as the engine counts them (engine/histogram.h): merged, summed up, and written in HdrHistogram's text form."""
+import collections
 import math
 import statistics
+
+NAMES = ("median", "mean", "p99", "p99_9", "p99_99", "max", "std")  # of a summary
 
 
 class Histogram:
     """Nanoseconds, by the highest value that is counted alike."""
 
-    def __init__(self, found=None):
-        self.counts, self.max, self.trace = {}, 0, []
-        if found:
+    def __init__(self, *answers):
+        self.counts, self.max, self.trace = collections.Counter(), 0, []
+        for found in answers:
             self.add(found)
 
     def add(self, found):
-        """Adds the histogram of an answer."""
-        pairs = found["counts"]
-        for value, count in zip(pairs[::2], pairs[1::2]):
-            self.counts[value] = self.counts.get(value, 0) + count
+        """Adds the histogram of an answer, or another one."""
+        if isinstance(found, Histogram):
+            found = vars(found)
+        else:
+            found = {**found, "counts": dict(zip(found["counts"][::2], found["counts"][1::2]))}
+        self.counts.update(found["counts"])
         self.max = max(self.max, found["max"])
         self.trace += found["trace"]
-
-    def merge(self, other):
-        for value, count in other.counts.items():
-            self.counts[value] = self.counts.get(value, 0) + count
-        self.max = max(self.max, other.max)
 
     def __len__(self):
         return sum(self.counts.values())
@@ -51,7 +51,7 @@ class Histogram:
         """In microseconds, each divided: 2 makes hops of round trips. None of everything without samples."""
         names = {"median": 0.5, "p99": 0.99, "p99_9": 0.999, "p99_99": 0.9999, "max": 1}
         if not self.counts:
-            return dict.fromkeys(("median", "mean", "p99", "p99_9", "p99_99", "max", "std"))
+            return dict.fromkeys(NAMES)
         us = 1e3 * divisor
         found = {name: self.percentile(share) / us for name, share in names.items()}
         return {"median": found.pop("median"), "mean": self.mean() / us, **found, "std": self.deviation() / us}
@@ -85,5 +85,5 @@ class Histogram:
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def summary_of(found, divisor=1):
-    return Histogram(found).summary(divisor)
+def summary_of(found):
+    return Histogram(found).summary()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Latency of hops over a pair, libllm's and bare ones by turns, and what a row of them has."""
 from runner.histogram import Histogram
-from runner.tables import median, medians, ratio, worst
+from runner.tables import Report, median, medians, ratio, worst
 
 BLOCK_S = 0.5  # of libllm, then as long as a half of it bare, and again
 BLOCK_MESSAGES = 4  # or as long as so many take, if that is longer
@@ -67,37 +67,32 @@ class Hop:
         self.bare_rates.append(sent["reached"] if flood else pace)
 
 
-def ratio_of(run, what):
-    bare = run.bare.summary(2)[what]
-    return ratio(run.rtt.summary(2)[what], bare)
-
-
-def fields(runs):
+def fields_of(runs):
     """Medians over the runs. A loss in any run is a loss, though: of those the worst is reported."""
     return {"rate_msgs_per_s": runs[0].rate or None, "rate_reached_msgs_per_s": median(run.reached for run in runs),
             **{name: median(getattr(run, name) for run in runs) for name in ("sent", "received")},
             "lost": worst(run.lost for run in runs), "disordered": worst(run.disordered for run in runs),
             "refused": worst(run.refused for run in runs), "samples": median(len(run.rtt) for run in runs),
             "hop_us": medians(run.rtt.summary(2) for run in runs), "raw_hop_us": medians(run.bare.summary(2) for run in runs),
-            "ratio_to_raw": median(ratio_of(run, "median") for run in runs),
-            "p99_ratio_to_raw": median(ratio_of(run, "p99") for run in runs),
+            **{name: median(ratio(run.rtt.summary()[what], run.bare.summary()[what]) for run in runs)
+               for name, what in (("ratio_to_raw", "median"), ("p99_ratio_to_raw", "p99"))},
             "messages_per_packet": median(ratio(run.messages, run.packets) for run in runs),
             "core_wait_ms": median(run.waited_ns / 1e6 for run in runs), "core_to_core_ns": median(run.cores_ns for run in runs)}
 
 
-COLUMNS = (("", "lost", "lost", 0), ("", "median", "hop_us.median", 2), ("", "p99", "hop_us.p99", 2),
-           ("raw", "median", "raw_hop_us.median", 2), ("raw", "p99", "raw_hop_us.p99", 2), ("ratio", "median", "ratio_to_raw", 2), ("ratio", "p99", "p99_ratio_to_raw", 2),
+RATIOS = (("ratio", "median", "ratio_to_raw", 2), ("ratio", "p99", "p99_ratio_to_raw", 2))
+RAW = (("raw", "median", "raw_hop_us.median", 2), ("raw", "p99", "raw_hop_us.p99", 2), *RATIOS)
+COLUMNS = (("", "lost", "lost", 0), ("", "median", "hop_us.median", 2), ("", "p99", "hop_us.p99", 2), *RAW,
            ("msgs a", "packet", "messages_per_packet", 1), ("cores", "ns", "core_to_core_ns", 0))
 
 
-def write_histograms(directory, name, runs, divisor):
-    """Percentiles of all runs of a row, and of the bare ones."""
-    for kind, which in (("", "rtt"), ("-raw", "bare")):
-        together = Histogram()
-        for one in runs:
-            together.merge(getattr(one, which))
-        if len(together):
-            together.write(directory / f"{name}-{runs[0].size}B-{runs[0].rate}{kind}.hgrm", divisor)
+def write_histograms(directory, name, found, divisor):
+    """Percentiles of all runs of each row, and of the bare ones."""
+    for runs in found.values():
+        for kind, which in (("", "rtt"), ("-raw", "bare")):
+            together = Histogram(*(getattr(one, which) for one in runs))
+            if len(together):
+                together.write(directory / f"{name}-{runs[0].size}B-{runs[0].rate}{kind}.hgrm", divisor)
 
 
 def wait_note(report, row, name, duration):
@@ -119,3 +114,16 @@ def notes(report, row, name, duration):
 
 def run_text(o):
     return f"; {o.duration:g} s a row" + (f"; medians of {o.runs} runs, the worst of lost" if o.runs > 1 else "")
+
+
+def sweep(ends, found, own_fields, columns, measured):
+    """Reports hops that were measured in several cases. found: what came of each case in the runs. own_fields: those of a row's own,
+    given the case and what came of it, and the hops in that. columns: of these fields. Returns the status."""
+    o, rows = ends.o, []
+    for case, runs in found.items():
+        own, hops = own_fields(*case, runs)
+        rows.append({"transport": o.transport, "size_bytes": o.size, "duration_s": o.duration, **own, **fields_of(hops)})
+    measured = [f"measured  {measured}; one hop = half a round trip, in us, from the time due{run_text(o)}"]
+    counters = ends.stop()
+    return ends.report(Report(ends.bench), measured, (*columns, *COLUMNS), rows,
+                       lambda report, row: notes(report, row, f"row {rows.index(row) + 1}", o.duration), counters)

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 
 from runner.session import SCRATCH, say
+from runner.tables import field_of, number
 
 
 def draw(path, title, *lines):
@@ -25,17 +26,10 @@ def curves(*parts):
 
 def rows_of(path, *fields):
     """A file for gnuplot: a line for each row of a benchmark's JSON with these fields of it; hop_us.median is a field of a field."""
-    lines = []
-    for row in json.loads(path.read_text(encoding="utf-8"))["rows"]:
-        values = []
-        for field in fields:
-            value = row
-            for name in field.split("."):
-                value = value[name]
-            values.append("NaN" if value is None else str(value))
-        lines.append(" ".join(values))
+    rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
     data = SCRATCH / "plot.dat"
-    data.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    data.write_text("".join(" ".join(number(field_of(row, field), 6).replace("-", "NaN") for field in fields) + "\n" for row in rows),
+                    encoding="utf-8")
     return data
 
 

@@ -22,22 +22,18 @@ def blast(pair, way, size):
     return came["bytes"] * 8 / came["ns"] if came["ns"] else None
 
 
-def one_try(pair, size, rate, messages, topics, batch):
-    pair.far.ask("sink", size=size)
-    sent = pair.near.ask("pump", size=size, rate=rate or None, duration=pair.o.duration, messages=messages, topics=topics, batch=batch)
-    came = pair.far.ask("end", sent=sent["sent"], warmup=sent["warmup"])
-    return sent, came, came["measured"] * 1e9 / came["ns"] if came["ns"] else 0
-
-
-def find(pair, size, messages, topics, batch):
-    """Flat out, and slower as long as something is lost."""
-    rate = 0
+def find(near, far, size, least_ns=1, **words):
+    """Flat out, and slower as long as something is lost. Returns tries, what was sent, what came, and messages a second."""
+    pace = 0
     for tries in range(1, TRIES + 1):
-        sent, came, reached = one_try(pair, size, rate, messages, topics, batch)
-        if not came["lost"] + came["disordered"]:
+        far.ask("sink", size=size, packed=words.get("packed"))
+        sent = near.ask("pump", size=size, rate=pace or None, **words)
+        came = far.ask("end", sent=sent["sent"], warmup=sent["warmup"])
+        reached = came["measured"] * 1e9 / max(came["ns"], least_ns)
+        if not came["lost"] + came["disordered"] or not reached:
             break
-        rate = STEP * (rate if 0 < rate < reached else reached)
-        say(f"  {came['lost']} messages lost; again at {rate:.0f} msg/s")
+        pace = STEP * (pace if 0 < pace < reached else reached)
+        say(f"  {came['lost']} messages lost; again at {pace:.0f} msg/s")
     return tries, sent, came, reached
 
 
@@ -45,7 +41,7 @@ def measure(pair, size, messages=None, topics=1, batch=None):
     """One row, once. The blasts stand on both sides of libllm's turn, as the machine's mood drifts."""
     cores_ns = pair.cores_ns()
     before = [blast(pair, way, size) for way in range(len(WAYS))]
-    tries, sent, came, reached = find(pair, size, messages, topics, batch)
+    tries, sent, came, reached = find(pair.near, pair.far, size, duration=pair.o.duration, messages=messages, topics=topics, batch=batch)
     after = [blast(pair, way, size) for way in range(len(WAYS))]
     bare = {name: None if None in both else sum(both) / 2 for name, both in zip(WAYS, zip(before, after))}
     gbit = reached * size * 8 / 1e9

@@ -67,6 +67,14 @@ class Host:
     def run(self, *words, **options):
         return subprocess.run(self.command(*words), check=False, **options)
 
+    def drop(self, percent):
+        """Has nft drop so much of the UDP that comes in; 0: no more."""
+        if percent:
+            self.run("nft", "-f", "-", text=True, input="table inet llm_bench { chain input { type filter hook input priority 0; "
+                     f"meta l4proto udp numgen random mod 100 < {percent} drop; }}\n}}\n")
+        else:
+            self.run("nft", "delete", "table", "inet", "llm_bench")
+
 
 class Hosts:
     """Two hosts, a and b. kind: netns, userns, loopback, memory or roce; the first of three that works without one."""
@@ -135,8 +143,9 @@ class Processes:
         self.running = []
         self.started = []  # and not yet served
 
-    def start(self, host, name, command, role, stderr=None, **words):
-        popen = subprocess.Popen(host.command(*BIND, *command, role, *assigned(words)), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    def start(self, host, name, command, role, stderr=None, cpu=None, **words):
+        pin = [] if cpu is None else ["taskset", "-c", cpu]
+        popen = subprocess.Popen(host.command(*BIND, *pin, *command, role, *assigned(words)), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                  stderr=stderr)
         process = Process(self, name, popen)
         self.running.append(process)
@@ -178,23 +187,14 @@ class Processes:
             process.popen.stdin.close()
         return self.serve(*these)
 
-    def end(self, *these):
-        """Ends these, or all, however they take it."""
+    def end(self, *these, number=signal.SIGKILL):
+        """Ends these, or all, by a signal, whatever their status."""
         for process in these or list(self.running):
-            self.forget(process)
-            process.popen.kill()
+            for some in (self.running, self.started):
+                if process in some:
+                    some.remove(process)
+            process.signal(number)
             process.popen.wait()
-
-    def leave(self, process, number=signal.SIGTERM):
-        """Asks one to end, and waits for it, whatever its status."""
-        self.forget(process)
-        process.signal(number)
-        process.popen.wait()
-
-    def forget(self, process):
-        for some in (self.running, self.started):
-            if process in some:
-                some.remove(process)
 
 
 def allowed_cpus():

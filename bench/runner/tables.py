@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures, tables and JSON."""
+import itertools
 import json
 import math
 import statistics
@@ -36,6 +37,11 @@ def sums(runs):
     return {name: sum(run["counters"][name] for run in runs) for name in runs[0]["counters"]}
 
 
+def totals(tracks):
+    """Of streams as several receivers saw them."""
+    return {name: sum(track[name] for track in tracks) for name in ("received", "lost", "unsaid", "duplicated", "changed")}
+
+
 def faults_of(track):
     """Of a stream as one receiver saw it: what was lost, silently left out, came twice, or was not what was sent."""
     return track["lost"] + track["unsaid"] + track["duplicated"] + track["changed"]
@@ -48,9 +54,9 @@ def medians(figures, names=("median", "p99")):
 
 
 def field_of(row, path):
-    """A field of a row, or a field of a field: hop_us.median."""
+    """A field of a row, or a field of a field: hop_us.median. None if the row is None."""
     for name in path.split("."):
-        row = row[name]
+        row = row and row[name]
     return row
 
 
@@ -58,6 +64,12 @@ def text_of(row, source, digits):
     """A cell. source: the path of a field, or a function of the row; digits: of a number, None: it is a text."""
     value = source(row) if callable(source) else field_of(row, source)
     return str(value) if digits is None else number(value, digits)
+
+
+def columns_of(heads, words, path, digits):
+    """A column for each word, under these heads, the last of which are empty. path: of the field, {} is the word."""
+    return tuple((head, word.replace("_", "."), path.format(word), digits)
+                 for head, word in itertools.zip_longest(heads, words, fillvalue=""))
 
 
 def machine_text(machine):
@@ -89,6 +101,15 @@ class Report:
         """The lines above a table: the machine, then what was measured."""
         self.print(f"machine   {machine_text(machine)}")
         self.print(*(f"{'measured' if at == 0 else '':<9} {line}" for at, line in enumerate(lines)), "")
+
+    def study(self, machine, rows, head, columns, faults=()):
+        """All of a benchmark with one table: the JSON, the lines above, the rows, and the faults. Returns the exit status."""
+        self.write_json(machine, rows)
+        self.head(machine, *head)
+        self.rows(columns, rows)
+        for sentence in faults:
+            self.fail(sentence)
+        return self.finish()
 
     def table(self, heads, rows):
         """heads: lines of words above the columns; the first column is text, the others are numbers."""

@@ -1,21 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """What it costs to know that messages arrived.
 
-A topic of each level of assurance in turn, with so many receivers on another host. At steady rates: the hop, and the time from
-when a message was due until the transmitter's application is told that it is acknowledged. Flat out, with flow=window and at most
-1,024 messages that are not acknowledged (the defaults of struct llm_assurance): messages a second. Ratios are to reliable with as
-many receivers in the same run. Receivers share a process, and a core, each in a context of its own.
-
-Fails if a message was lost on a topic that is not unreliable, or never acknowledged.
+A topic of each level of assurance in turn, with so many receivers, which share a process and a core on another host. At steady rates:
+the hop, and the time from when a message was due until the transmitter's application is told that it is acknowledged. Flat out, with
+flow=window and at most 1,024 unacknowledged messages (the defaults of struct llm_assurance): messages a second. Ratios are to reliable
+with as many receivers. Fails if a message was lost on a topic that is not unreliable, or never acknowledged.
 """
 from runner import options as opt
 from runner.histogram import Histogram, summary_of
-from runner.tables import Report, field_of, median, medians, ratio
+from runner.tables import Report, faults_of, field_of, median, medians, ratio, totals
 
 WARM_S = 0.05  # before each measurement, and after it until receivers are idle again
 LEVELS = {"unreliable": "unreliable", "reliable": "reliable", "no_history": "reliable, no history",
           "acknowledged_by_one": "acknowledged by one", "acknowledged_by_all": "acknowledged by all",
           "by_applications": "by all applications"}
+COMPARED = {"median": "hop_us.median", "p99": "hop_us.p99", "msgs_per_s": "msgs_per_s"}
 OPTIONS = (opt.words("level", ",".join(LEVELS), LEVELS, "which of these"),
            opt.numbers("receivers", "1,3", 1, 64, "numbers of receivers"),
            opt.numbers("rate", "10000,100000,0", 0, 10000000, "messages a second, 0: flat out"),
@@ -36,9 +35,7 @@ def measure(bench, _, level, count):
         rates.append(sender.ask("send", rate=rate, duration=o.duration, phase=at, drain=WARM_S, acknowledged=assured))
     found = {**sender.ask("stats"), "rates": rates, "tracks": bench.finish(sender)["receivers"]["receivers"]}
     for at, one in enumerate(rates):
-        one["hop"] = Histogram()
-        for track in found["tracks"]:
-            one["hop"].add(track["rounds"][0][at])
+        one["hop"] = Histogram(*(track["rounds"][0][at] for track in found["tracks"]))
     return found
 
 
@@ -51,22 +48,12 @@ def rate_of(rate, runs):
 
 
 def row_of(o, level, count, runs):
-    tracks = [track for run in runs for track in run["tracks"]]
-    missing, unreliable = sum(track["lost"] for track in tracks), level == "unreliable"
-    disturbed = sum(track["unsaid"] + track["duplicated"] + track["changed"] for track in tracks)
+    total, unreliable = totals([track for run in runs for track in run["tracks"]]), level == "unreliable"
+    missing, disturbed = total["lost"], faults_of(total) - total["lost"]
     return {"transport": "udp", "level": level, "receivers": count, "size_bytes": o.size, "duration_s": o.duration,
-            "sent": sum(run["sent"] for run in runs), "received": sum(track["received"] for track in tracks),
+            "sent": sum(run["sent"] for run in runs), "received": total["received"],
             "lost": (0 if unreliable else missing) + disturbed, "unrepaired": missing if unreliable else 0,
             "rates": [rate_of(rate, [run["rates"][at] for run in runs]) for at, rate in enumerate(o.rate)]}
-
-
-def compare(row, reference):
-    """Ratios to the reliable topic, if there is one."""
-    for at, rate in enumerate(row["rates"]):
-        def to_reliable(path):
-            return ratio(field_of(rate, path), reference and field_of(reference["rates"][at], path))
-        rate["ratio_to_reliable"] = {"median": to_reliable("hop_us.median"), "p99": to_reliable("hop_us.p99"),
-                                     "msgs_per_s": to_reliable("msgs_per_s")}
 
 
 def columns(rates):
@@ -89,14 +76,14 @@ def run(bench):
     found = bench.turns(cases, measure, f"each level for {o.duration:g} s at each of the rates")
     rows = [row_of(o, *case, runs) for case, runs in found.items()]
     for row in rows:
-        compare(row, next((other for other in rows if (other["level"], other["receivers"]) == ("reliable", row["receivers"])), None))
-    machine, report = found[cases[0]][0]["machine"], Report(bench)
-    report.write_json(machine, rows)
-    report.head(machine, f"{o.size} B, {o.duration:g} s at each rate, runs: {o.runs}; options of the channels: {o.options};",
-                "hop: from when a message was due to its delivery; told: until the transmitter's application knows that it is",
-                "acknowledged; ratios to reliable with as many receivers, which share a core")
-    report.rows(list(columns(o.rate)), rows)
-    for row in rows:
-        if row["lost"]:
-            report.fail(f"{LEVELS[row['level']]}, {row['receivers']} receivers: {row['lost']} messages lost, twice or changed")
-    return report.finish()
+        reliable = next((other["rates"] for other in rows if (other["level"], other["receivers"]) == ("reliable", row["receivers"])), None)
+        for at, rate in enumerate(row["rates"]):
+            rate["ratio_to_reliable"] = {name: ratio(field_of(rate, path), field_of(reliable and reliable[at], path))
+                                         for name, path in COMPARED.items()}
+    return Report(bench).study(
+        found[cases[0]][0]["machine"], rows,
+        (f"{o.size} B, {o.duration:g} s at each rate, runs: {o.runs}; options of the channels: {o.options};",
+         "hop: from when a message was due to its delivery; told: until the transmitter's application knows that it is",
+         "acknowledged; ratios to reliable with as many receivers, which share a core"), list(columns(o.rate)),
+        (f"{LEVELS[row['level']]}, {row['receivers']} receivers: {row['lost']} messages lost, twice or changed"
+         for row in rows if row["lost"]))

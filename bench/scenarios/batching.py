@@ -5,8 +5,7 @@ With a plot.
 """
 from runner import hops
 from runner import options as opt
-from runner import pair, plots, sweep
-from runner.session import say
+from runner import pair, plots
 
 OPTIONS = (opt.size(), opt.numbers("rate", "1,10,100,1000,10000,100000,300000,1000000,3000000,0", 0, 100000000,
                                    "messages a second, 0: flat out"), pair.PLOT, *pair.options())
@@ -15,15 +14,11 @@ COLUMNS = (("", "rate", "rate_msgs_per_s", 0), ("rate", "reached", "rate_reached
 
 def run(bench):
     o, ends = bench.o, pair.Pair(bench)
-
-    def measure(rate):
-        say(f"{rate} msg/s" if rate else "flat out")
-        return hops.Hop(ends, o.size, rate)
-
     ends.prepare()
-    say(f"measuring {len(o.rate)} rates for {o.duration:g} s each, and bare UDP for half as long, {o.runs} times")
     ends.start()
-    status = sweep.run(ends, o.rate, measure, lambda rate, runs: ({}, runs), COLUMNS, f"messages of {o.size} B at rates to flat out (-), "
-                       "where they are due when sent; bare, they share datagrams beyond 100000 msg/s")
+    found = bench.turns([(rate,) for rate in o.rate], lambda _bench, _run, rate: hops.Hop(ends, o.size, rate),
+                        f"{len(o.rate)} rates for {o.duration:g} s each, and bare UDP for half as long")
+    status = hops.sweep(ends, found, lambda rate, runs: ({}, runs), COLUMNS, f"messages of {o.size} B at rates to flat out (-), "
+                        "where they are due when sent; bare, they share datagrams beyond 100000 msg/s")
     plots.batching(o.plot or bench.results / "batching.svg", bench.json, o.transport, o.size)
     return status

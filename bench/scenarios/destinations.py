@@ -1,21 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a list of hosts costs instead of a group.
 
-One stream to a list of hosts (option destinations of a channel), beside the same stream to one group that as many receivers joined,
-in turns in the same run. For each number of receivers, at a steady rate: the hop, its median and 99th percentile over all receivers,
-and the median of the one that gets its messages last. What the transmitter spends: the time of an llm_send() whose message leaves by
-itself, and that of a message in bursts of 512, which fill packets, until the kernel has the last one. Flat out, with flow=window and
-everybody counted: messages a second. Ratios are to the group with as many receivers.
+One stream to a list of hosts (option destinations of a channel), and to a group that as many receivers joined, in turns. At a steady
+rate: the hop over all receivers, and that of the receiver that is last; the time of an llm_send() whose message leaves by itself; and
+that of a message in bursts of 512, which fill packets. Flat out, with flow=window: messages a second. Ratios are to the group.
 
-Receivers share a process, and a core, each in a context of its own and, of a list, at a port of its own. On this machine the kernel
-that sends is the one that receives: copying a group's packet to each receiver's socket is the transmitter's time here, and between
-machines a switch's. So ratios of a real network are nearer to the number of receivers than these.
-
-Fails if a message was lost.
+Receivers share a process and a core. The kernel that sends also receives: copying a group's packet to each socket is the transmitter's
+time here, and a switch's between machines, where ratios are nearer to the number of receivers. Fails if a message was lost.
 """
 from runner import options as opt
 from runner.histogram import Histogram, summary_of
-from runner.tables import Report, counted, field_of, medians, ratio, sums
+from runner.tables import Report, counted, field_of, medians, ratio, sums, totals
 
 NAMES = {"group": "a group", "list": "a list"}
 BURST, BURST_S = 512, 0.002  # messages, and from one burst to the next
@@ -58,19 +53,15 @@ def measure(bench, _, kind, count):
 
 def hops_of(run):
     """Of all receivers together, and the median of the one that has the greatest."""
-    each, together = [Histogram(track["rounds"][0][0]) for track in run["tracks"]], Histogram()
-    for one in each:
-        together.merge(one)
-    return {**together.summary(), "last": max(one.percentile(0.5) for one in each) / 1e3}
+    each = [Histogram(track["rounds"][0][0]) for track in run["tracks"]]
+    return {**Histogram(*each).summary(), "last": max(one.percentile(0.5) for one in each) / 1e3}
 
 
 def row_of(o, kind, count, runs):
-    tracks = [track for run in runs for track in run["tracks"]]
-    sent, received, duplicated = sum(run["sent"] for run in runs), *(sum(track[name] for track in tracks)
-                                                                     for name in ("received", "duplicated"))
+    sent, total = sum(run["sent"] for run in runs), totals([track for run in runs for track in run["tracks"]])
     return {"transport": "udp", "to": kind, "receivers": count, "size_bytes": o.size, "rate_msgs_per_s": o.rate,
-            "duration_s": o.duration, "sent": sent, "received": received,
-            "lost": sent * count - (received - duplicated) + duplicated + sum(track["changed"] for track in tracks),
+            "duration_s": o.duration, "sent": sent, "received": total["received"],
+            "lost": sent * count - total["received"] + 2 * total["duplicated"] + total["changed"],
             "hop_us": medians(map(hops_of, runs), ("median", "p99", "last")),
             **medians(runs, ("send_us", "packed_ns", "msgs_per_s")), "counters": sums(runs)}
 
@@ -86,16 +77,12 @@ def run(bench):
     rows = [row_of(o, *case, runs) for case, runs in found.items()]
     for row in rows:
         group = next((other for other in rows if (other["to"], other["receivers"]) == ("group", row["receivers"])), None)
-        row["ratio_to_group"] = {name: ratio(field_of(row, path), group and field_of(group, path)) for name, path in COMPARED.items()}
-    machine, report = found[cases[0]][0]["machine"], Report(bench)
-    report.write_json(machine, rows)
-    report.head(machine, f"{o.size} B, {o.duration:g} s each, runs: {o.runs}; options of the channels: {o.options};",
-                f"hop: from when a message was due to its delivery, at {o.rate} msg/s, last: of the receiver that is last;",
-                "send: an llm_send() of a message by itself; packed: a message of bursts of 512; receivers share a core;",
-                "ratios to the group")
-    report.rows(COLUMNS, rows)
-    for row in rows:
-        if row["lost"]:
-            report.fail(f"{NAMES[row['to']]}, {row['receivers']} receivers: {row['lost']} messages lost, twice or changed; of the "
-                        f"transmitter: {counted(row['counters'])}")
-    return report.finish()
+        row["ratio_to_group"] = {name: ratio(field_of(row, path), field_of(group, path)) for name, path in COMPARED.items()}
+    return Report(bench).study(
+        found[cases[0]][0]["machine"], rows,
+        (f"{o.size} B, {o.duration:g} s each, runs: {o.runs}; options of the channels: {o.options};",
+         f"hop: from when a message was due to its delivery, at {o.rate} msg/s, last: of the receiver that is last;",
+         "send: an llm_send() of a message by itself; packed: a message of bursts of 512; receivers share a core;",
+         "ratios to the group"), COLUMNS,
+        (f"{NAMES[row['to']]}, {row['receivers']} receivers: {row['lost']} messages lost, twice or changed; of the transmitter: "
+         f"{counted(row['counters'])}" for row in rows if row["lost"]))

@@ -7,8 +7,7 @@ import time
 
 from runner import hops
 from runner import options as opt
-from runner import pair, sweep
-from runner.session import say
+from runner import pair
 from runner.tables import median, ratio, worst
 
 SETTLE_S = 1.0  # the kernel reports what it joined a second time within this
@@ -61,8 +60,7 @@ COLUMNS = (("", "groups", "groups", None), ("load", "msg/s", "load.msgs_per_s", 
 def run(bench):
     o, ends, first = bench.o, pair.Pair(bench), []
 
-    def measure(groups):
-        say(f"{groups} groups")
+    def measure(_bench, _run, groups):
         if groups:
             load.begin(groups)
         hop = hops.Hop(ends, o.size, o.rate)
@@ -70,17 +68,17 @@ def run(bench):
 
     def fields(groups, runs):
         loads, hop = [one for _, one in runs], [one for one, _ in runs]
-        # Within a run: the machine's mood drifts from one to the next.
+        # Within a run: the machine's speed drifts from one to the next.
         medians = [one.rtt.summary(2)["median"] for one in hop]
         first.extend([] if first else medians)
         found = {name: (worst if name == "lost" else median)(one[name] for one in loads) for name in LOAD}
         return {"groups": groups, "load": found, "ratio_to_first": median(map(ratio, medians, first))}, hop
 
     ends.prepare()
-    say(f"measuring {len(o.groups)} numbers of groups for {o.duration:g} s each, and bare UDP for half as long, {o.runs} times")
     load = Load(bench, ends)
     ends.start()
-    status = sweep.run(ends, o.groups, measure, fields, COLUMNS,
-                       f"{o.rate} msg/s of {o.size} B on one group, {o.load} msg/s on the others together")
+    found = bench.turns([(groups,) for groups in o.groups], measure,
+                        f"{len(o.groups)} numbers of groups for {o.duration:g} s each, and bare UDP for half as long")
+    status = hops.sweep(ends, found, fields, COLUMNS, f"{o.rate} msg/s of {o.size} B on one group, {o.load} msg/s on the others together")
     bench.processes.finish(load.transmitter, load.receiver)
     return status

@@ -1,27 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """What receivers that join late cost one that is there, and how long they take.
 
-A transmitter keeps a rate; a live receiver on its host measures latency, from when a message was due to its delivery, and loss; on
-another host so many receivers join from the past, one after the other, each in a context of its own in one process. Each checks
-that it gets every message once, from where it began until it has been live for a while, and leaves. Prints the live receiver's
-latency and the transmitter's rate before, during and after; the time from when a joiner's context is opened until it is live, with
---join live until its first message; and messages of the past a second, of all together from the first joiner to the last one that
-was live, and of each until it was live.
+A transmitter keeps a rate; a live receiver on its host measures the hop and loss; on another host receivers join from the past, one
+after the other, each in a context of its own. Each checks that it gets every message once until it has been live for a while, and
+leaves. Prints the live receiver's latency and the rate before, during and after; the time until a joiner is live, with --join live
+until its first message; and messages of the past a second, of all joiners together and of each.
 
-Fails if the live receiver lost a message, or a joiner never became live, or got a message twice, or not and was not told so. Who
-begins with the oldest message may be overtaken by the end of the history, and is told what it lost: that is counted.
+Fails if the live receiver lost a message, or a joiner never became live, got a message twice, or missed one and was not told. A joiner
+that begins with the oldest message may be overtaken by the end of the history, and is told what it lost: that is counted.
 
-The live receiver has a core of its own if there are three. With two it sleeps between messages, and the joiners, at the lowest
-priority (SCHED_IDLE), have the rest of its core, and poll all the time in all phases; so before and after tell what the same machine
-does without them. "p99 20ms" is the median of the 99th percentiles of times of 20 ms (from 5,000 messages a second on): what else
-runs on the machine meets few of them.
+The live receiver has a core of its own if there are three. With two it sleeps between messages, and the joiners poll at the lowest
+priority on its core in all phases. "p99 20ms" is the median of the 99th percentiles of 20 ms each (from 5,000 messages a second on).
 """
 import os
 
 from runner import options as opt
 from runner.histogram import Histogram
 from runner.session import say
-from runner.tables import Report, counted, faults_of, number, ratio
+from runner.tables import Report, counted, faults_of, number, ratio, text_of, totals
 
 PHASES, MEASURED = ("before", "during", "after"), [1, 2, 4]
 FILL_S = 1.2  # a session that is younger than a second is followed from its start, whatever was asked for
@@ -103,10 +99,10 @@ def sum_up(found, asked_for):
     each, past_ns = found["each"], found["past_ns"]
     live = [one for one in each if one["until_live_ns"]]
     here, there = ([one for one in live if one["other"] == other] for other in (0, 1))
-    total = {name: sum(one[name] for one in each) for name in ("received", "lost", "unsaid", "duplicated", "past", "stale", "refused")}
+    total = {**totals(each), **{name: sum(one[name] for one in each) for name in ("past", "stale", "refused")}}
     return {"joiners": len(each), "asked_for": asked_for, "live": len(live), "open_max": found["open_max"],
             "exact": sum(one["begun"] and not faults_of(one) + one["wrong"] + one["stale"] for one in live),
-            **total, "changed": sum(one["changed"] + one["wrong"] for one in each),
+            **total, "changed": total["changed"] + sum(one["wrong"] for one in each),
             "past_msgs_per_s": round(total["past"] * 1e9 / past_ns) if past_ns > 0 else None,
             "until_live_ms": of_each(one["until_live_ns"] / 1e6 for one in here),
             "other_until_live_ms": of_each(one["until_live_ns"] / 1e6 for one in there),
@@ -127,21 +123,20 @@ def faults(row):
         yield "nothing was measured"
 
 
-def print_live(report, row):
-    live, ratios = row["live_receiver"], row["ratio_during"]
-    rows = []
-    for phase in PHASES:
-        latency = live[phase]["latency_us"]
-        rows.append((phase, number(latency["median"], 1), number(latency["p99"], 1), number(live[phase]["typical_p99"], 1),
-                     number(latency["max"], 0), number(row["msgs_per_s"][phase])))
-    rows.append(("ratio", *(number(ratios[what], 2) for what in ("median", "p99", "typical_p99")), "", ""))
-    report.table([("live receiver", "median us", "p99", "p99 20ms", "max", "sent/s")], rows)
+LIVE = (("live receiver", "phase", None), ("median us", "median", 1), ("p99", "p99", 1), ("p99 20ms", "typical_p99", 1), ("max", "max", 0),
+        ("sent/s", "sent", 0))
 
 
-def print_joiners(report, joiners):
-    rows = [(what, *(number(joiners[name][at], digits) for at in ("median", "p99", "max")))
-            for what, name, digits in (("ms until live", "until_live_ms", 1), ("past, messages/s of each", "each_past_msgs_per_s", 0))]
-    report.table([("joiners", "median", "p99", "max")], rows)
+def print_tables(report, row):
+    live, joiners = row["live_receiver"], row["joiners"]
+    phases = [{"phase": phase, **live[phase]["latency_us"], **live[phase], "sent": row["msgs_per_s"][phase]} for phase in PHASES]
+    lines = [tuple(text_of(one, *column[-2:]) for column in LIVE) for one in phases]
+    ratios = (number(row["ratio_during"][what], 2) for what in ("median", "p99", "typical_p99"))
+    report.table([tuple(column[0] for column in LIVE)], [*lines, ("ratio", *ratios, "", "")])
+    report.print(f"lost {row['lost']}; of the transmitter: {counted(row['counters'])}", "")
+    report.table([("joiners", "median", "p99", "max")],
+                 [(what, *(number(joiners[name][at], digits) for at in ("median", "p99", "max")))
+                  for what, name, digits in (("ms until live", "until_live_ms", 1), ("past, messages/s of each", "each_past_msgs_per_s", 0))])
     report.print(f"joined {joiners['joiners']}, live {joiners['live']}, their streams whole {joiners['exact']}, told lost "
                  f"{joiners['lost']}; at a time {joiners['open_max']} at most; past {joiners['past']} messages, "
                  f"{joiners['past_msgs_per_s']} a second of all together")
@@ -172,9 +167,7 @@ def run(bench):
                 f"{o.joiners} join within", f"{o.duration:g} s with join={o.join}; {o.calm:g} s before and after without; the live "
                 f"receiver {'polls' if wait == 'spin' else 'sleeps between messages'};",
                 "latency from when a message was due to its delivery")
-    print_live(report, row)
-    report.print(f"lost {row['lost']}; of the transmitter: {counted(row['counters'])}", "")
-    print_joiners(report, joiners)
+    print_tables(report, row)
     for sentence in faults(row):
         report.fail(sentence)
     return report.finish()

@@ -1,23 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What topics that keep their last messages cost and gain.
 
-For each number of topics, which messages take turns on:
+Transmitter: two streams in one process without a network, of topics that keep their last messages and of topics that do not, in turns:
+nanoseconds and, if valgrind is installed, instructions a message, and the memory of what is kept. Late joiners: the time from when a
+context is opened until it has the last message of each topic (join=latest) and, of every second one (join=live), until its first
+message; each checks what it gets for 100 messages more. Receiver that is there: its hop, before they join and meanwhile; with fewer
+than three cores it sleeps between messages, and joiners have the rest of its core at the lowest priority. "20ms" is the median of the
+99th percentiles of 20 ms each (from 5,000 messages a second on).
 
-What the transmitter spends: two streams in one process, of topics that keep their last messages and of topics that do not, in turns,
-without a network: nanoseconds a message, instructions a message (if valgrind is installed), and the memory that what is kept takes.
-Medians of 31 turns.
-
-How long one that joins waits: from when its context is opened until it has the last message of each topic (join=latest), which is
-when it is told that it is live; beside as many that join from now (join=live), in turns with them, until their first message. These
-have the last message of each topic only when all were sent again, after a round. Each stays for 100 messages more, and then leaves.
-What it got is checked: the last message of each topic, none twice, and all of the stream.
-
-What a receiver that is there notices: its hop, from when a message was due to its delivery, before they join and meanwhile. It has
-a core of its own if there are three; with two it sleeps between messages, and who joins has the rest of its core at the lowest
-priority. "20ms" is the median of the 99th percentiles of times of 20 ms (from 5,000 messages a second on).
-
-Fails if one that joined lacks the last message of a topic, or has a message twice, or never was live, or if the receiver that was
-there lost one.
+Fails if a joiner lacks the last message of a topic, has a message twice, or never was live, or if the other receiver lost one.
 """
 import os
 import shutil
@@ -108,41 +99,31 @@ def sending_of(runs, plain, kept):
             "more_instructions": None if kept is None else kept - plain}
 
 
-def hops_of(runs, phase):
-    """Of the receiver that was there."""
-    return medians(({"typical_p99": run[phase]["typical_p99"], **run[phase]["latency_us"]} for run in runs), HOPS)
-
-
-def waits_of(runs, name):
-    """The worst of all runs, too."""
-    return {"median": median(run[name]["median"] for run in runs), "max": worst(run[name]["max"] for run in runs)}
-
-
 def faults(topics, lives, joiners):
-    for live in lives:
-        if faults_of(live):
-            yield (f"{topics} topics: the receiver that was there lost {live['lost'] + live['unsaid']} messages, and had "
-                   f"{live['duplicated'] + live['changed']} twice or changed")
+    for run in lives + joiners:
+        who = "those who joined" if run in joiners else "the receiver that was there"
+        if faults_of(run):
+            yield (f"{topics} topics: {who} lost {run['lost'] + run['unsaid']} messages, and had {run['duplicated'] + run['changed']} "
+                   "twice or changed")
     for run in joiners:
         if run["live"] < run["asked_for"]:
             yield f"{topics} topics: {run['asked_for'] - run['live']} of {run['asked_for']} that joined were never live"
         if run["stale"]:
             yield f"{topics} topics: {run['stale']} last messages of topics were missing when those who joined were live"
-        if faults_of(run):
-            yield (f"{topics} topics: those who joined lost {run['lost'] + run['unsaid']} messages, and had "
-                   f"{run['duplicated'] + run['changed']} twice or changed")
 
 
 def row_of(bench, topics, runs, instructions):
     o, (plain, kept) = bench.o, instructions
     sending, transmitters, lives, joiners = ([run[role] for run in runs] for role in ("sending", "transmitter", "live", "joiners"))
-    hops = {phase: hops_of(lives, phase) for phase in ("before", "during")}
+    hops = {phase: medians(({"typical_p99": run[phase]["typical_p99"], **run[phase]["latency_us"]} for run in lives), HOPS)
+            for phase in ("before", "during")}
     return {"transport": "udp", "topics": topics, "keep": o.keep, "size_bytes": o.size, "rate_msgs_per_s": o.rate,
             "duration_s": o.duration, "calm_s": o.calm, "received": sum(live["received"] for live in lives),
             "lost": sum(run["lost"] + run["unsaid"] for run in lives + joiners) + sum(run["stale"] for run in joiners),
             "sending": sending_of(sending, plain, kept),
             "joined": sum(run["live"] for run in joiners), "kept_received": sum(run["past"] for run in joiners),
-            "until_last_ms": waits_of(joiners, "until_live_ms"), "until_first_ms": waits_of(joiners, "other_until_live_ms"),
+            **{name: {"median": median(run[of]["median"] for run in joiners), "max": worst(run[of]["max"] for run in joiners)}
+               for name, of in (("until_last_ms", "until_live_ms"), ("until_first_ms", "other_until_live_ms"))},
             "round_ms": topics * 1e3 / o.rate, "hop_us": hops,
             "ratio_during": {what: ratio(hops["during"][what], hops["before"][what]) for what in HOPS},
             "counters": sums(transmitters), "faults": list(faults(topics, lives, joiners))}

@@ -1,35 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """What it buys to take messages as they arrive (order=arrival).
 
-A transmitter keeps a rate, and a receiver on another host loses so many of the packets that it gets (impair+): with order=sequence
-messages behind a lost packet wait until it was repaired, with order=arrival only those in it come late. Both take turns. The hosts
-are near each other, where a repair takes no longer than a scheduler; so what the receiver says to the transmitter is late by a random
-time, as over a longer way.
+A transmitter keeps a rate, and a receiver on another host loses so many packets (impair+): with order=sequence messages behind a lost
+packet wait for its repair, with order=arrival only those in it are late. Both take turns. NAKs are late by a random time, as over a
+longer way. Prints percentiles of the hop: of each 50 ms, and of these the median (from 2,000 messages a second on), and of whole turns.
 
-Prints percentiles of the hop, from when a message was due to its delivery: of each 50 ms, and of these the median, as what else
-runs on the machine meets few of them (from 2,000 messages a second on); and of whole turns. Medians of the runs, and of the ratios
-within a run.
-
-Fails if a message was lost, came twice or changed, or came out of sequence with order=sequence; or if no packet was lost where
-hundreds were to be, or with order=arrival no message came ahead of more than a hundred.
+Fails if a message was lost, came twice or changed, or out of sequence with order=sequence; or if no packet was lost where hundreds were
+to be, or with order=arrival no message came ahead of more than a hundred.
 """
 import re
 
 from runner import options as opt
-from runner.histogram import Histogram
-from runner.tables import Report, median, ratio, sums
+from runner.histogram import NAMES, Histogram
+from runner.tables import Report, columns_of, medians, ratio, sums
 
 ORDERS = ("sequence", "arrival")
-PERCENTILES = {"median": "median", "p99": "p99", "p99_9": "p99.9"}
+PERCENTILES = ("median", "p99", "p99_9")
 CERTAIN = 100  # losses, of which it is no chance that there was none, or that nothing came behind one
 WARM_S = 0.05
 COUNTERS = ["messages_unordered", "packets_missed", "packets_recovered", "packets_lost", "naks_sent", "impaired_lost"]
 PACKED = 32  # messages that share a packet at most, where the transmitter is late
 COLUMNS = (("", "loss, order", lambda row: f"{row['loss_percent']:g} %, {row['order']}", None),
-           ("of 50 ms", "median", "typical_us.median", 1), ("us", "p99", "typical_us.p99", 1), ("", "p99.9", "typical_us.p99_9", 1),
-           ("ratio", "median", "ratio_to_sequence.median", 2), ("", "p99", "ratio_to_sequence.p99", 2),
-           ("", "p99.9", "ratio_to_sequence.p99_9", 2), ("of all", "median", "hop_us.median", 1), ("us", "p99", "hop_us.p99", 1),
-           ("", "p99.9", "hop_us.p99_9", 1), ("packets", "missed", "counters.packets_missed", None),
+           *columns_of(("of 50 ms", "us"), PERCENTILES, "typical_us.{}", 1), *columns_of(("ratio",), PERCENTILES, "ratio_to_sequence.{}", 2),
+           *columns_of(("of all", "us"), PERCENTILES, "hop_us.{}", 1), ("packets", "missed", "counters.packets_missed", None),
            ("messages", "ahead", "counters.messages_unordered", None), ("", "lost", "lost", None))
 OPTIONS = (opt.text_option("loss", "percents of packets, with at most four decimals",
                            r"\d{1,2}(\.\d{1,4})?(,\d{1,2}(\.\d{1,4})?)*", "must be percents below 100 with commas between", "PERCENT,...",
@@ -59,11 +52,6 @@ def measure(bench, run, percent, order):
             "typical_us": dict(zip(PERCENTILES, hops.typical(o.rate, 0.05, (0.5, 0.99, 0.999))))}
 
 
-def medians(figures):
-    """By name, over the runs; None where one has none."""
-    return {what: None if None in (values := [run[what] for run in figures]) else median(values) for what in figures[0]}
-
-
 def row_of(o, percent, order, runs, sequence):
     total = {name: sum(run[name] for run in runs) for name in ("sent", "received", "duplicated", "changed", "disordered")}
     ratios = [{what: ratio(run["typical_us"][what], beside["typical_us"][what]) for what in PERCENTILES}
@@ -71,8 +59,9 @@ def row_of(o, percent, order, runs, sequence):
     return {"transport": "udp", "loss_percent": float(percent), "order": order, "size_bytes": o.size, "delay_s": o.delay,
             "rate_msgs_per_s": o.rate, "duration_s": o.duration, "runs": len(runs),
             "lost": total["sent"] - total["received"] + total.pop("duplicated"), **total,
-            "typical_us": medians([run["typical_us"] for run in runs]), "hop_us": medians([run["hop_us"] for run in runs]),
-            "ratio_to_sequence": medians(ratios), "counters": sums(runs)}
+            "typical_us": medians((run["typical_us"] for run in runs), PERCENTILES),
+            "hop_us": medians((run["hop_us"] for run in runs), NAMES),
+            "ratio_to_sequence": medians(ratios, PERCENTILES), "counters": sums(runs)}
 
 
 def faults(row):
@@ -97,15 +86,10 @@ def run(bench):
     cases = [(percent, order) for percent in o.loss.split(",") for order in ORDERS]
     found = bench.turns(cases, measure, f"both orders, for {o.duration:g} s each at losses of {o.loss} %")
     rows = [row_of(o, percent, order, runs, found[percent, "sequence"]) for (percent, order), runs in found.items()]
-    machine, report = found[cases[0]][0]["machine"], Report(bench)
-    report.write_json(machine, rows)
-    report.head(machine, f"{o.rate} msg/s of {o.size} B for {o.duration:g} s, runs: {o.runs}; "
-                f"NAKs are late by up to {o.delay:g} s; options of the channels: {o.options};",
-                "hop: from when a message was due to its delivery, of each 50 ms and in the median of these, so that what",
-                "else ran met few of them, and of whole turns; ratios: of the former to order=sequence in the same run;",
-                "missed: packets lost on purpose, ahead: messages delivered before one that was lost, of all runs")
-    report.rows(COLUMNS, rows)
-    for row in rows:
-        for fault in faults(row):
-            report.fail(f"{row['loss_percent']:g} %, {row['order']}: {fault}")
-    return report.finish()
+    return Report(bench).study(
+        found[cases[0]][0]["machine"], rows,
+        (f"{o.rate} msg/s of {o.size} B for {o.duration:g} s, runs: {o.runs}; NAKs are late by up to {o.delay:g} s; options of the channels: "
+         f"{o.options};", "hop: from when a message was due to its delivery, of each 50 ms and in the median of these, so that what",
+         "else ran met few of them, and of whole turns; ratios: of the former to order=sequence in the same run;",
+         "missed: packets lost on purpose, ahead: messages delivered before one that was lost, of all runs"), COLUMNS,
+        (f"{row['loss_percent']:g} %, {row['order']}: {fault}" for row in rows for fault in faults(row)))

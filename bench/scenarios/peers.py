@@ -40,7 +40,7 @@ import urllib.request
 from runner import options as opt
 from runner.bare import place
 from runner.histogram import Histogram
-from runner.rates import STEP, TRIES
+from runner import rates
 from runner.session import (BIND, PACKAGES, ROOT, SCRATCH, Failed, Hosts, Processes, allowed_cpus, build, cores_ns, fail,
                             memory_directory, packages, request, say)
 from runner.tables import Report, median
@@ -72,23 +72,22 @@ OPTIONS = (opt.Word("work", tuple(WORKS), "only this one (both)"),
            *opt.OUTPUT, opt.cpus(None, 2, "the CPU of each end (the first and the last)"),
            opt.choice("hosts", None, ("netns", "userns"), "the hosts (the first of these that works)"))
 
+ABOUT = ("round", "cores_ns")  # of a measurement, no figures of a peer
+WORST = ("lost", "disordered", "waited_ms", "tries")
 BUILD = ROOT / "build/peers"
 AERON = BUILD / "aeron"
 AERON_CRATE = "libaeron_driver-sys-1.54.0"
 AERON_SUM = "b2719da7d2dc8c05cc8368d83b09a216872080c1d8bed252066fcb47f3f4f00f"
 ICEORYX2 = BUILD / "iceoryx2"
-ICEORYX2_RUST = "1.89"
-
-
-# ------------------------------------------------------------------------------------------------------- what can be had
+ICEORYX2_RUST = (1, 89)
 
 
 def version_of(program):
-    try:
-        found = re.search(r"\d+(\.\d+)+", subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout)
-    except OSError:
+    """As numbers; (0,) if there is none."""
+    if not shutil.which(program):
         return (0,)
-    return tuple(map(int, found.group().split("."))) if found else (0,)
+    found = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout
+    return tuple(map(int, (re.search(r"\d+(\.\d+)+", found) or re.search("0", "0")).group().split(".")))
 
 
 def aeron_fetch():
@@ -151,16 +150,15 @@ class Peers:
         status, why = request("packages", *needs)
         if status:
             self.skip(names, why)
-            return False
-        self.libraries.append(library)
-        return True
+        else:
+            self.libraries.append(library)
+        return not status
 
-    def make(self, library, directory, result, how, why):
+    def make(self, library, directory, how, why):
         """Fetches and builds a library that no package has."""
         directory.mkdir(parents=True, exist_ok=True)
         log = SCRATCH / "make.log"
-        if not result.exists():
-            say(f"fetching and building {library} in {directory}, which takes a minute or two")
+        say(f"building {library} in {directory}, which takes a minute or two the first time")
         try:
             with open(log, "wb") as file:
                 how(file)
@@ -173,14 +171,14 @@ class Peers:
         self.get("zmq", "zmq-tcp zmq-epgm zmq-norm zmq-ipc", "libzmq3-dev")
         self.get("norm", "norm", "libnorm-dev", "g++")
         self.get("dds", "cyclonedds", "cyclonedds-dev", "cyclonedds-tools")
-        made = AERON / "out/lib/libaeron_driver_static.a"
-        needs = () if made.exists() else ("ca-certificates", "g++", "make", "uuid-dev", "libbsd-dev", "python3", "python3-pip")
-        if self.get("aeron", "aeron", *needs) and not made.exists():
-            self.make("aeron", AERON, made, aeron_make, "its driver could not be fetched or built; the reason is above")
-        new = version_of("rustc") >= tuple(map(int, ICEORYX2_RUST.split("."))) and shutil.which("cargo")
+        made = (AERON / "out/lib/libaeron_driver_static.a").exists()
+        needs = () if made else ("ca-certificates", "g++", "make", "uuid-dev", "libbsd-dev", "python3", "python3-pip")
+        if self.get("aeron", "aeron", *needs) and not made:
+            self.make("aeron", AERON, aeron_make, "its driver could not be fetched or built; the reason is above")
+        new = version_of("rustc") >= ICEORYX2_RUST and shutil.which("cargo")
         if self.get("iceoryx2", "iceoryx2", "clang", *(() if new else ("cargo-web", "rustc-web", "ca-certificates"))):
-            self.make("iceoryx2", ICEORYX2, ICEORYX2 / "release/libiceoryx2_ends.a", iceoryx2_make,
-                      f"it could not be fetched or built (rustc has to be {ICEORYX2_RUST} or newer); the reason is above")
+            self.make("iceoryx2", ICEORYX2, iceoryx2_make,
+                      "it could not be fetched or built (rustc has to be 1.89 or newer); the reason is above")
 
     def program(self, name):
         library = {"raw": "llm", "packed": "llm", "libllm": "llm", "cyclonedds": "dds"}.get(name, name.split("-")[0])
@@ -202,9 +200,6 @@ class Peers:
             fail("none of the peers asked for could be built")
 
 
-# ------------------------------------------------------------------------------------------------------------------ runs
-
-
 def hop(near, far, duration, size, rate, packed):
     far.ask("echo", size=size, packed=packed)
     sent = near.ask("hop", size=size, rate=rate, duration=duration, warmup=WARMUP_S, packed=packed, mode="paced" if rate else "pingpong")
@@ -217,17 +212,8 @@ def hop(near, far, duration, size, rate, packed):
 
 
 def find_rate(near, far, duration, size, _, packed):
-    """Flat out, and slower as long as something is lost."""
-    pace = rate = 0
-    for tries in range(1, TRIES + 1):
-        far.ask("sink", size=size, packed=packed)
-        sent = near.ask("pump", size=size, rate=pace or None, duration=duration, warmup=WARMUP_S, packed=packed)
-        came = far.ask("end", sent=sent["sent"], warmup=sent["warmup"])
-        # A library that stalled has delivered the little that it did in no time.
-        rate = came["measured"] * 1e9 / max(came["ns"], duration * 1e9)
-        if not came["lost"] + came["disordered"] or not rate:
-            break
-        pace = STEP * (pace if 0 < pace < rate else rate)
+    # A library that stalled has delivered the little that it did in no time.
+    tries, sent, came, rate = rates.find(near, far, size, duration * 1e9, duration=duration, warmup=WARMUP_S, packed=packed)
     return sent, came, {"msgs_per_s": rate, "gbit_per_s": rate * size * 8 / 1e9, "tries": tries, "lost": came["lost"],
                         "near_mib": sent["mib"]}
 
@@ -236,7 +222,7 @@ class Rows:
     """Measures. The peers take turns within each row, so that what the machine's mood does to one it does to all."""
 
     def __init__(self, bench, peers):
-        self.bench, self.o, self.peers, self.lines = bench, bench.o, peers, []
+        self.bench, self.o, self.peers, self.lines, self.machine = bench, bench.o, peers, [], {}
         # Files that a library wants are in memory: a disk would be measured with it. Some of iceoryx2's lie beside the directory,
         # with its path in their names.
         self.directory = pathlib.Path(memory_directory("libllm-peers-"))
@@ -281,7 +267,7 @@ class Rows:
                                          cpu=cpu, directory=self.directory / role, **self.place(work, peer, size, role == "near"))
                          for host, role, cpu in ((hosts.b, "far", o.cpus[1]), (hosts.a, "near", o.cpus[0])))
             try:
-                near.hear()
+                self.machine = near.hear()["machine"]
                 far.hear()
                 near.ask("greet", wait=15)
                 sent, came, found = (hop if work == "reflector" else find_rate)(near, far, o.duration, size, rate, peer == "packed")
@@ -321,32 +307,20 @@ class Rows:
                         self.row(at, work, size, rate)
 
 
-# ---------------------------------------------------------------------------------------------------------------- report
-
-
-def median_of(rounds, key):
-    return median(one.get(key) for one in rounds)
-
-
 def combine(rounds):
     """One result of several rounds: medians, but the worst of what was lost or disturbed."""
     good = [one for one in rounds if not one.get("failed")]
-    result = {key: median_of(good, key) for key in good[0] if isinstance(good[0][key], float)} if good else {}
-    for key in ("lost", "disordered", "waited_ms", "tries"):
-        if good and key in good[0]:
-            result[key] = max(one[key] for one in good)
-    for key in ("round", "size", "rate", "cores_ns"):
-        result.pop(key, None)
-    return {**result, "failed": len(rounds) - len(good)}
+    names = [name for name in good[0] if isinstance(good[0][name], float) and name not in ABOUT] if good else []
+    return {**{name: (max if name in WORST else median)([one[name] for one in good]) for name in names}, "failed": len(rounds) - len(good)}
 
 
 def rows_of(lines):
     """[(work, size, rate, cores_ns, {peer: result})] in the order measured."""
     grouped = {}
     for one in lines:
-        key = one["work"], int(one["size"]), int(one["rate"]) if one["work"] == "reflector" else 0
+        key = one["work"], one["size"], one["rate"] if one["work"] == "reflector" else 0
         grouped.setdefault(key, {}).setdefault(one["peer"], []).append(one)
-    return [(*key, median_of([one for rounds in peers.values() for one in rounds], "cores_ns"),
+    return [(*key, median(one["cores_ns"] for rounds in peers.values() for one in rounds),
              {peer: combine(rounds) for peer, rounds in peers.items()}) for key, peers in grouped.items()]
 
 
@@ -411,13 +385,6 @@ def print_notes(report, table, duration):
             report.print(f"  {row}: ends of one thread waited up to {waited:,.0f} ms for their cores; something else ran there")
 
 
-def machine_of():
-    found = re.search(r"^model name\s*:\s*(.*)", pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.M)
-    system = os.uname()
-    return {"cpu": found.group(1) if found else "unknown CPU", "cores": os.cpu_count(),
-            "kernel": f"{system.sysname} {system.release} {system.machine}"}
-
-
 def run(bench):
     o, shared = bench.o, bench.o.transport == "shm"
     known = KNOWN[o.transport]
@@ -446,7 +413,7 @@ def run(bench):
     rows = Rows(bench, peers)
     rows.all(works)
     rows.clear()
-    table, machine = rows_of(rows.lines), machine_of()
+    table, machine = rows_of(rows.lines), {name: rows.machine.get(name) for name in ("cpu", "cores", "kernel")}
     report = Report(bench)
     report.print(f"machine   {machine['cpu']}, {machine['cores']} cores, {machine['kernel']}", f"network   {network}",
                  f"measured  {o.duration:g} s each; medians of {o.runs} rounds, the worst of lost")

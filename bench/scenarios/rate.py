@@ -1,23 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """How exactly rates are limited, and how they are found.
 
-Limits: a topic is offered twice as many bytes a second as a limit, in messages of 1,000 bytes, beside a stream on a topic of its own.
-Without a limit; with one of the transmitter, and of the topic; and, while the receiver loses 5 % of the packets in runs of a hundred
-on the mean (impair+), without and with one of repairs, a fifth of the other, which is twice what they come to on the mean. Each is seen
-by a witness on the wire, in bytes of packets (of the topic: by the receiver, in bytes of its messages, by the kernel's time stamps):
-the mean, and the most of any window of 1 ms, 10 ms and 1 s. Latency is that of the stream, from when a message was due to its delivery.
-The row small has the transmitter's limit and messages of 45 bytes: what is held back leaves in packets that are full. Printed are
-packets of new data for each message, and over the least number of packets that these bytes can have.
+Limits: a topic is offered twice a limit, in messages of 1,000 bytes, beside a stream on a topic of its own. Without a limit; with one
+of the transmitter, and of the topic; and, while the receiver loses 5 % of the packets in runs (impair+), without and with one of
+repairs, a fifth of the other. An observer sees the bytes of packets on the wire (of the topic: the receiver, of messages): the mean,
+and the most of any window of 1 ms, 10 ms and 1 s. The row small has messages of 45 bytes. Printed are packets for each message, and over
+the least number of packets that these bytes can have.
 
-Rates that are found: with flow=open, paced and window, all receivers counted, three phases; in the second another receiver joins that
-takes half of what is offered, 45-byte messages, and leaves at its end. Prints the rate that a steady receiver has in the second half of
-each phase, how long it took to come down to 3/4 of the first, and to come back to 95 % of it, the stream's latency there, and what both
-lost.
-
-Fails if the steady receiver lost a message.
+Rates that are found: with flow=open, paced and window, three phases; in the second another receiver joins that takes half of what is
+offered. Prints the rate of a steady receiver in the second half of each phase, the time until it came down to 3/4 of the first, and
+back to 95 % of it, the stream's latency, and what both lost. Fails if the steady receiver lost a message.
 """
 import signal
 
+from runner import observer
 from runner import options as opt
 from runner.histogram import summary_of
 from runner.session import say
@@ -93,7 +89,8 @@ def limit_row(bench, name):
     bulk, size = (2 * limit // SMALL, SMALL) if name == "small" else (2 * limit // BULK, BULK)
     asked = {"none": None, "losses": None, "repairs": limit // 5}.get(name, limit)
     say(f"limit: {name}")
-    witness = bench.start(bench.hosts.b, "witness", program="witness", interface=bench.hosts.b.interface)
+    b = bench.hosts.b
+    witness = bench.processes.start(b, "witness", ["python3", observer.__file__], b.interface)
     sender = start(bench, 1, 50000 if name in ("losses", "repairs") else 0, ["timestamps=1", "slow=off"], bulk, size)
     sender.ask("await")
     sender.ask("limit", **{{"topic": "bulk", "repairs": "repairs"}.get(name, "transmitter"): asked or 0})
@@ -102,9 +99,7 @@ def limit_row(bench, name):
     row, topic, _ = finish(bench, sender, next(process for process in bench.processes.started if process.name == "receiver"))
     witness.signal(signal.SIGTERM)
     wire = bench.processes.serve()["witness"]
-    seen = topic if name == "topic" else wire["repairs" if name in ("losses", "repairs") else "fresh"]
-    for field in ("begun_at", "bin_ns", "bins"):
-        seen.pop(field)
+    seen = observer.rates_of(topic if name == "topic" else wire["repairs" if name in ("losses", "repairs") else "fresh"])
     return {"transport": "udp", "row": name, "limit_bytes_per_s": asked, "offered_bytes_per_s": 2 * limit, **row,
             "stream_us": row["stream_us"][0], "seen": seen, "witness_missed": wire["missed"],
             "ratio_to_limit": {window: ratio(seen[field], asked) for window, field in {"mean": "bytes_per_s", **WINDOWS}.items()}}
@@ -138,8 +133,8 @@ def found_row(bench, flow):
             half.tell("come" if phase == "during" else "go")
         send(o, sender, o.rate, at)
     row, topic, found = finish(bench, sender, *bench.processes.started)
-    other, bins, length = found["half"], topic["bins"], o.duration * 100
-    came, went = ((other[name] - topic["begun_at"]) / topic["bin_ns"] for name in ("opened_at", "closed_at"))
+    other, (begun_at, bins), length = found["half"], observer.bins_of(topic), o.duration * 100
+    came, went = ((other[name] - begun_at) / observer.BIN_NS for name in ("opened_at", "closed_at"))
     rates = {"before": mean(bins, came - length / 2, came), "during": mean(bins, went - length / 2, went),
              "after": mean(bins, went + length / 2, went + length)}
     usual = rates["before"] or 0

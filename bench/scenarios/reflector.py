@@ -3,24 +3,21 @@
 
 Half of the way there and back, from the time a message was due, at several rates and sizes, with a plot.
 
---transport bypass has no stack to bypass the kernel with between hosts that are joined by veth: without --preload it has a stand-in
-that does nothing but say that it accelerates every socket, so what is measured is what the transport costs beside udp. xdp, AF_XDP,
-is measured twice, beside bare AF_XDP and beside bare UDP, and needs root; shm is shared memory between two processes.
-
---transport roce needs no RDMA hardware and uses none: it builds here, boots Debian's kernel under QEMU's emulation, and runs the
-benchmark there over two software RDMA devices joined by a cable, beside bare verbs, and ib_send_lat if perftest is installed. What
-comes of it is 30 to 100 times slower than a real device and says nothing about one; the table and the JSON say so. The defaults are
-smaller, --cpus are those of the guest, and it takes about a minute. The first time it downloads the kernel.
+--transport bypass: without --preload a stand-in says that it accelerates every socket, so what is measured is what the transport costs
+beside udp. xdp, AF_XDP, is measured beside bare AF_XDP and beside bare UDP, and needs root; shm is shared memory between two processes.
+--transport roce needs no RDMA hardware and uses none: it boots Debian's kernel, which it downloads once, under QEMU's emulation, and
+measures there over two software RDMA devices, beside bare verbs, and ib_send_lat if perftest is installed. That is 30 to 100 times
+slower than a real device and says nothing about one; the table and the JSON say so. --cpus are those of the guest.
 
 Between two machines: --far 'ssh b' --interfaces eth0,eth0.
 """
 from runner import hops
 from runner import options as opt
 from runner import pair, plots
+from runner.histogram import NAMES
 from runner.session import say
-from runner.tables import medians
+from runner.tables import columns_of, medians
 
-NAMES = ("median", "mean", "p99", "p99_9", "p99_99", "max", "std")
 OPTIONS = (opt.numbers("size", "45,128,512", 24, 65507, "bytes of a message"),
            opt.numbers("rate", None, 1, 100000000, "messages a second (10000,100000,1000000; roce 500,2000)"),
            opt.choice("reflect", "stamped", ("stamped", "all"), "which messages are sent back: about 1000 a second, or all"), pair.PLOT,
@@ -42,10 +39,10 @@ def run(bench):
     return status
 
 
-def row_of(o, runs):
-    found, rtt = hops.fields(runs), medians((run.rtt.summary() for run in runs), NAMES)
-    return {"transport": o.transport, "size_bytes": runs[0].size, "reflect": o.reflect, "duration_s": o.duration, **found,
-            "hop_us": {name: value and value / 2 for name, value in rtt.items()}, "rtt_us": rtt, "rate_msgs_per_s": runs[0].rate,
+def row_of(o, size, rate, runs):
+    found, rtt = hops.fields_of(runs), medians((run.rtt.summary() for run in runs), NAMES)
+    return {"transport": o.transport, "size_bytes": size, "reflect": o.reflect, "duration_s": o.duration, **found,
+            "hop_us": {name: value and value / 2 for name, value in rtt.items()}, "rtt_us": rtt, "rate_msgs_per_s": rate,
             "hop_submit_us": medians(run.submitted.summary(2) for run in runs), "raw_packed": int(runs[0].packed)}
 
 
@@ -53,27 +50,23 @@ def rate_text(row):
     return f"{row['rate_msgs_per_s']}{' ' if row['rate_reached_msgs_per_s'] >= 0.99 * row['rate_msgs_per_s'] else '*'}"
 
 
-COLUMNS = (("", "rate", rate_text, None), ("", "size", "size_bytes", None),
-           *(("", name.replace("_", "."), f"hop_us.{name}", 2) for name in NAMES), ("RTT", "std", "rtt_us.std", 2), ("", "lost", "lost", 0),
-           ("raw", "median", "raw_hop_us.median", 2), ("raw", "p99", "raw_hop_us.p99", 2), ("ratio", "median", "ratio_to_raw", 2),
-           ("ratio", "p99", "p99_ratio_to_raw", 2), ("from", "submit", "hop_submit_us.median", 2), ("cores", "ns", "core_to_core_ns", 0))
+COLUMNS = (("", "rate", rate_text, None), ("", "size", "size_bytes", None), *columns_of((), NAMES, "hop_us.{}", 2),
+           ("RTT", "std", "rtt_us.std", 2), ("", "lost", "lost", 0), *hops.RAW, ("from", "submit", "hop_submit_us.median", 2),
+           ("cores", "ns", "core_to_core_ns", 0))
 
 
 def measure(bench, ends, report, bare):
     o = bench.o
-    runs = {(size, rate): [] for size in o.size for rate in o.rate}
-    say(f"measuring {len(runs)} rows of {o.duration:g} s, and {ends.bare} for half as long, {o.runs} times")
+    say(f"measuring rows of {o.duration:g} s, and {ends.bare} for half as long")
     ends.start(bare)
-    for at in range(o.runs):
-        for size, rate in runs:
-            say(f"{size} B at {rate} msg/s" + (f", run {at + 1} of {o.runs}" if o.runs > 1 else ""))
-            runs[size, rate].append(hops.Hop(ends, size, rate, o.reflect == "all"))
-    rows, counters = [row_of(o, of) for of in runs.values()], ends.stop()
+    found = bench.turns([(size, rate) for size in o.size for rate in o.rate],
+                        lambda _bench, _run, size, rate: hops.Hop(ends, size, rate, o.reflect == "all"),
+                        f"messages of {o.size} B at {o.rate} a second")
+    rows, counters = [row_of(o, *case, runs) for case, runs in found.items()], ends.stop()
     measured = [f"measured  one hop = half a round trip, in us, from the time due; {o.reflect} messages sent back{hops.run_text(o)}",
                 *(f"raw       at {row['rate_msgs_per_s']} msg/s and beyond what is due at once leaves at once, in full datagrams"
                   for row in [row for row in rows if row["raw_packed"]][:1])]
-    for of in runs.values():
-        hops.write_histograms(bench.results, o.transport, of, 2)
+    hops.write_histograms(bench.results, o.transport, found, 2)
     return ends.report(report, measured, COLUMNS, rows, lambda report, row: hops.notes(
         report, row, f"{row['size_bytes']} B at {row['rate_msgs_per_s']} msg/s", o.duration), counters,
         left_out=("disordered", "refused", "messages_per_packet"))

@@ -2,18 +2,13 @@
 """What a slow receiver costs the others.
 
 Three kinds of it: stopped (SIGSTOP), tenth (takes a tenth of the rate), lossy (nft drops 20 % of what it gets). A transmitter and a
-steady receiver on one host, the slow one on another; it is slow for the middle one of three phases. Prints the steady receiver's
-latency, from when a message was due to its delivery, and the transmitter's rate before, during and after, and when the slow one was
-suspended.
+steady receiver on one host, the slow one on another; it is slow for the middle one of three phases. Prints the steady receiver's hop
+and the transmitter's rate before, during and after, and when the slow one was suspended.
 
-Three phases of seconds tell whether the others stand still, not whether they lose a few percent: the machine changes more between
-two of them. So of the stopped one short periods take turns after that, in one run: without the other receiver, which is not there then
-at all, and with it, from the moment it is stopped. Between them it comes and goes, unmeasured. While it is away a socket that joined
-the group and is not read is in its place: what one host more costs this machine, which is the network too, is not the receiver's doing.
-Each period with it is compared with the mean of the two without it around it, and these with each other, which is what chance does; of
-both the median of the ratios is printed, and between which ratios it lies with 95 % confidence. "p99 20ms" is the median of the 99th
-percentiles of times of 20 ms (from 5,000 messages a second on): what else runs on the machine meets few of them, and decides the p99 of
-a period.
+Of the stopped receiver short periods without and with it take turns after that, as the machine changes more between two phases than it
+may cost. While it is away a socket that joined the group and is not read is in its place: the network is this machine too. Each period
+is compared with the two around it, and these with each other, which is chance: medians of the ratios, with 95 % confidence. "p99 20ms"
+is the median of the 99th percentiles of 20 ms each (from 5,000 messages a second on).
 """
 import math
 import platform
@@ -24,24 +19,15 @@ from runner import options as opt
 from runner.bare import place
 from runner.histogram import Histogram
 from runner.session import say
-from runner.tables import Report, counted
+from runner.tables import Report, columns_of, counted
 
 PHASES = ("before", "during", "after")
 COUNTERS = ["naks_received", "naks_ignored", "packets_repaired", "notices_sent", "receivers_suspended", "receivers_lost"]
 PAIRS_COUNTERS = ["receivers_suspended", "receivers_lost", "packets_repaired", "notices_sent"]
-DROP = """table inet llm_slow {
-    chain input {
-        type filter hook input priority 0;
-        meta l4proto udp numgen random mod 100 < 20 drop
-    }
-}
-"""
-COLUMNS = (("slow", "", "kind", None),
-           *((head if phase == "before" else "us" if phase == "during" else "", phase, f"steady.{phase}.latency_us.{head}", 1)
-             for head in ("median", "p99") for phase in PHASES), ("p99", "ratio", "p99_ratio_during", 2),
-           *(("msg/s" if phase == "before" else "", phase, f"transmitter.msgs_per_s.{phase}", 0) for phase in PHASES),
-           ("suspended", "after ms", "transmitter.suspended_after_ms", 0), ("readmitted", "after ms", "transmitter.readmitted_after_ms", 0),
-           ("", "lost", "steady.lost", 0))
+COLUMNS = (("slow", "", "kind", None), *columns_of(("median", "us"), PHASES, "steady.{}.latency_us.median", 1),
+           *columns_of(("p99", "us"), PHASES, "steady.{}.latency_us.p99", 1), ("p99", "ratio", "p99_ratio_during", 2),
+           *columns_of(("msg/s",), PHASES, "transmitter.msgs_per_s.{}", 0), ("suspended", "after ms", "transmitter.suspended_after_ms", 0),
+           ("readmitted", "after ms", "transmitter.readmitted_after_ms", 0), ("", "lost", "steady.lost", 0))
 OPTIONS = (opt.words("kind", "stopped,tenth,lossy", ("stopped", "tenth", "lossy"), "which of these"),
            opt.number("rate", 20000, 1, 9999999, "messages a second"), opt.size(100),
            opt.seconds("duration", 4, 100, 999000, "of each phase"),
@@ -52,13 +38,6 @@ OPTIONS = (opt.words("kind", "stopped,tenth,lossy", ("stopped", "tenth", "lossy"
            opt.cpus("0,1", 2, "the CPUs of the transmitter and the steady receiver; the slow one runs where there is room"), *opt.OUTPUT)
 
 
-def drop(host, on):
-    if on:
-        host.run("nft", "-f", "-", input=DROP, text=True)
-    else:
-        host.run("nft", "delete", "table", "inet", "llm_slow")
-
-
 def make(bench, kind, slow, process):
     """Makes the receiver slow, or no longer."""
     if kind == "stopped":
@@ -66,7 +45,7 @@ def make(bench, kind, slow, process):
     elif kind == "tenth":
         process.signal(signal.SIGUSR1)
     else:
-        drop(bench.hosts.b, slow)
+        bench.hosts.b.drop(20 if slow else 0)
 
 
 def channels(bench):
@@ -136,14 +115,14 @@ def take_turns(bench):
     for at in range(o.pairs):
         mute.signal(signal.SIGUSR1)
         send(at, 0, o.period)
-        bench.processes.leave(mute)
+        bench.processes.end(mute, number=signal.SIGTERM)
         other = bench.start(hosts.b, "receivers", "other", channels=[far], wait="block")
         send(at, 2, o.settle)
         other.signal(signal.SIGSTOP)
         send(at, 1, o.period)
         # How it ends tells nothing: it may have been stopped before it was ready to be told.
         other.signal(signal.SIGTERM)
-        bench.processes.leave(other, signal.SIGCONT)
+        bench.processes.end(other, number=signal.SIGCONT)
         mute = silence()
         send(at, 2, o.settle)
     counters = sender.ask("stats", counters=PAIRS_COUNTERS)["counters"]
@@ -163,11 +142,10 @@ def median_of(ratios):
     return {"median": statistics.median(ratios), "from": ratios[at], "to": ratios[-1 - at]}
 
 
-def compare(steady, what):
+def compare(pairs, what):
     """With the stopped receiver against without; without against without is what chance does."""
-    def of(pair, which):
-        return pair[f"{which}_{what}"] if what == "typical_p99" else pair[which][what]
-    without, stopped = ([of(pair, which) for pair in steady["pairs"]] for which in ("without", "stopped"))
+    without, stopped = ([pair[f"{which}_{what}"] if what == "typical_p99" else pair[which][what] for pair in pairs]
+                        for which in ("without", "stopped"))
     if None in without + stopped:
         return None
     around = [math.sqrt(a * b) for a, b in zip(without, without[1:])]
@@ -180,14 +158,11 @@ def paired_of(o, steady):
     """steady: None, there were too few turns to tell."""
     if steady is None:
         return {}
-    steady["pairs"] = []
-    for rounds in steady["rounds"]:
-        pair = {}
-        for which, hops in zip(("without", "stopped"), map(Histogram, rounds)):
-            pair[which], pair[f"{which}_typical_p99"] = hops.summary(), hops.typical(o.rate, 0.02, (0.99,))[0]
-        steady["pairs"].append(pair)
-    return {"pairs": o.pairs, "period_s": o.period, "steady": {what: compare(steady, what) for what in ("median", "typical_p99", "p99")},
-            "lost": steady["lost"], "counters": steady["counters"], "of_each": steady["pairs"]}
+    pairs = [{name: figures for which, hops in zip(("without", "stopped"), map(Histogram, rounds))
+              for name, figures in ((which, hops.summary()), (f"{which}_typical_p99", hops.typical(o.rate, 0.02, (0.99,))[0]))}
+             for rounds in steady["rounds"]]
+    return {"pairs": o.pairs, "period_s": o.period, "steady": {what: compare(pairs, what) for what in ("median", "typical_p99", "p99")},
+            "lost": steady["lost"], "counters": steady["counters"], "of_each": pairs}
 
 
 def print_paired(report, o, paired):
@@ -205,13 +180,9 @@ def print_paired(report, o, paired):
 def run(bench):
     o = bench.o
     bench.prepare()
-    rows, steady = [], None
-    for kind in o.kind:
-        say(f"== {kind}")
-        rows.append(measure(bench, kind))
-    if "stopped" in o.kind and o.pairs:
-        say(f"== stopped, {o.pairs} times for {o.period:g} s")
-        steady = take_turns(bench)
+    say(f"measuring {', '.join(o.kind)}, and {o.pairs} times stopped for {o.period:g} s")
+    rows = [measure(bench, kind) for kind in o.kind]
+    steady = take_turns(bench) if "stopped" in o.kind and o.pairs else None
     paired = paired_of(o, steady if o.pairs >= 3 else None)
     report = Report(bench)
     report.write({"benchmark": "slow", "rate_msgs_per_s": o.rate, "size_bytes": o.size, "duration_s": o.duration,

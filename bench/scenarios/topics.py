@@ -5,7 +5,7 @@ Messages of one session take turns on the topics.
 """
 from runner import hops
 from runner import options as opt
-from runner import pair, rates, sweep
+from runner import pair, rates
 from runner.session import say
 
 BATCH = 256  # messages sent between two polls
@@ -23,10 +23,6 @@ def run(bench):
         o.refuse(f"--topics {','.join(map(str, o.topics))}: must ascend")
     ends = pair.Pair(bench, flow=True)
 
-    def measure(topics):
-        say(f"{topics} topics, hop")
-        return [hops.Hop(ends, o.size, o.rate, topics=topics) for _ in range(o.runs)]
-
     ends.prepare()
     say(f"measuring rate and hop of {len(o.topics)} numbers of topics for {o.duration:g} s each, and bare UDP, {o.runs} times")
     ends.start()
@@ -38,5 +34,6 @@ def run(bench):
         found[topics] = {name: rate[name] for name in FIELDS}
     bench.processes.finish(ends.near, ends.far)
     ends.start()
-    return sweep.run(ends, o.topics, measure, lambda topics, runs: ({"topics": topics, "throughput": found[topics]}, runs[0]), COLUMNS,
-                     f"messages of {o.size} B flat out without loss, then {o.rate} msg/s", again=False)
+    each = {(topics,): [hops.Hop(ends, o.size, o.rate, topics=topics) for _ in range(o.runs)] for topics in o.topics}
+    return hops.sweep(ends, each, lambda topics, runs: ({"topics": topics, "throughput": found[topics]}, runs), COLUMNS,
+                      f"messages of {o.size} B flat out without loss, then {o.rate} msg/s")

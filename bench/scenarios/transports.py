@@ -32,11 +32,12 @@ def one(bench_run, work, words, cpus=None):
 def cells(transport, hop_report, rate_report):
     hop, (small, large) = hop_report["rows"][0], rate_report["rows"]
     yield transport
-    yield from (number(hop["hop_us"]["median"], 2), number(hop["hop_us"]["p99"], 2), number(hop["raw_hop_us"]["median"], 2),
-                number(hop["ratio_to_raw"], 2), number(small["msgs_per_s"], 0), number(large["msgs_per_s"], 0))
-    yield from (number(100 * small["kernel_share"][end], 0) for end in ("transmitter", "receiver"))
-    yield from (number(small["rss_mib"][end], 0) for end in ("transmitter", "receiver"))
-    yield number(hop["lost"] + small["lost"] + large["lost"], 0)
+    for value, digits in ((hop["hop_us"]["median"], 2), (hop["hop_us"]["p99"], 2), (hop["raw_hop_us"]["median"], 2), (hop["ratio_to_raw"], 2),
+                          (small["msgs_per_s"], 0), (large["msgs_per_s"], 0),
+                          *((100 * small["kernel_share"][end], 0) for end in ("transmitter", "receiver")),
+                          *((small["rss_mib"][end], 0) for end in ("transmitter", "receiver")),
+                          (hop["lost"] + small["lost"] + large["lost"], 0)):
+        yield number(value, digits)
 
 
 def run(bench):

@@ -1,21 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """How soon the bottleneck watch names what limits a stream, and tells that it is over.
 
-A transmitter and a healthy receiver on one host, another receiver on a second one, all of them with a watch. In turns, for the middle
-one of three phases:
+A transmitter and a healthy receiver on one host, another receiver on a second one, all with a watch. In the middle one of three phases:
 
-  none         nothing is made, for as long: what is named is a false alarm
+  none         nothing is made: what is named is a false alarm
   application  the receiver's application takes twice the time that there is for each message (flow=window)
   buffer       all messages of half an interval come at once, twice what the receiver's socket has room for
   network      nft drops 5 % of what comes to the receiver's host
   transport    a queue before the cable (tc, tbf) lets half of what is offered through
   rate         the transmitter gets a rate limit, half of what is offered
 
-Prints how long it took from its beginning until it was named: by the receiver (its event), by the transmitter of that receiver (as it
-is reported), and of the transmitter itself; how long from its end until each told that it is over; how often anything else was named,
-before, beside it or after, the healthy receiver included (false alarms), and how often it was told as over too soon (lapses); and the
-healthy receiver's hop, from when a message was due: where the transmitter is held they wait for it. The middle and the last phase go on
-until all was told, --patience at most. Times count from when the bottleneck is asked for, so nft and tc have their part in them.
+Prints the time until it was named by the receiver, by the transmitter of that receiver (reported), and of the transmitter itself, and
+until each told that it is over; false alarms, those of the healthy receiver included; lapses, when it was told as over too soon; and
+the healthy receiver's hop. The middle and the last phase go on until all was told, --patience at most.
 
 Fails if a bottleneck is not named by each that can name it, or never told as over, or if the healthy receiver lost a message.
 """
@@ -26,7 +23,7 @@ import time
 from runner import options as opt
 from runner.histogram import summary_of
 from runner.session import say
-from runner.tables import Report, counted, faults_of, median, medians, ratio, worst
+from runner.tables import Report, columns_of, counted, faults_of, median, medians, ratio, worst
 
 KINDS = ("none", "application", "buffer", "network", "transport", "rate")
 PHASES = ("before", "during", "after")
@@ -42,22 +39,14 @@ LIMITED_COUNTERS = ["udp_kernel_drops", "packets_missed", "packets_recovered", "
 STOPPED_S = 1  # a machine that did not run for so long was stopped, with all that runs on it: that takes nothing of a phase
 SIZE = 1000
 PACKET = 1060  # bytes on the wire of a packet with one message of 1000 bytes
-DROP = """table inet llm_watch {
-    chain input {
-        type filter hook input priority 0;
-        meta l4proto udp numgen random mod 100 < 5 drop
-    }
-}
-"""
 TOLD = (("", "bottleneck", "kind", None),
-        *((head, word, f"{what}.{side}.{which}", 0)
-          for what, heads in (("named_ms", ("named", "after", "ms", "by", "", "")), ("over_ms", ("over", "after", "ms", "by", "", "")))
-          for head, (word, side, which) in zip(heads, ((side if which == "median" else "worst", name, which) for side, name in zip(
-              ("receiver", "reported", "sender"), SIDES) for which in ("median", "worst")))),
-        *((head, phase, f"wrong.{phase}", None) for head, phase in zip(("wrong", "", ""), PHASES)), ("", "lapses", "lapses", None))
-HOPS = (("healthy", "receiver", "kind", None),
-        *((head, phase, f"healthy_hop_us.{phase}.{what}", 1) for what in ("median", "p99")
-          for head, phase in zip((what, "us", ""), PHASES)), ("p99", "ratio", "p99_ratio_during", 2),
+        *((head, word, f"{what}.{side}.{which}", 0) for what in ("named_ms", "over_ms")
+          for head, (word, side, which) in zip((what[:-3], "after", "ms", "by", "", ""), (
+              (word if which == "median" else "worst", side, which) for word, side in zip(("receiver", "reported", "sender"), SIDES)
+              for which in ("median", "worst")))),
+        *columns_of(("wrong",), PHASES, "wrong.{}", None), ("", "lapses", "lapses", None))
+HOPS = (("healthy", "receiver", "kind", None), *columns_of(("median", "us"), PHASES, "healthy_hop_us.{}.median", 1),
+        *columns_of(("p99", "us"), PHASES, "healthy_hop_us.{}.p99", 1), ("p99", "ratio", "p99_ratio_during", 2),
         ("made", "ms", "made_ms.during.median", 0), ("", "lost", "lost", None))
 OPTIONS = (opt.words("kind", ",".join(KINDS), KINDS, "which of these"),
            opt.number("watch", 100, 20, 10000, "the interval of the watch in ms"),
@@ -65,9 +54,6 @@ OPTIONS = (opt.words("kind", ",".join(KINDS), KINDS, "which of these"),
            opt.seconds("patience", 10, 100, 60000, "beyond that, for what is not told yet"),
            opt.number("runs", 3, 1, 100, "measure everything so often, in turns, and report medians and the worst"), opt.OPTIONS,
            opt.cpus("0,1", 2, "the CPUs of the transmitter and the healthy receiver; the other one runs where there is room"), *opt.OUTPUT)
-
-
-# ------------------------------------------------------------------------------------------------------------ bottlenecks
 
 
 def queue(bench, verb, rate):
@@ -88,10 +74,8 @@ def make(bench, kind, phase, limited):
         return
     if kind == "application":
         limited.signal(signal.SIGUSR1)
-    elif kind == "network" and phase == "during":
-        bench.hosts.b.run("nft", "-f", "-", input=DROP, text=True)
     elif kind == "network":
-        bench.hosts.b.run("nft", "delete", "table", "inet", "llm_watch")
+        bench.hosts.b.drop(5 if phase == "during" else 0)
     elif kind == "transport":
         queue(bench, "change", f"{bench.o.rate * PACKET * 8 // 2}bit" if phase == "during" else "10gbit")
 
@@ -184,83 +168,60 @@ def possible(bench, kind):
     return True
 
 
-# ----------------------------------------------------------------------------------------------------------------- told
-
-
 def limit_at(told, at):
     """The limit that held then."""
     return next((LIMITS[event["limit"]] for event in reversed(told) if event["at"] < at), "NONE")
 
 
-def ms_until(told, limit, begin, end):
+def ms_until(told, limit, begin, end=float("inf")):
     return next(((event["at"] - begin) / 1e6 for event in told if begin <= event["at"] < end and LIMITS[event["limit"]] == limit), None)
 
 
 def sides_of(told, first):
     """What a transmitter was told: of itself, and of its receivers."""
-    own, reported = ([event for event in told if (event["receiver"] == "0") == own] for own in (True, False))
-    return {"transmitter": own, "reported_healthy": [event for event in reported if event["receiver"] == first],
-            "reported": [event for event in reported if event["receiver"] != first]}
+    sides = {"transmitter": [], "reported_healthy": [], "reported": []}
+    for event in told:
+        sides[{"0": "transmitter", first: "reported_healthy"}.get(event["receiver"], "reported")].append(event)
+    return sides
 
 
 class Run:
-    """One bottleneck, made once."""
+    """One bottleneck, made once. Of each side: what is right, named and over after so many ms, or None, and lapses."""
 
     def __init__(self, at, kind, begun_at, made_ms, stats, told, healthy, limited):
         self.number, self.begun_at, self.made_ms, self.stats, self.told = at + 1, begun_at, made_ms, stats, told
         self.healthy, self.limited = healthy["receivers"][0], limited["receivers"][0]
         self.counters = {**stats["counters"], **limited["counters"]}
         self.hops = dict(zip(PHASES, self.healthy["rounds"][0]))
-        self.right = {"receiver": RIGHT[kind][0], "reported": RIGHT[kind][0], "transmitter": RIGHT[kind][1]}
-
-    def names(self):
-        return [side for side in SIDES if self.right[side] != "NONE"]
-
-    def named_ms(self, side):
-        """None, too, if it was named before, and still is: that was no answer to this."""
-        return ms_until(self.told[side], self.right[side], self.begun_at["during"], self.begun_at["after"])
-
-    def over_ms(self, side):
-        """0: it was told so as it ended, or before, which is a lapse."""
-        if limit_at(self.told[side], self.begun_at["after"]) == "NONE":
-            return 0.0
-        return ms_until(self.told[side], "NONE", self.begun_at["after"], float("inf"))
-
-    def held(self, side):
-        """True if the right limit was told at any time of the middle phase."""
-        return self.named_ms(side) is not None or limit_at(self.told[side], self.begun_at["during"]) == self.right[side]
-
-    def lapses(self):
-        """Times that it was told as over while it was not."""
-        count = 0
-        for side in self.names():
-            since = self.begun_at["during"] + (self.named_ms(side) or 0) * 1e6
-            count += sum(LIMITS[event["limit"]] == "NONE" and since < event["at"] < self.begun_at["after"] for event in self.told[side])
-        return count
+        self.right = dict(zip(SIDES, (RIGHT[kind][0], *RIGHT[kind])))
+        self.names = [side for side in SIDES if self.right[side] != "NONE"]
+        self.named_ms, self.over_ms, self.lapses = {}, {}, 0
+        during, after = begun_at["during"], begun_at["after"]
+        for side in self.names:
+            # None, too, if it was named before, and still is: that was no answer to this.
+            named = self.named_ms[side] = ms_until(told[side], self.right[side], during, after)
+            # 0: it was told so as it ended, or before, which is a lapse.
+            self.over_ms[side] = 0.0 if limit_at(told[side], after) == "NONE" else ms_until(told[side], "NONE", after)
+            self.lapses += sum(LIMITS[event["limit"]] == "NONE" and during + (named or 0) * 1e6 < event["at"] < after for event in told[side])
 
     def wrong(self):
-        """False alarms, as phase, side and limit."""
-        for side in (*SIDES, *HEALTHY):
-            for event in self.told[side]:
-                # Events before the first phase belong to it.
-                phase = next((phase for phase in reversed(PHASES) if event["at"] >= self.begun_at[phase]), PHASES[0])
-                if LIMITS[event["limit"]] not in ("NONE", self.right.get(side) if phase == "during" else "NONE"):
-                    yield phase, side, LIMITS[event["limit"]].lower()
+        """False alarms, as phase, side and limit. Events before the first phase belong to it."""
+        for side, event in ((side, event) for side in (*SIDES, *HEALTHY) for event in self.told[side]):
+            phase = next((phase for phase in reversed(PHASES) if event["at"] >= self.begun_at[phase]), PHASES[0])
+            if LIMITS[event["limit"]] not in ("NONE", self.right.get(side) if phase == "during" else "NONE"):
+                yield phase, side, LIMITS[event["limit"]].lower()
 
     def faults(self):
         """Faults, as sentences."""
-        for side in self.names():
+        for side in self.names:
             limit = self.right[side].lower()
             others = sorted({named for phase, by, named in self.wrong() if phase == "during" and by == side})
-            if not self.held(side):
+            if self.named_ms[side] is None and limit_at(self.told[side], self.begun_at["during"]) != self.right[side]:
                 yield f"{limit} was never named ({side})" + (f", but {', '.join(others)} was" if others else "")
-            elif self.over_ms(side) is None:
+            elif self.over_ms[side] is None:
                 yield f"{limit} was never told as over ({side})"
         if faults_of(self.healthy):
             yield f"the healthy receiver lost {faults_of(self.healthy)} messages"
-
-
-# --------------------------------------------------------------------------------------------------------------- report
 
 
 def summary(values):
@@ -271,7 +232,7 @@ def summary(values):
 
 def row_of(o, kind, runs):
     wrong = [(run.number, *found) for run in runs for found in run.wrong()]
-    names = runs[0].names()
+    names = runs[0].names
     hops = {phase: medians(summary_of(run.hops[phase]) for run in runs) for phase in PHASES}
     return {"rate_msgs_per_s": o.rate, "watch_ms": o.watch, "duration_s": o.duration,
             "transport": "udp", "kind": kind, "runs": len(runs), "received": sum(run.healthy["received"] for run in runs),
@@ -279,11 +240,11 @@ def row_of(o, kind, runs):
             "watched_s": sum(run.begun_at["end"] - run.begun_at["before"] for run in runs) / 1e9,
             "made_ms": {phase: summary(run.made_ms[phase] for run in runs) for phase in PHASES[1:]},
             "named": {side: runs[0].right[side].lower() for side in names},
-            "named_ms": {side: summary(run.named_ms(side) if side in names else None for run in runs) for side in SIDES},
-            "over_ms": {side: summary(run.over_ms(side) if side in names else None for run in runs) for side in SIDES},
+            "named_ms": {side: summary(run.named_ms.get(side) for run in runs) for side in SIDES},
+            "over_ms": {side: summary(run.over_ms.get(side) for run in runs) for side in SIDES},
             "wrong": {phase: sum(at == phase for _, at, _, _ in wrong) for phase in PHASES},
             "wrong_of": [{"run": run, "phase": phase, "by": by, "named": named} for run, phase, by, named in wrong],
-            "lapses": sum(run.lapses() for run in runs), "healthy_hop_us": hops,
+            "lapses": sum(run.lapses for run in runs), "healthy_hop_us": hops,
             # Where the transmitter is held, messages wait for it, the longer the phase.
             "p99_ratio_during": None if "transmitter" in names else ratio(hops["during"]["p99"], hops["before"]["p99"]),
             "counters": {name: sum(run.counters[name] for run in runs) for name in runs[0].counters}}

@@ -19,6 +19,5 @@ int main(void)
     json_open();
     json_histogram("histogram", &histogram);
     json_close();
-    histogram_fini(&histogram);
     return 0;
 }
