@@ -1,12 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 #
-# End-to-end tests of acknowledged messages, which run.sh sources.
-
-# shellcheck disable=SC2034
-assured_tests=(assured_window_stops_with_a_killed_receiver_and_moves_with_another
-    assured_window_waits_for_a_receiver_by_name_that_comes_back more_receivers_than_there_are_are_waited_for_and_told
-    applications_acknowledge who_does_not_acknowledge_is_suspended_until_it_does)
+# End-to-end tests of acknowledged messages.
 
 # assure PREFIX NAME CHANNEL [OPTION...]: a receiver.
 assure() {
@@ -23,6 +18,7 @@ is_assured() {
     is sender acknowledged == "$1" && is sender errors == 0 && is sender messages_unacknowledged == 0
 }
 
+e2e assured_window_stops_with_a_killed_receiver_and_moves_with_another hosts=4
 assured_window_stops_with_a_killed_receiver_and_moves_with_another() {
     local killed steady other sender count=$((20000 / fewer)) some=$((5000 / fewer))
     assure "$HOST_B" killed "$(channel "$IF_B" 91)" --stop-at "$some" && killed=$last || return
@@ -40,6 +36,7 @@ assured_window_stops_with_a_killed_receiver_and_moves_with_another() {
     note "the other one began with message $(number other first)"
 }
 
+e2e assured_window_waits_for_a_receiver_by_name_that_comes_back hosts=5
 assured_window_waits_for_a_receiver_by_name_that_comes_back() {
     local steady named sender count=$((10000 / fewer)) some=$((1000 / fewer))
     assure "$HOST_B" steady "$(channel "$IF_B" 92)" && steady=$last || return
@@ -54,6 +51,7 @@ assured_window_waits_for_a_receiver_by_name_that_comes_back() {
     is_assured "$count" && is named errors == 0 && is named next == "$count" && is steady next == "$count"
 }
 
+e2e more_receivers_than_there_are_are_waited_for_and_told
 more_receivers_than_there_are_are_waited_for_and_told() {
     local receiver sender count=$((5000 / fewer))
     assure "$HOST_B" receiver "$(channel "$IF_B" 93)" && receiver=$last || return
@@ -65,6 +63,7 @@ more_receivers_than_there_are_are_waited_for_and_told() {
 }
 
 # One that is slow to, or forgets to, is waited for.
+e2e applications_acknowledge
 applications_acknowledge() {
     local receiver sender
     assure "$HOST_B" receiver "$(channel "$IF_B" 94 acknowledge=application)" --hold-at 2000 && receiver=$last || return
@@ -75,6 +74,7 @@ applications_acknowledge() {
 }
 
 # It reports all the while. Suspended it does not count, and what it acknowledges then counts when it is readmitted.
+e2e who_does_not_acknowledge_is_suspended_until_it_does hosts=3
 who_does_not_acknowledge_is_suspended_until_it_does() {
     local debtor steady sender count=$((5000 / fewer))
     assure "$HOST_B" debtor "$(channel "$IF_B" 101 acknowledge=application)" --hold-at $((count / 2)) && debtor=$last || return
@@ -87,8 +87,9 @@ who_does_not_acknowledge_is_suspended_until_it_does() {
         is debtor next == "$count" && is debtor errors == 0 && is steady next == "$count" && is steady errors == 0
 }
 
+e2e assured_messages_survive_loss needs=nft hosts=3 \
+    not=shm:"memory loses nothing by itself; flood_with_faults"
 assured_messages_survive_loss() {
-    need_nft || return
     local one two sender count=$((20000 / fewer))
     assure "$HOST_B" one "$(channel "$IF_B" 95)" && one=$last || return
     assure "$HOST_C" two "$(channel "$IF_B" 95)" && two=$last || return

@@ -1,13 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 #
-# End-to-end tests of topics that keep their last messages, which run.sh sources.
-
-# shellcheck disable=SC2034
-kept_tests=(who_joins_gets_the_last_value_of_each_topic who_joins_gets_the_last_of_each_topic_in_spite_of_losses)
-# Over the other transports.
-# shellcheck disable=SC2034
-kept_tests_short=(who_joins_gets_the_last_value_of_each_topic_shortly)
+# End-to-end tests of topics that keep their last messages.
 
 # kept GROUP TOPICS KEEP NAME...: receivers of these names join a sender with so many topics one after the other; it ends when all are live.
 kept() {
@@ -32,15 +26,21 @@ kept() {
         "in $(number "$name" cache_packets_received) packets, then $(number "$name" behind)"
 }
 
+e2e who_joins_gets_the_last_value_of_each_topic hosts=3 \
+    not=bypass:"the short one is the same with fewer topics; it passes if it is named" \
+    not=roce,shm:"the short one is the same with fewer topics"
 who_joins_gets_the_last_value_of_each_topic() {
     kept 120 10000 1 early later
 }
 
+e2e who_joins_gets_the_last_of_each_topic_in_spite_of_losses needs=nft hosts=3 \
+    not=bypass:"the short one is the same with fewer topics; it passes if it is named" \
+    not=shm:"the short one is the same with fewer topics"
 who_joins_gets_the_last_of_each_topic_in_spite_of_losses() {
-    need_nft || return
     lose 5 && kept 121 $((1000 / fewer)) 3 early later
 }
 
+e2e who_joins_gets_the_last_value_of_each_topic_shortly over=bypass,roce,shm also=vma
 who_joins_gets_the_last_value_of_each_topic_shortly() {
     kept 120 $((2000 / fewer)) 1 receiver
 }

@@ -1,13 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 #
-# End-to-end tests of unreliable topics, which run.sh sources.
-
-# shellcheck disable=SC2034
-unreliable_tests=(unreliable_topics_lose_beside_a_reliable_one what_is_unreliable_is_never_repaired)
-# Over the other transports.
-# shellcheck disable=SC2034
-unreliable_tests_short=(unreliable_topics_lose_beside_a_reliable_one_shortly)
+# End-to-end tests of unreliable topics.
 
 # unreliable LOSS GROUP RUN [COUNT]: a stream of runs of so many messages, of a reliable topic and an unreliable one in turn, or
 # of the latter only.
@@ -27,15 +21,22 @@ unreliable() {
         "for $(number receiver packets_unreliable) lost"
 }
 
+e2e unreliable_topics_lose_beside_a_reliable_one needs=loss \
+    not=bypass:"the short one is the same with fewer messages; it passes if it is named" \
+    not=shm:"the short one is the same with fewer messages"
 unreliable_topics_lose_beside_a_reliable_one() {
     unreliable 5 98 10 && is receiver packets_recovered ">" 0 && is sender packets_repaired ">" 0
 }
 
+e2e unreliable_topics_lose_beside_a_reliable_one_shortly needs=loss over=bypass,shm also=vma
 unreliable_topics_lose_beside_a_reliable_one_shortly() {
     unreliable 5 98 10 $((some / 4)) && is receiver packets_recovered ">" 0 && is sender packets_repaired ">" 0
 }
 
 # But for what announces the two topics, in a packet each at most.
+e2e what_is_unreliable_is_never_repaired needs=loss \
+    not=bypass:"a stack has no part in it; it passes if it is named" \
+    not=shm:"the short one is the same with fewer messages"
 what_is_unreliable_is_never_repaired() {
     unreliable 20 99 0 && is receiver packets_recovered "<=" 2 && is sender packets_repaired "<" 20
 }

@@ -485,6 +485,44 @@ def check_retired_words(tree):
                             f"use a word of docs/glossary.md: {' or '.join(dict.fromkeys(forms[found[0]]))}")
 
 
+def shell_functions(tree, path):
+    """(line, name, name in the entry above it or None) of each function of a file of tests/e2e, and of each entry without one."""
+    entry, inside = None, False
+    for number, line in enumerate(tree.lines(path), 1):
+        named = re.match(r"e2e (\w+)", line)
+        function = re.match(r"(\w+)\(\) \{$", line)
+        if entry and not inside and not function:
+            yield number - 1, None, entry
+            entry = None
+        if named:
+            entry = named.group(1)
+        elif function:
+            yield number, function.group(1), entry
+            entry = None
+        inside = line.endswith("\\") and entry is not None
+
+
+def check_e2e(tree):
+    """Each end-to-end test is a function below its entry; a function without an entry is called by another one."""
+    files = tree.files("*.sh", under=("tests/e2e",))
+    code = re.sub(r"(?m)^\s*#.*$|^\w+\(\) \{$", "", "\n".join(path.read_text(encoding="utf-8") for path in files))
+    called = set(re.findall(r"\w+", code))
+    seen = {}
+    for path in files:
+        for number, name, entry in shell_functions(tree, path):
+            if entry is not None and name != entry:
+                problem(tree.name(path), number, f"the entry of {entry} is not right above its function", f"write {entry}() {{ on the next line")
+            elif name in seen:
+                problem(tree.name(path), number, f"{name}() is also in {seen[name]}", "rename it: all files share their functions")
+            elif entry is None and name not in called and not re.match(r"(need|settle|possible)_", name):
+                problem(tree.name(path), number, f"{name}() is neither called nor a test",
+                        f"if it is a test, write its entry on the line above: e2e {name}; lib/entry.sh describes the fields")
+            seen.setdefault(name, tree.name(path))
+    status, text = run("bash", str(tree.source / "tests" / "e2e" / "run.sh"), str(tree.build), "--plan")
+    if status != 0:
+        problem("tests/e2e/run.sh", 1, "--plan fails: " + text.strip().replace("\n", "; "), "correct the entries")
+
+
 def check_manual(tree):
     """The manual pages agree with the header."""
     status, text = run(sys.executable, str(tree.source / "docs" / "man" / "check.py"))
