@@ -36,9 +36,9 @@ reported() {
 slow_application() {
     local receiver sender count=$1
     # shellcheck disable=SC2086
-    receive "$HOST_B" receiver "$(channel "$IF_B" 41)" --wait 1 --pause-us $((fewer > 1 ? 60000 : 20000)) $watch && receiver=$last || return
+    receive "$HOST_B" receiver "$(channel "$IF_B")" --wait 1 --pause-us $((fewer > 1 ? 60000 : 20000)) $watch && receiver=$last || return
     # shellcheck disable=SC2086
-    send "$HOST_A" sender "$(channel "$IF_A" 41 "flow=window&flow_window_packets=256&$keep")" --messages "$count" --rate 40000 \
+    send "$HOST_A" sender "$(channel "$IF_A" "flow=window&flow_window_packets=256&$keep")" --messages "$count" --rate 40000 \
         $watch
     sender=$last
     ends "$sender" && ends "$receiver" && complete receiver "$count" && named receiver application &&
@@ -65,9 +65,9 @@ e2e the_overflowing_buffer_is_named \
 the_overflowing_buffer_is_named() {
     local receiver sender i
     # shellcheck disable=SC2086
-    receive "$HOST_B" receiver "$(channel "$IF_B" 42 "rcvbuf_bytes=4096")" --wait 1 $watch && receiver=$last || return
+    receive "$HOST_B" receiver "$(channel "$IF_B" "rcvbuf_bytes=4096")" --wait 1 $watch && receiver=$last || return
     # shellcheck disable=SC2086
-    send "$HOST_A" sender "$(channel "$IF_A" 42 "gso_packets=1&$keep")" --messages 40000 --rate $unpaced --step 2000 $watch
+    send "$HOST_A" sender "$(channel "$IF_A" "gso_packets=1&$keep")" --messages 40000 --rate $unpaced --step 2000 $watch
     sender=$last
     for i in {1..19}; do
         says sender "sent $((i * 2000))" && sleep 0.1 && goes_on "$sender" || return
@@ -84,9 +84,9 @@ the_lossy_network_is_named() {
     lose 5 || return
     local receiver sender count=$((20000 / (1 + fewer / 5)))
     # shellcheck disable=SC2086
-    receive "$HOST_B" receiver "$(channel "$IF_B" 43)" --wait 1 $watch && receiver=$last || return
+    receive "$HOST_B" receiver "$(channel "$IF_B")" --wait 1 $watch && receiver=$last || return
     # shellcheck disable=SC2086
-    send "$HOST_A" sender "$(channel "$IF_A" 43 "$keep")" --messages "$count" \
+    send "$HOST_A" sender "$(channel "$IF_A" "$keep")" --messages "$count" \
         --rate $((rate / 10 > 5000 ? rate / 10 : 5000)) $watch
     sender=$last
     ends "$sender" && ends "$receiver" && complete receiver "$count" && named receiver network &&
@@ -104,9 +104,9 @@ the_transport_that_takes_no_more_is_named() {
     $HOST_A tc qdisc add dev "$IF_A" root tbf rate 20mbit burst 64kb latency 10s 2>/dev/null ||
         { why="no tc, or no tbf" && return 77; }
     # shellcheck disable=SC2086
-    receive "$HOST_B" receiver "$(channel "$IF_B" 44)" --wait 1 $watch && receiver=$last || status=$?
+    receive "$HOST_B" receiver "$(channel "$IF_B")" --wait 1 $watch && receiver=$last || status=$?
     # shellcheck disable=SC2086
-    send "$HOST_A" sender "$(channel "$IF_A" 44 "sndbuf_bytes=65536&gso_packets=1&$keep")" --messages 100000 \
+    send "$HOST_A" sender "$(channel "$IF_A" "sndbuf_bytes=65536&gso_packets=1&$keep")" --messages 100000 \
         --rate $unpaced $watch
     sender=$last
     [ "$status" = 0 ] && ends "$sender" && ends "$receiver" && complete receiver 100000 || status=$?
@@ -119,10 +119,10 @@ the_transport_that_takes_no_more_is_named() {
 rate_limit() {
     local receiver sender begin took bytes count=$1
     # shellcheck disable=SC2086
-    receive "$HOST_B" receiver "$(channel "$IF_B" 45)" --wait 1 $watch && receiver=$last || return
+    receive "$HOST_B" receiver "$(channel "$IF_B")" --wait 1 $watch && receiver=$last || return
     begin=$(date +%s%N)
     # shellcheck disable=SC2086
-    send "$HOST_A" sender "$(channel "$IF_A" 45 "rate_bytes_per_s=1M&$keep")" --messages "$count" --rate $unpaced \
+    send "$HOST_A" sender "$(channel "$IF_A" "rate_bytes_per_s=1M&$keep")" --messages "$count" --rate $unpaced \
         --after-ms 0 $watch
     sender=$last
     ends "$sender" && ends "$receiver" && complete receiver "$count" || return

@@ -6,7 +6,7 @@
 # Neither stack cuts trains into packets, though one takes the option.
 e2e packets_leave_one_by_one over=bypass also=vma,stack
 packets_leave_one_by_one() {
-    burst "$HOST_A" "$IF_A" "$HOST_B" "$IF_B" 30 50000 && is sender udp_trains == 0 && is sender udp_trains_refused == 0 &&
+    burst "$HOST_A" "$IF_A" "$HOST_B" "$IF_B" 50000 && is sender udp_trains == 0 && is sender udp_trains_refused == 0 &&
         is sender udp_send_errors == 0 && is receiver udp_superframes == 0
 }
 
@@ -21,10 +21,10 @@ packets_are_lent_from_the_stacks_memory() {
 # The answers to what is lost go through sockets that spin, and nothing of the warm sends shows.
 e2e warm_sends_disturb_nobody over=bypass also=vma
 warm_sends_disturb_nobody() {
-    run_on "$HOST_B env SHIM_WARM=1" receiver "$programs/e2e_flood_receive" "$(channel "$IF_B" 31 warm_ns=1000)"
+    run_on "$HOST_B env SHIM_WARM=1" receiver "$programs/e2e_flood_receive" "$(channel "$IF_B" warm_ns=1000)"
     local receiver=$last sender
     says receiver listening || return
-    run_on "$HOST_A env SHIM_WARM=1" sender "$programs/e2e_flood_send" "$(channel "$IF_A" 31 warm_ns=1000)" \
+    run_on "$HOST_A env SHIM_WARM=1" sender "$programs/e2e_flood_send" "$(channel "$IF_A" warm_ns=1000)" \
         --messages "$some" --rate "$((rate / 4))"
     sender=$last
     ends "$sender" && ends "$receiver" && complete receiver "$some" && is receiver packets_version == 0 || return
@@ -35,7 +35,7 @@ warm_sends_disturb_nobody() {
 e2e without_a_stack_bypass_is_refused over=bypass also=vma
 without_a_stack_bypass_is_refused() {
     local preload='' sender
-    send "$HOST_A" sender "$(channel "$IF_A" 32)" --messages 1
+    send "$HOST_A" sender "$(channel "$IF_A")" --messages 1
     sender=$last
     ! ends "$sender" || { why="it was opened" && return 1; }
     says sender "no stack that accelerates sockets is loaded"
@@ -44,8 +44,8 @@ without_a_stack_bypass_is_refused() {
 e2e sockets_left_to_the_kernel_are_refused over=bypass also=vma
 sockets_left_to_the_kernel_are_refused() {
     local sender
-    send "$HOST_A env SHIM_KERNEL=senders" sender "$(channel "$IF_A" 32)" --messages 1
+    send "$HOST_A env SHIM_KERNEL=senders" sender "$(channel "$IF_A")" --messages 1
     sender=$last
     ! ends "$sender" || { why="it was opened" && return 1; }
-    says sender "does not accelerate the socket that sends to 239.192.3.32 on interface $IF_A"
+    says sender "does not accelerate the socket that sends to $(group) on interface $IF_A"
 }

@@ -6,8 +6,8 @@
 # call_channel INTERFACE [OPTIONS]: to the host, where the transport has that; else a group.
 call_channel() {
     case ${transport#impair+} in
-    udp | bypass | xdp) echo "$transport://$ADDRESS_B:5021?interface=$1${2:+&$2}" ;;
-    *) channel "$1" 40 "${2:-}" ;;
+    udp | bypass | xdp) echo "$transport://$ADDRESS_B:$(port)?interface=$1${2:+&$2}" ;;
+    *) channel "$1" "${2:-}" ;;
     esac
 }
 

@@ -22,11 +22,11 @@ e2e a_hundredth_of_ten_thousand_topics_comes_whole_under_loss needs=nft hosts=4 
 a_hundredth_of_ten_thousand_topics_comes_whole_under_loss() {
     local part none all sender count=$((some * 2))
     count=$((count - count % 10000))
-    filtered "$HOST_B" part "$(channel "$IF_B" 96)" --subjects 7 --also 8 && part=$last || return
-    filtered "$HOST_C" none "$(channel "$IF_B" 96)" --subjects 100 && none=$last || return
-    filtered "$HOST_D" all "$(channel "$IF_B" 96)" && all=$last || return
+    filtered "$HOST_B" part "$(channel "$IF_B")" --subjects 7 --also 8 && part=$last || return
+    filtered "$HOST_C" none "$(channel "$IF_B")" --subjects 100 && none=$last || return
+    filtered "$HOST_D" all "$(channel "$IF_B")" && all=$last || return
     lose 5 || return
-    run_on "$HOST_A" sender "$programs/e2e_filter" send "$(channel "$IF_A" 96 "$keep")" --messages "$count" --rate "$rate"
+    run_on "$HOST_A" sender "$programs/e2e_filter" send "$(channel "$IF_A" "$keep")" --messages "$count" --rate "$rate"
     sender=$last
     ends "$sender" && ends "$part" && ends "$none" && ends "$all" || return
     is_filtered part "$count" $((count / 100 + count / 10000)) && is part told == 101 && is none told == 0 &&
@@ -42,12 +42,12 @@ e2e labels_bitmaps_and_selectors_choose_under_loss needs=nft hosts=5 \
     not=shm:"the short ones are the same with fewer topics and one receiver"
 labels_bitmaps_and_selectors_choose_under_loss() {
     local label bit select all sender count=$(((some * 2 + 6399) / 6400 * 6400))
-    filtered "$HOST_B" label "$(channel "$IF_B" 97)" --topics 3 --label 7 && label=$last || return
-    filtered "$HOST_C" bit "$(channel "$IF_B" 97)" --topics 3 --bit 7 && bit=$last || return
-    filtered "$HOST_D" select "$(channel "$IF_B" 97)" --topics 3 --select 7 && select=$last || return
-    filtered "$HOST_E" all "$(channel "$IF_B" 97)" --topics 3 && all=$last || return
+    filtered "$HOST_B" label "$(channel "$IF_B")" --topics 3 --label 7 && label=$last || return
+    filtered "$HOST_C" bit "$(channel "$IF_B")" --topics 3 --bit 7 && bit=$last || return
+    filtered "$HOST_D" select "$(channel "$IF_B")" --topics 3 --select 7 && select=$last || return
+    filtered "$HOST_E" all "$(channel "$IF_B")" --topics 3 && all=$last || return
     lose 5 || return
-    run_on "$HOST_A" sender "$programs/e2e_filter" send "$(channel "$IF_A" 97 "$keep")" --messages "$count" --rate "$rate" \
+    run_on "$HOST_A" sender "$programs/e2e_filter" send "$(channel "$IF_A" "$keep")" --messages "$count" --rate "$rate" \
         --topics 3 --labels 1
     sender=$last
     ends "$sender" && ends "$label" && ends "$bit" && ends "$select" && ends "$all" || return
@@ -68,9 +68,9 @@ subjects_labels_bitmaps_and_selectors_choose_together() {
             wanted=$((wanted + (number % 3 == 1)))
         done
     done
-    lossy 5 && filtered "$HOST_B" receiver "$(lossy_channel "$IF_B" 100)" --topics 3 --subjects 1 --label 7 --bit 7 --select 7 &&
+    lossy 5 && filtered "$HOST_B" receiver "$(lossy_channel "$IF_B")" --topics 3 --subjects 1 --label 7 --bit 7 --select 7 &&
         receiver=$last || return
-    run_on "$HOST_A" sender "$programs/e2e_filter" send "$(channel "$IF_A" 100 "$keep")" --messages "$count" --rate "$rate" \
+    run_on "$HOST_A" sender "$programs/e2e_filter" send "$(channel "$IF_A" "$keep")" --messages "$count" --rate "$rate" \
         --topics 3 --labels 1
     sender=$last
     ends "$sender" && ends "$receiver" && is_filtered receiver "$count" "$wanted" && is receiver told == 1 &&
@@ -83,9 +83,9 @@ subjects_labels_bitmaps_and_selectors_choose_together() {
 e2e a_subject_taken_back_is_no_longer_delivered also=vma
 a_subject_taken_back_is_no_longer_delivered() {
     local receiver sender count=10000
-    filtered "$HOST_B" receiver "$(channel "$IF_B" 116)" --topics 200 --subjects 7 --also 8 \
+    filtered "$HOST_B" receiver "$(channel "$IF_B")" --topics 200 --subjects 7 --also 8 \
         --unsubscribe-at $((count / 2 - 200 + 108)) && receiver=$last || return
-    run_on "$HOST_A" sender "$programs/e2e_filter" send "$(channel "$IF_A" 116 "$keep")" --messages "$count" --rate "$rate" \
+    run_on "$HOST_A" sender "$programs/e2e_filter" send "$(channel "$IF_A" "$keep")" --messages "$count" --rate "$rate" \
         --topics 200 --step $((count / 2))
     sender=$last
     says receiver unsubscribed && goes_on "$sender" && ends "$sender" && ends "$receiver" &&

@@ -14,21 +14,21 @@ unpaced=100000000
 # flood COUNT PER_SECOND [OPTIONS]: from A to B.
 flood() {
     local receiver sender
-    receive "$HOST_B" receiver "$(channel "$IF_B" 1 "${3:-}")" && receiver=$last || return
-    send "$HOST_A" sender "$(channel "$IF_A" 1 "${3:-}")" --messages "$1" --rate "$2" --after-ms 100
+    receive "$HOST_B" receiver "$(channel "$IF_B" "${3:-}")" && receiver=$last || return
+    send "$HOST_A" sender "$(channel "$IF_A" "${3:-}")" --messages "$1" --rate "$2" --after-ms 100
     sender=$last
     ends "$sender" && ends "$receiver" || return
     complete receiver "$1"
 }
 
-# burst FROM INTERFACE TO INTERFACE GROUP COUNT [OPTIONS]: a flood without pause between two prefixes; all of it has to come.
+# burst FROM INTERFACE TO INTERFACE COUNT [OPTIONS]: a flood without pause between two prefixes; all of it has to come.
 burst() {
     local receiver sender
-    receive "$3" receiver "$(channel "$4" "$5" "${7:-$window}")" && receiver=$last || return
-    send "$1" sender "$(channel "$2" "$5" "${7:-$window}")" --messages "$6" --rate $unpaced
+    receive "$3" receiver "$(channel "$4" "${6:-$window}")" && receiver=$last || return
+    send "$1" sender "$(channel "$2" "${6:-$window}")" --messages "$5" --rate $unpaced
     sender=$last
     ends "$sender" && ends "$receiver" || return
-    complete receiver "$6"
+    complete receiver "$5"
 }
 
 e2e flood_without_loss also=vma,stack \
@@ -65,8 +65,8 @@ lost_packets_are_repaired_soon() {
     local loss receiver sender
     for loss in 1 5 20; do
         lose "$loss" || return
-        receive "$HOST_B" receiver "$(channel "$IF_B" 2)" --timing 1 && receiver=$last || return
-        send "$HOST_A" sender "$(channel "$IF_A" 2)" --messages 1000 --rate 400
+        receive "$HOST_B" receiver "$(channel "$IF_B")" --timing 1 && receiver=$last || return
+        send "$HOST_A" sender "$(channel "$IF_A")" --messages 1000 --rate 400
         sender=$last
         ends "$sender" && ends "$receiver" && complete receiver 1000 && is receiver repaired ">" 0 &&
             is receiver repaired_median_us "<" 100000 || return
@@ -81,10 +81,10 @@ e2e runs_of_lost_packets_are_repaired needs=nft \
     not=roce:"a_run_of_lost_packets_is_repaired, as RDMA packets have another port and no trains" \
     not=shm:"memory loses nothing by itself; flood_with_faults"
 runs_of_lost_packets_are_repaired() {
-    lose_run 128 4000 && burst "$HOST_A" "$IF_A" "$HOST_B" "$IF_B" 27 100000 "$window&gso_packets=1" &&
+    lose_run 128 4000 && burst "$HOST_A" "$IF_A" "$HOST_B" "$IF_B" 100000 "$window&gso_packets=1" &&
         is receiver packets_recovered ">=" 128 || { why="one by one: $why" && return 1; }
     note "one by one: $(number receiver packets_recovered) packets repaired"
-    lose_run 3 100 && burst "$HOST_A" "$IF_A" "$HOST_B" "$IF_B" 27 100000 &&
+    lose_run 3 100 && burst "$HOST_A" "$IF_A" "$HOST_B" "$IF_B" 100000 &&
         is receiver packets_recovered ">=" 128 || { why="in trains: $why" && return 1; }
     note "in trains: $(number receiver packets_recovered) packets repaired"
 }
@@ -98,8 +98,8 @@ ipv6() {
     # Not by grep -q, which leaves as soon as it knows: the pipe has a status then that says nothing.
     # shellcheck disable=SC2086
     [[ $($HOST_A ip -6 addr show dev "$IF_A" 2>/dev/null) == *inet6* ]] || { why="no IPv6 here" && return 77; }
-    receive "$HOST_B" receiver "$transport://[ff15::3:8]:5003?interface=$IF_B" && receiver=$last || return
-    send "$HOST_A" sender "$transport://[ff15::3:8]:5003?interface=$IF_A" --messages "$some" --rate "$rate"
+    receive "$HOST_B" receiver "$transport://[$(group6)]:5003?interface=$IF_B" && receiver=$last || return
+    send "$HOST_A" sender "$transport://[$(group6)]:5003?interface=$IF_A" --messages "$some" --rate "$rate"
     sender=$last
     ends "$sender" && ends "$receiver" && complete receiver "$some"
 }
@@ -108,8 +108,8 @@ e2e processes_of_one_host \
     not=xdp:"each would need the interface for itself; docs/xdp.md says what carries between them"
 processes_of_one_host() {
     local receiver sender
-    receive "$HOST_A" receiver "$(channel "$IF_A" 9)" && receiver=$last || return
-    send "$HOST_A" sender "$(channel "$IF_A" 9)" --messages "$some" --rate "$rate"
+    receive "$HOST_A" receiver "$(channel "$IF_A")" && receiver=$last || return
+    send "$HOST_A" sender "$(channel "$IF_A")" --messages "$some" --rate "$rate"
     sender=$last
     ends "$sender" && ends "$receiver" && complete receiver "$some"
 }
@@ -120,13 +120,13 @@ e2e network_and_own_host_at_once needs=nft hosts=3 \
     not=shm:"run over udp, which it is about as well"
 network_and_own_host_at_once() {
     local names=(both own network) receivers=() sender i count=$((some / (1 + fewer / 5)))
-    local group="://239.192.3.30:5003?" own="shm_directory=$work/shm"
+    local at_group="://$(group):5003?" own="shm_directory=$work/shm"
     mkdir -p "$work/shm"
     lose 5 || return
-    receive "$beside_a" both "shm+$transport${group}interface=$beside_if&$own" && receivers+=("$last") || return
-    receive "$HOST_A" own "shm${group}$own" --wait 1 && receivers+=("$last") || return
-    receive "$HOST_B" network "$transport${group}interface=$IF_B" && receivers+=("$last") || return
-    send "$HOST_A" sender "shm+$transport${group}interface=$IF_A&$own&$keep" --messages "$count" --rate "$rate" --receivers 3
+    receive "$beside_a" both "shm+$transport${at_group}interface=$beside_if&$own" && receivers+=("$last") || return
+    receive "$HOST_A" own "shm${at_group}$own" --wait 1 && receivers+=("$last") || return
+    receive "$HOST_B" network "$transport${at_group}interface=$IF_B" && receivers+=("$last") || return
+    send "$HOST_A" sender "shm+$transport${at_group}interface=$IF_A&$own&$keep" --messages "$count" --rate "$rate" --receivers 3
     sender=$last
     ends "$sender" || return
     for i in 0 1 2; do
@@ -142,9 +142,9 @@ network_and_own_host_at_once() {
 e2e sleeping_receivers hosts=3
 sleeping_receivers() {
     local block poll sender
-    receive "$HOST_B" block "$(channel "$IF_B" 10)" --wait 1 && block=$last || return
-    receive "$HOST_C" poll "$(channel "$IF_B" 10 busy_poll_us=50)" --wait 2 && poll=$last || return
-    send "$HOST_A" sender "$(channel "$IF_A" 10)" --messages "$some" --rate $((rate / 2)) --receivers 2
+    receive "$HOST_B" block "$(channel "$IF_B")" --wait 1 && block=$last || return
+    receive "$HOST_C" poll "$(channel "$IF_B" busy_poll_us=50)" --wait 2 && poll=$last || return
+    send "$HOST_A" sender "$(channel "$IF_A")" --messages "$some" --rate $((rate / 2)) --receivers 2
     sender=$last
     ends "$sender" && ends "$block" && ends "$poll" && complete block "$some" && complete poll "$some"
 }

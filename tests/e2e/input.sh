@@ -42,11 +42,11 @@ e2e hostile_packets needs=namespaces hosts=3 \
     not=shm:"its packets are UDP's; tests/shm has those who write what is wrong"
 hostile_packets() {
     local receiver sender hostile counter count=$((rate * 4))
-    receive "$HOST_B" receiver "$(channel "$IF_B" 11)" && receiver=$last || return
-    run_on "$HOST_C" hostile python3 "$here/hostile.py" 239.192.3.11 5003 "$ADDRESS_C" 2
+    receive "$HOST_B" receiver "$(channel "$IF_B")" && receiver=$last || return
+    run_on "$HOST_C" hostile python3 "$here/hostile.py" "$(group)" 5003 "$ADDRESS_C" 2
     hostile=$last
     says hostile listening || return
-    send "$HOST_A" sender "$(channel "$IF_A" 11)" --messages "$count" --rate "$rate" --step $((rate * 3))
+    send "$HOST_A" sender "$(channel "$IF_A")" --messages "$count" --rate "$rate" --step $((rate * 3))
     sender=$last
     ends "$hostile" || { why=$(tail -n 3 "$work/hostile.err") && return 1; }
     goes_on "$sender" || return
@@ -92,10 +92,10 @@ bridge_test() {
     $HOST_B sh -c "ip addr add 10.79.0.2/24 dev llm-b0 && ip link set llm-b0 up && ip link set llm-c0 up" ||
         { why="cannot make the ports" && return 1; }
     sleep 1 # until the querier has asked and the ports forward
-    receive "$HOST_B" receiver "$(channel llm-b0 12)" && receiver=$last && bridge_learned 239.192.3.12 || return
+    receive "$HOST_B" receiver "$(channel llm-b0)" && receiver=$last && bridge_learned "$(group)" || return
     member=$(received llm-b0) other=$(received llm-c0)
     # The bridge is asked about packets of the kernel only, and floods frames that are put into it.
-    send "$HOST_A" sender "$(transport=udp channel llm-br 12)" --messages 100000 --rate "$rate"
+    send "$HOST_A" sender "$(transport=udp channel llm-br)" --messages 100000 --rate "$rate"
     sender=$last
     ends "$sender" && ends "$receiver" && complete receiver 100000 || return
     member=$(($(received llm-b0) - member)) other=$(($(received llm-c0) - other))

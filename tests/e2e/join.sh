@@ -16,18 +16,18 @@ e2e many_join_late \
     not=xdp:"each has a context in one process, which needs an interface; three_join_late_in_spite_of_losses has hosts of their own" \
     not=roce:"the one with losses has it too"
 many_join_late() {
-    late "$(channel "$IF_A" 31)" 100
+    late "$(channel "$IF_A")" 100
 }
 
 # From the other host, and with all that was sent before it came.
 e2e late_receiver_has_the_past_too over=roce
 late_receiver_has_the_past_too() {
     local receiver sender
-    send "$HOST_A" sender "$(channel "$IF_A" 34 "$keep")" --messages "$some" --rate "$rate" --step $((some / 2)) --receivers 0
+    send "$HOST_A" sender "$(channel "$IF_A" "$keep")" --messages "$some" --rate "$rate" --step $((some / 2)) --receivers 0
     sender=$last
     says sender "sent $((some / 2))" || return
     sleep 1.1 # for a second whoever comes is as one who was there
-    receive "$HOST_B" receiver "$(channel "$IF_B" 34 "join=oldest")" && receiver=$last || return
+    receive "$HOST_B" receiver "$(channel "$IF_B" "join=oldest")" && receiver=$last || return
     says receiver "event: session new" && goes_on "$sender" && ends "$sender" && ends "$receiver" || return
     complete receiver "$some" && is receiver packets_replayed ">" 0
 }
@@ -37,15 +37,15 @@ late_receiver_has_the_past_too() {
 e2e three_join_late_in_spite_of_losses needs=loss hosts=4 over=bypass,xdp,shm
 three_join_late_in_spite_of_losses() {
     local oldest back live sender impaired half=$((some / 5)) name quotes
-    send "$HOST_A" sender "$(channel "$IF_A" 117 "$keep")" --messages $((2 * half)) --rate "$rate" --step "$half" --receivers 0 \
+    send "$HOST_A" sender "$(channel "$IF_A" "$keep")" --messages $((2 * half)) --rate "$rate" --step "$half" --receivers 0 \
         --quotes 1
     sender=$last quotes="--quotes-from $half"
     says sender "sent $half" && lossy 5 || return
     sleep 1.1 # for a second whoever comes is as one who was there
     # shellcheck disable=SC2086
-    receive "$HOST_B" oldest "$(lossy_channel "$IF_B" 117 "join=oldest")" $quotes && oldest=$last &&
-        receive "$HOST_C" back "$(lossy_channel "$IF_B" 117 "join=messages&join_messages=$((half / 3))")" --wait 1 $quotes &&
-        back=$last && receive "$HOST_D" live "$(lossy_channel "$IF_B" 117)" --wait 1 && live=$last || return
+    receive "$HOST_B" oldest "$(lossy_channel "$IF_B" "join=oldest")" $quotes && oldest=$last &&
+        receive "$HOST_C" back "$(lossy_channel "$IF_B" "join=messages&join_messages=$((half / 3))")" --wait 1 $quotes &&
+        back=$last && receive "$HOST_D" live "$(lossy_channel "$IF_B")" --wait 1 && live=$last || return
     for name in oldest back live; do
         says "$name" "event: session new" || return
     done
@@ -65,7 +65,7 @@ e2e many_join_late_over_network_and_memory \
 many_join_late_over_network_and_memory() {
     local status=0
     mkdir -p "$work/shm"
-    late "shm+$(channel "$IF_A" 32)&shm_directory=$work/shm" $((50 / fewer)) || status=$?
+    late "shm+$(channel "$IF_A")&shm_directory=$work/shm" $((50 / fewer)) || status=$?
     rmdir "$work/shm" 2>/dev/null || true
     return "$status"
 }
@@ -75,5 +75,5 @@ e2e many_join_late_in_spite_of_losses needs=nft \
     not=xdp:"each peer is a context of one process, which needs an interface; the unicasts of xdp go by udp" \
     not=shm:"three_join_late_in_spite_of_losses"
 many_join_late_in_spite_of_losses() {
-    lose 5 && late "$(channel "$IF_A" 33)" $((50 / fewer))
+    lose 5 && late "$(channel "$IF_A")" $((50 / fewer))
 }

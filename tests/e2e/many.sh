@@ -5,13 +5,13 @@
 
 e2e many_in_one_context
 many_in_one_context() {
-    run_on "$HOST_A" many "$programs/e2e_many" "$transport" "$(common_shared "$IF_A")" $((messages / 60))
+    run_on "$HOST_A" many "$programs/e2e_many" "$transport" "$(group 1)" "$(group 2)" "$(common_shared "$IF_A")" $((messages / 60))
     ends "$last" || { why=$(cat "$work/many.out" "$work/many.err") && return 1; }
 }
 
 # short_lived PEERS: contexts that come and go beside one that stays, which knows three dozen addresses at a time.
 short_lived() {
-    run_on "$HOST_A" short_lived "$programs/e2e_short_lived" "$transport" 239.192.3.41 \
+    run_on "$HOST_A" short_lived "$programs/e2e_short_lived" "$transport" "$(group)" \
         "$(common_shared "$IF_A")&receivers_max=16&sessions_max=20" "$1"
     ends "$last" || { why=$(tail -n 5 "$work/short_lived.err") && return 1; }
     is short_lived addresses_forgotten ">" $(($1 / 2))

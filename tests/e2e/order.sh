@@ -5,9 +5,9 @@
 
 # arrives LOSS COUNT: a receiver takes them as they arrive, and gets all of them. The sender waits for so many receivers.
 arrives() {
-    receive "$HOST_B" arrival "$(lossy_channel "$IF_B" 98 order=arrival)" --any-order 1 --timing 1 && arrival=$last || return
-    [ "$3" = 1 ] || { receive "$HOST_C" sequence "$(channel "$IF_B" 98)" --timing 1 && sequence=$last; } || return
-    send "$HOST_A" sender "$(channel "$IF_A" 98 "$keep")" --messages "$2" --rate $((rate / 2)) --receivers "$3"
+    receive "$HOST_B" arrival "$(lossy_channel "$IF_B" order=arrival)" --any-order 1 --timing 1 && arrival=$last || return
+    [ "$3" = 1 ] || { receive "$HOST_C" sequence "$(channel "$IF_B")" --timing 1 && sequence=$last; } || return
+    send "$HOST_A" sender "$(channel "$IF_A" "$keep")" --messages "$2" --rate $((rate / 2)) --receivers "$3"
     sender=$last
     ends "$sender" && ends "$arrival" && complete arrival "$2" || return
     is arrival messages_unordered ">" 0 && is arrival early ">=" "$(number arrival messages_unordered)" &&
@@ -40,8 +40,8 @@ e2e what_never_arrives_is_told_lost_in_any_order needs=nft \
     not=shm:"losses begin while messages flow, which impair+ does not do"
 what_never_arrives_is_told_lost_in_any_order() {
     local arrival sender late="order=arrival&nak_delay_ns=300000000"
-    receive "$HOST_B" arrival "$(channel "$IF_B" 99 "$late")" --any-order 1 --stop-at $((some / 10)) && arrival=$last || return
-    send "$HOST_A" sender "$(channel "$IF_A" 99 "history_packets=64&history_bytes=98304")" --messages "$some" --rate 100000 \
+    receive "$HOST_B" arrival "$(channel "$IF_B" "$late")" --any-order 1 --stop-at $((some / 10)) && arrival=$last || return
+    send "$HOST_A" sender "$(channel "$IF_A" "history_packets=64&history_bytes=98304")" --messages "$some" --rate 100000 \
         --step $((some / 2))
     sender=$last
     says arrival reached && says sender "sent $((some / 2))" && lose 20 && goes_on "$sender" || return

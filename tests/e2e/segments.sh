@@ -9,14 +9,14 @@ e2e ignored_segmentation_is_noticed needs=shims \
 ignored_segmentation_is_noticed() {
     local from
     from=$(under "$HOST_A" ignore)
-    burst "$from" lo "$HOST_A" lo 20 50000 && is sender udp_trains == 0 && is sender udp_trains_refused == 0 || return
-    burst "$from" "$IF_A" "$HOST_B" "$IF_B" 20 50000 && is sender udp_trains == 0 && is sender udp_trains_refused == 0
+    burst "$from" lo "$HOST_A" lo 50000 && is sender udp_trains == 0 && is sender udp_trains_refused == 0 || return
+    burst "$from" "$IF_A" "$HOST_B" "$IF_B" 50000 && is sender udp_trains == 0 && is sender udp_trains_refused == 0
 }
 
 e2e refused_options_and_segmentation_are_done_without needs=shims \
     not=bypass,xdp,roce,shm:"UDP's own offload"
 refused_options_and_segmentation_are_done_without() {
-    burst "$(under "$HOST_A" refuse)" "$IF_A" "$(under "$HOST_B" refuse)" "$IF_B" 21 50000 &&
+    burst "$(under "$HOST_A" refuse)" "$IF_A" "$(under "$HOST_B" refuse)" "$IF_B" 50000 &&
         is sender udp_trains == 0 && is sender udp_trains_refused == 0 && is sender udp_send_errors == 0 &&
         is receiver udp_superframes == 0
 }
@@ -27,7 +27,7 @@ e2e segmentation_that_fails_later_loses_nothing needs=shims \
 segmentation_that_fails_later_loses_nothing() {
     local after
     for after in 1 2 100; do
-        burst "$(under "$HOST_A" fail) SHIM_SEGMENTED_MAX=$after" "$IF_A" "$HOST_B" "$IF_B" 22 50000 "$window&$keep" &&
+        burst "$(under "$HOST_A" fail) SHIM_SEGMENTED_MAX=$after" "$IF_A" "$HOST_B" "$IF_B" 50000 "$window&$keep" &&
             is sender udp_trains == $((after - 1)) && is sender udp_trains_refused == 1 &&
             is sender udp_send_errors == 0 || { why="after $after: $why" && return 1; }
     done
@@ -42,7 +42,7 @@ e2e cables_of_any_mtu needs=namespaces \
 cables_of_any_mtu() {
     local bytes status=0
     for bytes in 1280 1500 9000 65535; do
-        mtu "$bytes" && burst "$HOST_A" "$IF_A" "$HOST_B" "$IF_B" 23 100000 "$window&mtu=$bytes" &&
+        mtu "$bytes" && burst "$HOST_A" "$IF_A" "$HOST_B" "$IF_B" 100000 "$window&mtu=$bytes" &&
             is sender udp_trains_refused == 0 && is sender udp_send_errors == 0 &&
             is sender udp_trains "$([ "$bytes" = 65535 ] && echo == || echo '>')" 0 ||
             { status=1 why="MTU $bytes: $why" && break; }

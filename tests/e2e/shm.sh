@@ -32,7 +32,7 @@ memory_is_given_back() {
 # lists FIELD...: the one line that llm-shm prints below its heading begins with the name of the channel and these fields.
 lists() {
     local line
-    line=$("$build/tools/llm-shm" "$memory" | sed -n 2p) && [[ $(tr -s ' ' <<<"$line") == "239.192.3.90:5003 $* "* ]] && return 0
+    line=$("$build/tools/llm-shm" "$memory" | sed -n 2p) && [[ $(tr -s ' ' <<<"$line") == "$(group):5003 $* "* ]] && return 0
     why="llm-shm says: $line"
     return 1
 }
@@ -64,10 +64,10 @@ channels_are_listed_and_what_the_dead_left_is_removed() {
     local receiver sender user nothing="no channels in shared memory"
     user=$(id -un)
     [ "$("$build/tools/llm-shm" "$memory")" = "$nothing" ] || { why="there is something before there is" && return 1; }
-    send "$HOST_A" sender "$(channel "" 90 shm_mode=0640)" --messages 20 --step 10 --receivers 0
+    send "$HOST_A" sender "$(channel "" shm_mode=0640)" --messages 20 --step 10 --receivers 0
     sender=$last
     says sender "sent 10" && lists "$sender" "$user" 0640 0 || return
-    receive "$HOST_B" receiver "$(channel "" 90)" && receiver=$last && lists "$sender" "$user" 0640 1 || return
+    receive "$HOST_B" receiver "$(channel "")" && receiver=$last && lists "$sender" "$user" 0640 1 || return
     # The living stay.
     "$build/tools/llm-shm" --clean "$memory" >/dev/null && lists "$sender" "$user" 0640 1 || return
     kill -KILL "$receiver" "$sender"

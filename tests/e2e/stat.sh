@@ -45,8 +45,8 @@ counters_of_topics() {
     local receiver sender with
     counters_at || return
     with="env LLM_STATS_DIRECTORY=$counters"
-    receive "$HOST_B $with" receiver "$(channel "$IF_B" 46 topic_counters=1)" --latency 1 && receiver=$last || return
-    send "$HOST_A $with" sender "$(channel "$IF_A" 46 topic_counters=1)" --messages 10000 --rate "$rate" --step 5000 --latency 2
+    receive "$HOST_B $with" receiver "$(channel "$IF_B" topic_counters=1)" --latency 1 && receiver=$last || return
+    send "$HOST_A $with" sender "$(channel "$IF_A" topic_counters=1)" --messages 10000 --rate "$rate" --step 5000 --latency 2
     sender=$last
     says sender "sent 5000" && sleep 0.3 || return
     # All in one, as each starts two programs.
@@ -65,8 +65,8 @@ latencies_are_counted_and_shown() {
     local receiver sender with name sees="" of="[o['histograms'] for o in c['e2e_flood_receive']['objects'] if o['kind'] == 'receiver'][0]"
     counters_at || return
     with="env LLM_STATS_DIRECTORY=$counters"
-    receive "$HOST_B $with" receiver "$(channel "$IF_B" 48 timestamps=1)" --latency 3 && receiver=$last || return
-    send "$HOST_A $with" sender "$(channel "$IF_A" 48)" --messages 10000000 --rate 8000 --step 2000 --latency 3
+    receive "$HOST_B $with" receiver "$(channel "$IF_B" timestamps=1)" --latency 3 && receiver=$last || return
+    send "$HOST_A $with" sender "$(channel "$IF_A")" --messages 10000000 --rate 8000 --step 2000 --latency 3
     sender=$last
     says sender "sent 2000" || return
     for name in wire_deliver_ns fetch_deliver_ns; do
@@ -96,8 +96,8 @@ counters_name_the_bottleneck() {
     local receiver sender with
     counters_at || return
     with="env LLM_STATS_DIRECTORY=$counters"
-    receive "$HOST_B $with" receiver "$(channel "$IF_B" 47)" --wait 1 --pause-us 20000 && receiver=$last || return
-    send "$HOST_A $with" sender "$(channel "$IF_A" 47 "flow=window&flow_window_packets=64")" --messages 10000000 --rate 20000
+    receive "$HOST_B $with" receiver "$(channel "$IF_B")" --wait 1 --pause-us 20000 && receiver=$last || return
+    send "$HOST_A $with" sender "$(channel "$IF_A" "flow=window&flow_window_packets=64")" --messages 10000000 --rate 20000
     sender=$last
     counted "of('e2e_flood_receive', 'receiver', 'limited_by') == [1] and of('e2e_flood_send', 'transmitter', 'limited_by') == [4]" &&
         counted "of('e2e_flood_send', 'member', 'member_limited_by') == [1]" || return
@@ -109,8 +109,8 @@ counters_name_the_bottleneck() {
 # counters_flow COUNT: a receiver and a sender that waits when it has sent half of them. Sets receiver and sender.
 counters_flow() {
     local with="env LLM_STATS_DIRECTORY=$counters"
-    receive "$HOST_B $with" receiver "$(channel "$IF_B" 40)" && receiver=$last || return
-    send "$HOST_A $with" sender "$(channel "$IF_A" 40)" --messages "$1" --rate "$rate" --step $(($1 / 2))
+    receive "$HOST_B $with" receiver "$(channel "$IF_B")" && receiver=$last || return
+    send "$HOST_A $with" sender "$(channel "$IF_A")" --messages "$1" --rate "$rate" --step $(($1 / 2))
     sender=$last
     says sender "sent $(($1 / 2))" && sleep 0.3 # three times as long as a table is the latest
 }
@@ -174,9 +174,9 @@ e2e counters_without_room_do_not_keep_anybody_from_sending needs=root over=udp
 counters_without_room_do_not_keep_anybody_from_sending() {
     local receiver sender
     counters_at
-    receive "$HOST_B" receiver "$(channel "$IF_B" 41)" && receiver=$last || return
+    receive "$HOST_B" receiver "$(channel "$IF_B")" && receiver=$last || return
     run_on "$HOST_A" sender unshare -m sh -c "mount -t tmpfs -o size=64k none $counters && LLM_STATS_DIRECTORY=$counters exec \"\$@\"" sh \
-        "$programs/e2e_flood_send" "$(channel "$IF_A" 41)" --messages "$some" --rate "$rate"
+        "$programs/e2e_flood_send" "$(channel "$IF_A")" --messages "$some" --rate "$rate"
     sender=$last
     ends "$sender" && ends "$receiver" && complete receiver "$some" || return
     says sender "counters file: $counters: No space left on device; see 'df -h'"
@@ -186,15 +186,15 @@ e2e counters_for_prometheus over=udp
 counters_for_prometheus() {
     local receiver sender
     counters_at && counters_flow "$some" || return
-    run_on "$HOST_A" server "$llm_context_counter" --prometheus 127.0.0.1:19464 "$counters"
-    says server "http://127.0.0.1:19464/metrics" || return
+    run_on "$HOST_A" server "$llm_context_counter" --prometheus "127.0.0.1:$(port)" "$counters"
+    says server "http://127.0.0.1:$(port)/metrics" || return
     # shellcheck disable=SC2086
-    if $HOST_A "$llm_context_counter" --prometheus 127.0.0.1:19464 "$counters" 2>"$work/second.err"; then
+    if $HOST_A "$llm_context_counter" --prometheus "127.0.0.1:$(port)" "$counters" 2>"$work/second.err"; then
         why="two of them listen" && return 1
     fi
     grep -q "another process listens there already" "$work/second.err" || { why=$(cat "$work/second.err") && return 1; }
     # shellcheck disable=SC2086
-    $HOST_A python3 "$here/stat.py" prometheus 19464 $((some / 2)) 2>"$work/prometheus.err" || { why=$(tail -n 1 "$work/prometheus.err") && return 1; }
+    $HOST_A python3 "$here/stat.py" prometheus "$(port)" $((some / 2)) 2>"$work/prometheus.err" || { why=$(tail -n 1 "$work/prometheus.err") && return 1; }
 }
 
 e2e counters_in_a_terminal over=udp

@@ -12,9 +12,9 @@ e2e stopped_receiver_is_told_what_it_lost hosts=3
 stopped_receiver_is_told_what_it_lost() {
     local stopped steady sender count=$((3 * rate + rate / 10)) small="rcvbuf_bytes=64K&flow_window_packets=256"
     local both="flow_quorum_percent=100&linger_ns=30000000000"
-    receive "$HOST_B" stopped "$(channel "$IF_B" 3 "$small")" --wait 1 --stop-at $((rate / 4)) && stopped=$last || return
-    receive "$HOST_C" steady "$(channel "$IF_B" 3)" --wait 1 && steady=$last || return
-    send "$HOST_A" sender "$(channel "$IF_A" 3 "$short&$window&slow=off&$both")" --messages "$count" --rate "$rate" \
+    receive "$HOST_B" stopped "$(channel "$IF_B" "$small")" --wait 1 --stop-at $((rate / 4)) && stopped=$last || return
+    receive "$HOST_C" steady "$(channel "$IF_B")" --wait 1 && steady=$last || return
+    send "$HOST_A" sender "$(channel "$IF_A" "$short&$window&slow=off&$both")" --messages "$count" --rate "$rate" \
         --step "$rate" --receivers 2
     sender=$last
     says stopped reached && says sender "sent $rate" && kill -STOP "$stopped" && goes_on "$sender" &&
@@ -28,9 +28,9 @@ stopped_receiver_is_told_what_it_lost() {
 e2e killed_receiver_disturbs_nobody hosts=3
 killed_receiver_disturbs_nobody() {
     local killed steady sender
-    receive "$HOST_B" killed "$(channel "$IF_B" 4)" --stop-at $((rate / 4)) && killed=$last || return
-    receive "$HOST_C" steady "$(channel "$IF_B" 4)" && steady=$last || return
-    send "$HOST_A" sender "$(channel "$IF_A" 4 "$keep")" --messages "$rate" --rate "$rate" --step $((rate / 2)) --receivers 2
+    receive "$HOST_B" killed "$(channel "$IF_B")" --stop-at $((rate / 4)) && killed=$last || return
+    receive "$HOST_C" steady "$(channel "$IF_B")" && steady=$last || return
+    send "$HOST_A" sender "$(channel "$IF_A" "$keep")" --messages "$rate" --rate "$rate" --step $((rate / 2)) --receivers 2
     sender=$last
     says killed reached && kill -KILL "$killed" && goes_on "$sender" || return
     ends "$sender" && ends "$steady" && complete steady "$rate"
@@ -40,24 +40,24 @@ killed_receiver_disturbs_nobody() {
 e2e killed_transmitter_is_noticed_and_its_successor_followed
 killed_transmitter_is_noticed_and_its_successor_followed() {
     local receiver sender
-    receive "$HOST_B" receiver "$(channel "$IF_B" 5 "silence_ns=200000000&session_timeout_ns=2000000000")" --sessions 2 \
+    receive "$HOST_B" receiver "$(channel "$IF_B" "silence_ns=200000000&session_timeout_ns=2000000000")" --sessions 2 \
         --stop-at $((rate / 4)) && receiver=$last || return
-    send "$HOST_A" sender "$(channel "$IF_A" 5)" --messages "$rate" --rate "$rate" --step $((rate / 2))
+    send "$HOST_A" sender "$(channel "$IF_A")" --messages "$rate" --rate "$rate" --step $((rate / 2))
     sender=$last
     says receiver reached && kill -KILL "$sender" || return
     says receiver "event: heartbeat lost" && says receiver "timeout" || return
-    send "$HOST_A" sender "$(channel "$IF_A" 5)" --messages $((some * 2 / 5)) --rate "$rate"
+    send "$HOST_A" sender "$(channel "$IF_A")" --messages $((some * 2 / 5)) --rate "$rate"
     sender=$last
     ends "$sender" && ends "$receiver" || return
     is receiver errors == 0 && is receiver silences ">=" 1 && is receiver timeouts == 1 && is receiver sessions_new == 2 &&
         is receiver sessions_ended == 2
 }
 
-# interface_of PREFIX INTERFACE GROUP: is down until the receiver has noticed, while messages are sent.
+# interface_of PREFIX INTERFACE: is down until the receiver has noticed, while messages are sent.
 interface_of() {
-    local prefix=$1 interface=$2 group=$3 receiver sender
-    receive "$HOST_B" receiver "$(channel "$IF_B" "$group" "silence_ns=300000000")" --stop-at 3000 && receiver=$last || return
-    send "$HOST_A" sender "$(channel "$IF_A" "$group")" --messages 30000 --rate 9000 --step 10000
+    local prefix=$1 interface=$2 receiver sender
+    receive "$HOST_B" receiver "$(channel "$IF_B" "silence_ns=300000000")" --stop-at 3000 && receiver=$last || return
+    send "$HOST_A" sender "$(channel "$IF_A")" --messages 30000 --rate 9000 --step 10000
     sender=$last
     says receiver reached && says sender "sent 10000" || return
     # shellcheck disable=SC2086
@@ -71,11 +71,11 @@ interface_of() {
 e2e receivers_interface_goes_down_and_up needs=namespaces \
     not=shm:"memory has no interface"
 receivers_interface_goes_down_and_up() {
-    interface_of "$HOST_B" "$IF_B" 6
+    interface_of "$HOST_B" "$IF_B"
 }
 
 e2e transmitters_interface_goes_down_and_up needs=namespaces \
     not=shm:"memory has no interface"
 transmitters_interface_goes_down_and_up() {
-    interface_of "$HOST_A" "$IF_A" 7
+    interface_of "$HOST_A" "$IF_A"
 }

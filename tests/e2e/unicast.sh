@@ -3,12 +3,12 @@
 #
 # End-to-end tests of streams to hosts rather than groups.
 
-# place HOST PORT: one host, and a group for it where the transport has only those.
+# place HOST N: one host and the port N of the test, or its group N where the transport has only groups.
 place() {
-    [ "$transport" = roce ] && echo "239.192.3.$(($2 - 4900)):5003" || echo "$1:$2"
+    [ "$transport" = roce ] && echo "$(group "$2"):5003" || echo "$1:$(port "$2")"
 }
 
-# at HOST PORT OPTIONS: the same transport, to one host.
+# at HOST N OPTIONS: the same transport, to one host.
 at() {
     echo "$transport://$(place "$1" "$2")?$3"
 }
@@ -17,10 +17,10 @@ at() {
 # of them is in `list`.
 listeners() {
     local kernel=${transport/#xdp/udp}
-    receive "$HOST_B" first "$(at "$ADDRESS_B" 5011 "interface=$IF_B")" "${@:2}" && first=$last || return
-    receive "$HOST_C" second "$(at "$ADDRESS_C" 5012 "interface=$IF_B")" && second=$last || return
-    receive "$HOST_A" own "$(transport=$kernel at "$ADDRESS_A" 5013 "interface=$IF_A")" && own=$last || return
-    list=$(at "$ADDRESS_B" 5011 "interface=$IF_A&destinations=$(place "$ADDRESS_C" 5012),$(place "$ADDRESS_A" 5013)&$1")
+    receive "$HOST_B" first "$(at "$ADDRESS_B" 1 "interface=$IF_B")" "${@:2}" && first=$last || return
+    receive "$HOST_C" second "$(at "$ADDRESS_C" 2 "interface=$IF_B")" && second=$last || return
+    receive "$HOST_A" own "$(transport=$kernel at "$ADDRESS_A" 3 "interface=$IF_A")" && own=$last || return
+    list=$(at "$ADDRESS_B" 1 "interface=$IF_A&destinations=$(place "$ADDRESS_C" 2),$(place "$ADDRESS_A" 3)&$1")
 }
 
 e2e one_stream_to_a_list_of_hosts needs=nft hosts=3 \
@@ -79,8 +79,8 @@ unicast_over_ipv6() {
     # shellcheck disable=SC2086
     $HOST_B ip -6 addr replace fd77::2/64 dev "$IF_B" nodad && $HOST_A ip -6 addr replace fd77::1/64 dev "$IF_A" nodad ||
         { why="no IPv6 here" && return 77; } # it goes when an interface goes down
-    receive "$HOST_B" receiver "$(at "[fd77::2]" 5014 "")" && receiver=$last || return
-    send "$HOST_A" sender "$(at "[fd77::2]" 5014 "")" --messages "$some" --rate "$rate"
+    receive "$HOST_B" receiver "$(at "[fd77::2]" 1 "")" && receiver=$last || return
+    send "$HOST_A" sender "$(at "[fd77::2]" 1 "")" --messages "$some" --rate "$rate"
     sender=$last
     ends "$sender" && ends "$receiver" && complete receiver "$some"
 }

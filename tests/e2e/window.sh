@@ -3,15 +3,15 @@
 #
 # End-to-end tests of flow control.
 
-# stopped GROUP COUNT OPTIONS EVENT: messages flow as fast as they can; before the second third of them the only receiver stops,
+# stopped COUNT OPTIONS EVENT: messages flow as fast as they can; before the second third of them the only receiver stops,
 # until the sender says that it was held in that step, or has sent it. It does not forget the receiver meanwhile.
 stopped() {
-    local receiver sender step=$((($2 + 2) / 3))
-    receive "$HOST_B" receiver "$(channel "$IF_B" "$1" "$3")" --stop-at 10000 && receiver=$last || return
-    send "$HOST_A" sender "$(channel "$IF_A" "$1" "$3&status_ns=60000000000")" --messages "$2" --rate $unpaced --step "$step"
+    local receiver sender step=$((($1 + 2) / 3))
+    receive "$HOST_B" receiver "$(channel "$IF_B" "$2")" --stop-at 10000 && receiver=$last || return
+    send "$HOST_A" sender "$(channel "$IF_A" "$2&status_ns=60000000000")" --messages "$1" --rate $unpaced --step "$step"
     sender=$last
     says receiver reached && says sender "sent $step" && kill -STOP "$receiver" && goes_on "$sender" || return
-    case $4 in
+    case $3 in
     held) says sender "held in step 2" || return ;;
     sent) says sender "sent $((2 * step))" || return ;;
     esac
@@ -21,7 +21,7 @@ stopped() {
 e2e stopped_receiver_holds_the_window \
     not=bypass:"a stack has no part in it; it passes if it is named"
 stopped_receiver_holds_the_window() {
-    stopped 25 "$held_messages" "$window$held_window" held && complete receiver "$held_messages"
+    stopped "$held_messages" "$window$held_window" held && complete receiver "$held_messages"
 }
 
 # What the window lets go while the receiver stands still is far more than the buffer holds.
@@ -31,8 +31,8 @@ e2e small_receive_buffer \
     not=roce:"empty_receive_queue_loses_nothing is the same of a device" \
     not=shm:"the buffer of a socket"
 small_receive_buffer() {
-    burst "$HOST_A" "$IF_A" "$HOST_B" "$IF_B" 24 100000 "$window&rcvbuf_bytes=64K" || return
-    stopped 24 500000 "$window&rcvbuf_bytes=64K" held && complete receiver 500000 && is receiver udp_kernel_drops ">" 0 || return
+    burst "$HOST_A" "$IF_A" "$HOST_B" "$IF_B" 100000 "$window&rcvbuf_bytes=64K" || return
+    stopped 500000 "$window&rcvbuf_bytes=64K" held && complete receiver 500000 && is receiver udp_kernel_drops ">" 0 || return
     note "the kernel dropped $(number receiver udp_kernel_drops) packets, or runs of them; repaired" \
         "$(number receiver packets_recovered)"
 }
@@ -41,7 +41,7 @@ e2e stopped_receiver_in_full_blast_is_told_what_it_lost \
     not=bypass,roce:"stopped_receiver_is_told_what_it_lost, with more messages" \
     not=xdp:"stopped_receiver_is_told_what_it_lost, with more messages; it passes if it is named"
 stopped_receiver_in_full_blast_is_told_what_it_lost() {
-    stopped 26 "$blast" "flow=open&rcvbuf_bytes=1M" sent && accounted receiver "$blast" && is receiver lost ">" 0 || return
+    stopped "$blast" "flow=open&rcvbuf_bytes=1M" sent && accounted receiver "$blast" && is receiver lost ">" 0 || return
     note "lost $(number receiver lost) of $blast in $(number receiver gaps) gaps"
 }
 
@@ -50,10 +50,10 @@ stopped_receiver_in_full_blast_is_told_what_it_lost() {
 paces() {
     local first second slow sender options="flow=$1&flow_quorum_percent=$2&flow_window_packets=$paces_window"
     rm -f "$work/sent"
-    receive "$HOST_B" first "$(channel "$IF_B" 28)" --wait 1 && first=$last || return
-    receive "$HOST_C" second "$(channel "$IF_B" 28)" --wait 1 && second=$last || return
-    receive "$HOST_D" slow "$(channel "$IF_B" 28 "${4:-}")" --wait 1 --pause-us "$3" --sent "$work/sent" && slow=$last || return
-    send "$HOST_A" sender "$(channel "$IF_A" 28 "$options&$keep&slow=off")" --messages 60000 --rate $unpaced --receivers 3 \
+    receive "$HOST_B" first "$(channel "$IF_B")" --wait 1 && first=$last || return
+    receive "$HOST_C" second "$(channel "$IF_B")" --wait 1 && second=$last || return
+    receive "$HOST_D" slow "$(channel "$IF_B" "${4:-}")" --wait 1 --pause-us "$3" --sent "$work/sent" && slow=$last || return
+    send "$HOST_A" sender "$(channel "$IF_A" "$options&$keep&slow=off")" --messages 60000 --rate $unpaced --receivers 3 \
         --sent "$work/sent" --after-ms 0
     sender=$last
     ends "$sender" && ends "$first" && ends "$second" && ends "$slow" || return

@@ -13,7 +13,7 @@ settle_xdp() {
 possible_xdp() {
     [ "$HOSTS_KIND" = netns ] || { why="needs root: the kernel loads programs for nobody else" && return 77; }
     # shellcheck disable=SC2086
-    if ! $HOST_A "$programs/e2e_flood_send" "$(channel "$IF_A" 30)" --messages 1 --receivers 0 --after-ms 0 \
+    if ! $HOST_A "$programs/e2e_flood_send" "$(channel "$IF_A")" --messages 1 --receivers 0 --after-ms 0 \
         >/dev/null 2>"$work/possible"; then
         why=$(tail -n 1 "$work/possible")
         return 77
@@ -23,8 +23,8 @@ possible_xdp() {
 # between SCHEME_A SCHEME_B COUNT PER_SECOND [OPTIONS [OPTIONS_B]]: a flood from A to B; all of it has to come.
 between() {
     local from=$1 to=$2 receiver sender
-    receive "$HOST_B" receiver "$(transport=$to channel "$IF_B" 31 "${6-${5:-}}")" && receiver=$last || return
-    send "$HOST_A" sender "$(transport=$from channel "$IF_A" 31 "${5:-}")" --messages "$3" --rate "$4" --after-ms 0
+    receive "$HOST_B" receiver "$(transport=$to channel "$IF_B" "${6-${5:-}}")" && receiver=$last || return
+    send "$HOST_A" sender "$(transport=$from channel "$IF_A" "${5:-}")" --messages "$3" --rate "$4" --after-ms 0
     sender=$last
     ends "$sender" && ends "$receiver" || { why="$from to $to: ${why:-a program failed}" && return 1; }
     complete receiver "$3" || { why="$from to $to: $why" && return 1; }
@@ -49,11 +49,11 @@ frames_to_a_list_of_hosts() {
     local first second own list sender name nobody=${ADDRESS_B%.*}.99
     # shellcheck disable=SC2086
     $HOST_A ip neigh replace "$nobody" dev "$IF_A" nud failed || return
-    receive "$HOST_B" first "$(transport=impair+xdp at "$ADDRESS_B" 5011 "interface=$IF_B&impair_loss_ppm=50000")" &&
+    receive "$HOST_B" first "$(transport=impair+xdp at "$ADDRESS_B" 1 "interface=$IF_B&impair_loss_ppm=50000")" &&
         first=$last || return
-    receive "$HOST_B" second "$(transport=udp at "$ADDRESS_B" 5012 "interface=$IF_B")" && second=$last || return
-    receive "$HOST_A" own "$(transport=udp at "$ADDRESS_A" 5013 "interface=$IF_A")" && own=$last || return
-    list="$(at "$ADDRESS_B" 5011 "interface=$IF_A&destinations=$ADDRESS_B:5012,$ADDRESS_A:5013,$nobody:5014&$keep")"
+    receive "$HOST_B" second "$(transport=udp at "$ADDRESS_B" 2 "interface=$IF_B")" && second=$last || return
+    receive "$HOST_A" own "$(transport=udp at "$ADDRESS_A" 3 "interface=$IF_A")" && own=$last || return
+    list="$(at "$ADDRESS_B" 1 "interface=$IF_A&destinations=$(place "$ADDRESS_B" 2),$(place "$ADDRESS_A" 3),$(place "$nobody" 4)&$keep")"
     send "$HOST_A" sender "$list" --messages $((some / 2)) --rate "$rate" --receivers 3
     sender=$last
     ends "$sender" && ends "$first" && ends "$second" && ends "$own" || return
@@ -61,7 +61,7 @@ frames_to_a_list_of_hosts() {
         complete "$name" $((some / 2)) || return
     done
     is first packets_recovered ">" 0 && is first xdp_frames_received ">" 0 && is sender xdp_frames_sent ">" 0 &&
-        is sender xdp_host_detours ">" 0 && is sender xdp_hosts_dead == 1 && says sender "$nobody:5014 does not answer" || return
+        is sender xdp_host_detours ">" 0 && is sender xdp_hosts_dead == 1 && says sender "$(place "$nobody" 4) does not answer" || return
     note "$(number sender xdp_frames_sent) packets left as frames, $(number sender xdp_host_detours) by the kernel"
 }
 
@@ -92,8 +92,8 @@ detached() {
 e2e killed_processes_leave_the_interface_to_the_kernel over=xdp
 killed_processes_leave_the_interface_to_the_kernel() {
     local killed sender other
-    receive "$HOST_B" killed "$(channel "$IF_B" 4)" --stop-at $((rate / 10)) && killed=$last || return
-    send "$HOST_A" sender "$(channel "$IF_A" 4)" --messages $((rate * 10)) --rate "$rate"
+    receive "$HOST_B" killed "$(channel "$IF_B")" --stop-at $((rate / 10)) && killed=$last || return
+    send "$HOST_A" sender "$(channel "$IF_A")" --messages $((rate * 10)) --rate "$rate"
     sender=$last
     says killed reached || return
     attached "$HOST_A" "$IF_A" && attached "$HOST_B" "$IF_B" || { why="no program was attached" && return 1; }
@@ -115,7 +115,7 @@ frames_of_any_mtu() {
 
 e2e full_receive_ring_is_counted_and_repaired over=xdp
 full_receive_ring_is_counted_and_repaired() {
-    stopped 24 500000 "$window&rcvbuf_bytes=128K" held && complete receiver 500000 && is receiver xdp_kernel_drops ">" 0 || return
+    stopped 500000 "$window&rcvbuf_bytes=128K" held && complete receiver 500000 && is receiver xdp_kernel_drops ">" 0 || return
     note "the kernel dropped $(number receiver xdp_kernel_drops) frames; repaired $(number receiver packets_recovered)"
 }
 

@@ -39,7 +39,7 @@ e2e() {
     for field in "${@:2}"; do
         case $field in
         needs=?*) e2e_needs[$name]=${field#needs=} ;;
-        hosts=[345]) e2e_hosts[$name]=${field#hosts=} ;;
+        hosts=[2345]) e2e_hosts[$name]=${field#hosts=} ;;
         over=?*) over=${field#over=} ;;
         also=?*) also=${field#also=} ;;
         alone=?*) e2e_alone[$name]=${field#alone=} ;;

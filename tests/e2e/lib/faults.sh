@@ -70,7 +70,7 @@ lossy() {
 }
 
 lossy_channel() {
-    transport=${impaired:+impair+}$transport channel "$1" "$2" "${3:-}${impaired:+${3:+&}$impaired}"
+    transport=${impaired:+impair+}$transport channel "$1" "${2:-}${impaired:+${2:+&}$impaired}"
 }
 
 # lose_run PACKETS OF [PORT]: of so many packets that arrive at B, a run from the middle.

@@ -105,9 +105,23 @@ accounted() {
     is "$1" errors == 0
 }
 
-# channel INTERFACE GROUP [OPTIONS]. What shares memory has no interface.
+# group [N]: a multicast group of the running test; each test has several of its own, the first without N. group6 likewise, of IPv6.
+group() {
+    echo "239.192.$((2 + ${1:-1})).$((running + 1))"
+}
+
+group6() {
+    printf 'ff15::%x:%x\n' $((2 + ${1:-1})) $((running + 1))
+}
+
+# port [N]: a port of the running test, N from 0 to 9. Groups have port 5003.
+port() {
+    echo $((6000 + running * 10 + ${1:-1}))
+}
+
+# channel INTERFACE [OPTIONS [N]]: to group N of the running test. What shares memory has no interface.
 channel() {
-    echo "$transport://239.192.3.$2:5003?$(common "$1")${3:+&$3}"
+    echo "$transport://$(group "${3:-1}"):5003?$(common "$1")${2:+&$2}"
 }
 
 common() {
