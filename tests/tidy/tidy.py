@@ -260,6 +260,26 @@ def check_mirror(tree):
             problem("tests/tidy/tidy.py", 1, f"COVERED_BY names tests/unit/{other}.c, which does not exist", "name the test that covers it")
 
 
+def check_tests(tree):
+    """Each source of tests/unit is listed in the meson.build there; meson takes no colon in the name of a test."""
+    unit = tree.source / "tests" / "unit"
+    for path in tree.files("*.c", under=("tests/unit",)):
+        name, where = path.stem, str(path.parent.relative_to(unit))
+        listed_in = path.parent / "meson.build" if (path.parent / "meson.build").exists() else unit / "meson.build"
+        text = listed_in.read_text(encoding="utf-8")
+        if listed_in.parent == unit:
+            found = re.search(rf"^  '{where}': \[[^\]]*'{name}'", text, re.M) or re.search(rf"'{where}/{name}\.c'|'{name}': '{where}'", text)
+        else:
+            found = re.search(rf"'{name}(\.c)?'", text)
+        if not found:
+            problem(tree.name(path), 1, f"is not listed in {tree.name(listed_in)}, so it is not built",
+                    f"add '{name}' to the row '{where}' of the table unit_tests" if listed_in.parent == unit else f"add '{name}' to the list of tests")
+    for path in tree.files("meson.build", under=("tests",)):
+        for number, line in enumerate(tree.lines(path), 1):
+            if re.search(r"\btest\('[^']*:", line):
+                problem(tree.name(path), number, "the name of a test has a colon, for which meson writes _", "leave it out")
+
+
 def check_exports(tree):
     """The shared library exports what is in symbols.txt."""
     listed_in = tree.source / "tests" / "tidy" / "symbols.txt"
@@ -388,6 +408,16 @@ def counters(tree):
             inside = inside and not line.startswith("}")
 
 
+def check_counter_texts(tree):
+    """Each row of an X-macro of counters has a text."""
+    for path in tree.files("*.h", under=("src", "transports")):
+        text = path.read_text(encoding="utf-8")
+        for table in re.finditer(r"#define \w+_COUNTERS\(X\)(?:.*\\\n)*.*\n", text):
+            for row in re.finditer(r"\bX\((\w+),[\s\\]*\"\s*\"\)", table.group(0)):
+                problem(tree.name(path), text.count("\n", 0, table.start() + row.start()) + 1, f"the counter {row.group(1)} has no text",
+                        "say what it counts, in words of users")
+
+
 def check_statistics(tree):
     """docs/statistics.md lists every counter, and no other."""
     page = tree.source / "docs" / "statistics.md"
@@ -398,12 +428,17 @@ def check_statistics(tree):
     for number, line in enumerate(tree.lines(page), 1):
         cells = line.split("|")
         if len(cells) > 2:
-            rows.update((name, number) for name in re.findall(r"`(\w+)`", cells[1]))
+            names = re.findall(r"`(\w+)`", cells[1])
+            rows.update((name, number) for name in names)
+            if names and not cells[2].strip():
+                problem("docs/statistics.md", number, f"the row of {names[0]} says nothing", "say what it counts, in words of users")
+    check_counter_texts(tree)
     known = set()
     for path, number, name in counters(tree):
         known.add(name)
         if name not in rows:
-            problem(path, number, f"the counter {name} is not in docs/statistics.md", "add a row that starts with its name in `")
+            problem(path, number, f"the counter {name} is not in docs/statistics.md",
+                    f"add the row | `{name}` | what it counts | to the table of its object, at the same place")
     for name in sorted(set(rows) - known):
         problem("docs/statistics.md", rows[name], f"there is no counter {name}", "remove the row")
 
