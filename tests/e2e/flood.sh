@@ -57,7 +57,7 @@ soak() {
 
 # Printed, and held only to what a machine in any state must do.
 e2e lost_packets_are_repaired_soon needs=nft \
-    not=bypass:"it measures how soon, of which a stand-in says nothing" \
+    not=bypass:"it measures how soon, of which a stub stack says nothing" \
     not=xdp:"it takes long for what it is; it passes if it is named" \
     not=roce:"it measures how soon, which is the emulation's" \
     not=shm:"memory loses nothing by itself; flood_with_faults"
