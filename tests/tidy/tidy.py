@@ -478,6 +478,21 @@ def check_adr(tree):
         problem(tree.name(index), number, f"lists {name}, which does not exist", "remove the row")
 
 
+def check_adr_folders(tree):
+    """The table by folder in docs/adr/README.md names folders that exist, and each record."""
+    index = tree.source / "docs" / "adr" / "README.md"
+    text = index.read_text(encoding="utf-8").partition("## By folder")[2]
+    named = set(re.findall(r"\d+", "".join(re.findall(r"^Records .*$", text, re.M))))
+    for path, numbers in re.findall(r"^\| `(\S+)` \| ([\d, ]+) \|$", text, re.M):
+        named.update(numbers.split(", "))
+        if not (tree.source / path).is_dir():
+            problem(tree.name(index), 1, f"the table by folder names {path}, which is no folder", "correct the row")
+    numbers = {str(int(path.name[:4])) for path in index.parent.glob("[0-9][0-9][0-9][0-9]-*.md")}
+    for number in sorted(named ^ numbers, key=int):
+        problem(tree.name(index), 1, f"the table by folder has record {number}, which does not exist" if number in named else
+                f"the table by folder does not have record {number}", "correct the row of the folder that it decides about")
+
+
 # Names that check_retired_words() accepts: a flag of docs/protocol.md, and a name of Onload.
 RETIRED_NAMES_ALLOWED = {"LLI_WIRE_HEARTBEAT_HELD", "ONLOAD_ZC_KEEP"}
 
