@@ -60,7 +60,6 @@ while [ $# -gt 0 ]; do
     shift 2
 done
 given=("${given[@]:0:${#given[@]}-$#}")
-[[ $transport =~ ^(udp|bypass|xdp|roce|shm)$ ]] || wrong "--transport $transport: must be udp, bypass, xdp, roce or shm"
 [[ $preload =~ ^(|onload|vma)$ ]] || wrong "--preload $preload: must be onload or vma"
 [ -z "$preload" ] || [[ $transport =~ ^(udp|bypass)$ ]] || wrong "--preload $preload: goes with --transport udp or bypass"
 
@@ -103,6 +102,7 @@ for file in "$here"/*.sh; do
     [ "${file##*/}" = run.sh ] || . "$file"
 done
 entries_are_right
+is_one_of "$transport" "$all_places" || wrong "--transport $transport: must be one of $all_places"
 
 label=e2e # before the name of a test
 [ "$transport" = udp ] || label="e2e, $transport"
