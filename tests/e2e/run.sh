@@ -160,7 +160,7 @@ if [ -z "$taken" ]; then
     done
 fi
 [ -z "$only" ] || exit 0
-[ -x "$programs/e2e_flood_receive" ] || wrong "$programs has no programs: run 'ninja -C $build'"
+[ -x "$programs/e2e_flood_receive" ] || { echo "run.sh: $programs has no programs: run 'ninja -C $build'" >&2 && exit 2; }
 settle
 # Over xdp one process has an interface for itself: the second receiver, and those after it, are at hosts of their own.
 more=''

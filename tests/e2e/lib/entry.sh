@@ -76,9 +76,13 @@ entry_places() {
 
 # Ends the script if an entry is wrong.
 entries_are_right() {
-    local name need
+    local name need place
+    ((${#e2e_tests[@]} < 254)) || entry_error "the last test" "there are no more groups: group() has to give others"
     for name in "${e2e_tests[@]}"; do
         declare -F "$name" >/dev/null || entry_error "$name" "there is no such function"
+        for place in ${e2e_alone[$name]//,/ }; do
+            is_one_of "$place" "${e2e_over[$name]}" || entry_error "$name" "alone=$place: it does not run there"
+        done
         for need in ${e2e_needs[$name]//,/ }; do
             declare -F "need_$need" >/dev/null || entry_error "$name" "needs=$need, and lib/faults.sh has no need_$need"
         done
