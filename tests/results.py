@@ -16,7 +16,7 @@ WORDS = {"OK": "ok", "EXPECTEDFAIL": "ok", "SKIP": "skip"}
 
 def test_name(text):
     """The name alone, of a test that meson lists with its project and suites."""
-    return text.split(" / ")[-1].replace("_ ", ": ")
+    return text.split(" / ")[-1]
 
 
 def meson_result(label, test):

@@ -21,8 +21,9 @@ PUBLIC = ("api.h", "error.h", "context.h", "options.h", "event.h", "transmitter.
 problems = []
 
 
-def problem(text):
-    problems.append(text)
+def problem(page, what, remedy):
+    """A page is the name of a file in docs/man."""
+    problems.append(f"docs/man/{page}: {what}; {remedy}")
 
 
 def joined(text):
@@ -65,21 +66,22 @@ def check_functions(header, pages, targets):
         for function, prototype in page_functions(page).items():
             described[function] = name
             if function not in declared:
-                problem(f"{name} describes {function}, which the header does not declare")
+                problem(name, f"describes {function}, which no header declares", "remove it from the synopsis")
             elif prototype != declared[function]:
-                problem(f"{name}: {prototype} is {declared[function]} in the header")
+                problem(name, f"{prototype} is {declared[function]} in the header", "make .Ft, .Fo and .Fa the same")
     for function in declared:
         file = f"{function}.3"
         if function not in described:
-            problem(f"no page has {function} in its synopsis")
+            problem(file, f"no page has {function} in its synopsis", f"write the page, or add it to the page of a related call: "
+                    f"`.Ft TYPE`, `.Fo {function}`, `.Fa \"TYPE NAME\"` for each argument, `.Fc`, each on a line")
         elif file not in pages and file not in targets:
-            problem(f"{file} is missing: .so man3/{described[function]}")
+            problem(file, "is missing", f"write it with the line `.so man3/{described[function]}`")
         elif file in targets and targets[file] != described[function]:
-            problem(f"{file} leads to {targets[file]}, and {described[function]} describes it")
+            problem(file, f"leads to {targets[file]}, and {described[function]} describes it", f"write `.so man3/{described[function]}`")
         elif file in pages and described[function] != file:
-            problem(f"{file} exists, and {described[function]} describes it")
+            problem(file, f"exists, and {described[function]} describes it, too", "describe it in one of them")
         elif f".Nm {function}" not in pages[described[function]]:
-            problem(f"{described[function]} has no .Nm {function}")
+            problem(described[function], f"has no `.Nm {function}`", "add the line below .Sh NAME")
 
 
 def check_errors(header, page):
@@ -87,10 +89,11 @@ def check_errors(header, page):
     described = re.findall(r"^\.It Dv LLM_(E\w+) Ta (-\d+) Ta (.*)$", page, re.M)
     for row in rows:
         if row not in described:
-            problem(f"llm_error_text.3 does not have LLM_{row[0]} {row[1]} \"{row[2]}\"")
+            problem("llm_error_text.3", f"has no LLM_{row[0]} with this number and text",
+                    f"add or correct the line `.It Dv LLM_{row[0]} Ta {row[1]} Ta {row[2]}`")
     for row in described:
         if row not in rows:
-            problem(f"llm_error_text.3 has LLM_{row[0]} {row[1]} \"{row[2]}\", and the header has not")
+            problem("llm_error_text.3", f"has LLM_{row[0]} {row[1]} \"{row[2]}\", and include/llm/error.h has not", "correct the line")
 
 
 def header_options(header, name="LLM_OPTIONS"):
@@ -107,6 +110,16 @@ def header_options(header, name="LLM_OPTIONS"):
     return options
 
 
+def option_form(values):
+    """The line of the page below `.It Cm NAME` that says the same as a row of the table; without values, all forms."""
+    if values is None:
+        return "`Default D; MIN to MAX.`, `Default D; at most N bytes of text.` or `Default D; a word, of enum E in the structure.`"
+    if len(values) == 3:
+        return "`Default {}; {} to {}.`".format(*values)
+    return ("`Default {}; at most {} bytes of text.`" if values[1].isdigit() else
+            "`Default {}; a word, of enum {} in the structure.`").format(*values)
+
+
 def page_options(page):
     options = {}
     number = r"(\d+)(?: \([^)]*\))?"
@@ -117,7 +130,7 @@ def page_options(page):
         if integer or text or word:
             options[key] = (integer or text or word).groups()
         else:
-            problem(f'llm_options.7: {key}: "{line}" has no default and range')
+            problem("llm_options.7", f'{key}: "{line}" has no default and range', f"the line below `.It Cm {key}` is {option_form(None)}")
     return options
 
 
@@ -128,7 +141,7 @@ def check_scales(page):
     """What is in brackets after a number is the same number."""
     for number, scaled, unit in re.findall(r"(\d+) \((\d+) (\w+)\)", plain(page)):
         if int(number) != int(scaled) * SCALES.get(unit, 0):
-            problem(f"llm_options.7: {number} is not {scaled} {unit}")
+            problem("llm_options.7", f"{number} is not {scaled} {unit}", "correct one of them")
 
 
 def transport_options():
@@ -139,7 +152,7 @@ def transport_options():
         for name in re.findall(r"^#define (\w+_OPTIONS)\(X\)", text, re.M):
             options.update(header_options(text, name))
     if not options:
-        problem(f"no header below {TRANSPORTS} has a table of options")
+        problem("llm_options.7", f"no header below {TRANSPORTS} has a table of options", "declare one: #define LLI_X_OPTIONS(X)")
     return options
 
 
@@ -148,11 +161,12 @@ def check_options(header, page):
     described = page_options(page)
     for key, values in declared.items():
         if key not in described:
-            problem(f"llm_options.7 does not have {key}")
+            problem("llm_options.7", f"the option {key} is missing",
+                    f"in the list of its object add `.It Cm {key}`, on the next line {option_form(values)}, then sentences")
         elif described[key] != values:
-            problem(f"llm_options.7: {key} has {' '.join(described[key])}, and the header {' '.join(values)}")
-    for key in described.keys() - declared.keys():
-        problem(f"llm_options.7 has {key}, and the header has not")
+            problem("llm_options.7", f"{key}: default or range differs from the header", f"below `.It Cm {key}` write {option_form(values)}")
+    for key in sorted(described.keys() - declared.keys()):
+        problem("llm_options.7", f"there is no option {key}", f"remove `.It Cm {key}` and its text")
     check_scales(page)
 
 
@@ -162,27 +176,27 @@ def check_constants(header, pages):
     text = "\n".join(pages.values())
     for name, number in re.findall(r"\b(LLM_[A-Z_]+) = (\d+)", code):
         if not re.search(rf"\b{name}\b", text):
-            problem(f"no page has {name}")
+            problem("*.3", f"no page has the constant {name}", f"add `.It Dv {name}` to the list of its kind, in the page of the call that uses it")
         for told in re.findall(rf"^\.It Dv {name} Pq (\d+)$", text, re.M):
             if told != number:
-                problem(f"{name} is {number}, and {told} in a page")
+                problem("*.3", f"{name} is {number}, and {told} in a page", f"write `.It Dv {name} Pq {number}`")
 
 
 def check_references(pages, targets):
     for name, page in pages.items():
         for page_name, section in re.findall(r"^\.Xr (llm\w*) (\d)", page, re.M):
             if f"{page_name}.{section}" not in pages and f"{page_name}.{section}" not in targets:
-                problem(f"{name} refers to {page_name}({section}), which is missing")
+                problem(name, f"refers to {page_name}({section}), which is missing", "correct the line .Xr")
     for name, target in targets.items():
         if target not in pages:
-            problem(f"{name} leads to {target}, which is no page")
+            problem(name, f"leads to {target}, which is no page", "name the page that describes it")
 
 
 def check_overview(header, page):
     """llm(7) lists every function."""
     listed = set(re.findall(r"^\.Xr (llm_\w+) 3", page, re.M))
     for function in header_functions(header).keys() - listed:
-        problem(f"llm.7 does not list {function}")
+        problem("llm.7", f"does not list {function}", f"add `.Xr {function} 3` to the list of its object")
 
 
 def check_names(header, page):
@@ -192,15 +206,16 @@ def check_names(header, page):
     names += [(f"LLM_LIMIT_{name}", text) for name, _, text in table(header, "LLM_LIMITS", r'X\((\w+), (\d+), "([^"]*)"\)')]
     described = re.findall(r"^\.It Dv (LLM_\w+) Ta (.*)$", page, re.M)
     for row in set(names) ^ set(described):
-        problem(f"llm_event_name.3 and the library differ in {row[0]} \"{row[1]}\"")
+        problem("llm_event_name.3", f"the page and the library differ in {row[0]} \"{row[1]}\"",
+                "the line is `.It Dv NAME Ta TEXT`, with the text of src/system/error.c or of LLM_LIMITS")
 
 
 def check_installed(names):
     installed = set(re.findall(r"'(\w+\.[37])'", (HERE / "meson.build").read_text()))
     for name in names - installed:
-        problem(f"meson.build does not install {name}")
+        problem("meson.build", f"does not install {name}", f"add '{name}' to the list")
     for name in installed - names:
-        problem(f"meson.build installs {name}, which is missing")
+        problem("meson.build", f"installs {name}, which is missing", "remove it from the list")
 
 
 def check_lint(names):
@@ -210,8 +225,7 @@ def check_lint(names):
         return
     result = subprocess.run(["mandoc", "-Tlint", "-Wwarning", *(HERE / name for name in sorted(names))],
                             capture_output=True, text=True, check=False)
-    for line in (result.stdout + result.stderr).splitlines():
-        problem(line)
+    problems.extend((result.stdout + result.stderr).splitlines())
 
 
 def main():

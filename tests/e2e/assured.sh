@@ -1,12 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 #
-# End-to-end tests of acknowledged messages, which run.sh sources.
-
-# shellcheck disable=SC2034
-assured_tests=(assured_window_stops_with_a_killed_receiver_and_moves_with_another
-    assured_window_waits_for_a_receiver_by_name_that_comes_back more_receivers_than_there_are_are_waited_for_and_told
-    applications_acknowledge who_does_not_acknowledge_is_suspended_until_it_does)
+# End-to-end tests of acknowledged messages.
 
 # assure PREFIX NAME CHANNEL [OPTION...]: a receiver.
 assure() {
@@ -23,16 +18,17 @@ is_assured() {
     is sender acknowledged == "$1" && is sender errors == 0 && is sender messages_unacknowledged == 0
 }
 
+e2e assured_window_stops_with_a_killed_receiver_and_moves_with_another hosts=4
 assured_window_stops_with_a_killed_receiver_and_moves_with_another() {
     local killed steady other sender count=$((20000 / fewer)) some=$((5000 / fewer))
-    assure "$HOST_B" killed "$(channel "$IF_B" 91)" --stop-at "$some" && killed=$last || return
-    assure "$HOST_C" steady "$(channel "$IF_B" 91)" && steady=$last || return
-    assured_send "$(channel "$IF_A" 91)" --receivers 2 --messages "$count"
+    assure "$HOST_B" killed "$(channel "$IF_B")" --stop-at "$some" && killed=$last || return
+    assure "$HOST_C" steady "$(channel "$IF_B")" && steady=$last || return
+    assured_send "$(channel "$IF_A")" --receivers 2 --messages "$count"
     sender=$last
     says killed "reached $some" && kill -KILL "$killed" && says sender "waits: too few receivers" || return
     # Whoever comes in the first second of a session begins with its start, and silence has the killed one suspended sooner.
     sleep 1.1
-    assure "$HOST_D" other "$(channel "$IF_B" 91)" && other=$last || return
+    assure "$HOST_D" other "$(channel "$IF_B")" && other=$last || return
     ends "$sender" && ends "$steady" && ends "$other" || return
     # The other one began with what was not acknowledged, so that it could.
     is_assured "$count" && is sender refused ">" 0 && is steady next == "$count" && is steady errors == 0 &&
@@ -40,24 +36,26 @@ assured_window_stops_with_a_killed_receiver_and_moves_with_another() {
     note "the other one began with message $(number other first)"
 }
 
+e2e assured_window_waits_for_a_receiver_by_name_that_comes_back hosts=5
 assured_window_waits_for_a_receiver_by_name_that_comes_back() {
     local steady named sender count=$((10000 / fewer)) some=$((1000 / fewer))
-    assure "$HOST_B" steady "$(channel "$IF_B" 92)" && steady=$last || return
-    assured_send "$(channel "$IF_A" 92)" --receivers 0 --names book,ledger --messages "$count"
+    assure "$HOST_B" steady "$(channel "$IF_B")" && steady=$last || return
+    assured_send "$(channel "$IF_A")" --receivers 0 --names book,ledger --messages "$count"
     sender=$last
     says sender "waits: a receiver is absent book from 0" || return
-    assure "$HOST_C" ledger "$(channel "$IF_B" 92 receiver_name=ledger)" || return
-    assure "$HOST_D" before "$(channel "$IF_B" 92 receiver_name=book)" --stop-at "$some" && named=$last &&
+    assure "$HOST_C" ledger "$(channel "$IF_B" receiver_name=ledger)" || return
+    assure "$HOST_D" before "$(channel "$IF_B" receiver_name=book)" --stop-at "$some" && named=$last &&
         says before "reached $some" && kill -KILL "$named" || return
-    assure "$HOST_E" named "$(channel "$IF_B" 92 receiver_name=book)" && named=$last || return
+    assure "$HOST_E" named "$(channel "$IF_B" receiver_name=book)" && named=$last || return
     ends "$sender" && ends "$steady" && ends "$named" || return
     is_assured "$count" && is named errors == 0 && is named next == "$count" && is steady next == "$count"
 }
 
+e2e more_receivers_than_there_are_are_waited_for_and_told
 more_receivers_than_there_are_are_waited_for_and_told() {
     local receiver sender count=$((5000 / fewer))
-    assure "$HOST_B" receiver "$(channel "$IF_B" 93)" && receiver=$last || return
-    assured_send "$(channel "$IF_A" 93)" --receivers 3 --messages "$count" --max 1 --then-receivers 1
+    assure "$HOST_B" receiver "$(channel "$IF_B")" && receiver=$last || return
+    assured_send "$(channel "$IF_A")" --receivers 3 --messages "$count" --max 1 --then-receivers 1
     sender=$last
     ends "$sender" && ends "$receiver" || return
     grep -q "waits: too few receivers  from 0" "$work/sender.err" || { why=$(cat "$work/sender.err") && return 1; }
@@ -65,21 +63,23 @@ more_receivers_than_there_are_are_waited_for_and_told() {
 }
 
 # One that is slow to, or forgets to, is waited for.
+e2e applications_acknowledge
 applications_acknowledge() {
     local receiver sender
-    assure "$HOST_B" receiver "$(channel "$IF_B" 94 acknowledge=application)" --hold-at 2000 && receiver=$last || return
-    assured_send "$(channel "$IF_A" 94)" --messages 5000
+    assure "$HOST_B" receiver "$(channel "$IF_B" acknowledge=application)" --hold-at 2000 && receiver=$last || return
+    assured_send "$(channel "$IF_A")" --messages 5000
     sender=$last
     says sender "waits: no answer yet" && kill -USR1 "$receiver" || return
     ends "$sender" && ends "$receiver" && is_assured 5000 && is receiver errors == 0
 }
 
 # It reports all the while. Suspended it does not count, and what it acknowledges then counts when it is readmitted.
+e2e who_does_not_acknowledge_is_suspended_until_it_does hosts=3
 who_does_not_acknowledge_is_suspended_until_it_does() {
     local debtor steady sender count=$((5000 / fewer))
-    assure "$HOST_B" debtor "$(channel "$IF_B" 101 acknowledge=application)" --hold-at $((count / 2)) && debtor=$last || return
-    assure "$HOST_C" steady "$(channel "$IF_B" 101)" && steady=$last || return
-    assured_send "$(channel "$IF_A" 101 "slow_ack_ns=300000000&slow_recover_ns=100000000")" --receivers 2 --messages "$count"
+    assure "$HOST_B" debtor "$(channel "$IF_B" acknowledge=application)" --hold-at $((count / 2)) && debtor=$last || return
+    assure "$HOST_C" steady "$(channel "$IF_B")" && steady=$last || return
+    assured_send "$(channel "$IF_A" "slow_ack_ns=300000000&slow_recover_ns=100000000")" --receivers 2 --messages "$count"
     sender=$last
     says debtor "event: suspended" && says sender "waits: too few receivers" && kill -USR1 "$debtor" || return
     ends "$sender" && ends "$debtor" && ends "$steady" || return
@@ -87,13 +87,14 @@ who_does_not_acknowledge_is_suspended_until_it_does() {
         is debtor next == "$count" && is debtor errors == 0 && is steady next == "$count" && is steady errors == 0
 }
 
+e2e assured_messages_survive_loss needs=nft hosts=3 \
+    not=shm:"memory loses nothing by itself; flood_with_faults"
 assured_messages_survive_loss() {
-    need_nft || return
     local one two sender count=$((20000 / fewer))
-    assure "$HOST_B" one "$(channel "$IF_B" 95)" && one=$last || return
-    assure "$HOST_C" two "$(channel "$IF_B" 95)" && two=$last || return
+    assure "$HOST_B" one "$(channel "$IF_B")" && one=$last || return
+    assure "$HOST_C" two "$(channel "$IF_B")" && two=$last || return
     lose 5 || return
-    assured_send "$(channel "$IF_A" 95)" --receivers 2 --messages "$count"
+    assured_send "$(channel "$IF_A")" --receivers 2 --messages "$count"
     sender=$last
     ends "$sender" && ends "$one" && ends "$two" || return
     is_assured "$count" && is one next == "$count" && is one errors == 0 && is two next == "$count" && is two errors == 0 &&

@@ -1,25 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 #
-# The benchmarks as they are run by a user, shortly: run.sh sources this. What they measure here says nothing.
-
-# shellcheck disable=SC2034
-benchmark_tests=(benchmark_reflector benchmark_throughput benchmark_sweep benchmark_groups benchmark_topics benchmark_batching
-    benchmark_requests benchmark_slow benchmark_join benchmark_kept benchmark_assured benchmark_destinations benchmark_rate benchmark_watch
-    benchmark_overhead benchmark_filter benchmark_order
-    benchmark_peers_that_share_memory benchmark_transports rate_limits_hold_on_the_wire bottlenecks_are_named_and_told_as_over)
+# The benchmarks as they are run by a user, shortly. What they measure here says nothing.
 
 # The JSON has exactly the promised fields. Bare messages share datagrams at the higher rate, where there are trains.
+e2e benchmark_reflector over=udp,xdp
 benchmark_reflector() {
     benchmark reflector --size 45 --rate 10000,200000 || return
     [ "$transport" != udp ] || grep -q '^raw  *at 200000 msg/s' "$work/reflector.txt" ||
         { why="200000 msg/s were not packed bare" && return 1; }
 }
 
+e2e benchmark_throughput over=udp
 benchmark_throughput() {
     benchmark throughput --size 45,1000
 }
 
+e2e benchmark_sweep over=udp
 benchmark_sweep() {
     local plot
     benchmark throughput --sweep --size 1,1024 --messages 100000 --runs 2 --duration 0.1 --plot "$work/sweep.svg" || return
@@ -29,77 +26,84 @@ benchmark_sweep() {
     done
 }
 
+e2e benchmark_groups over=udp
 benchmark_groups() {
     benchmark groups --groups 0,20,300 --duration 0.3
 }
 
+e2e benchmark_topics over=udp
 benchmark_topics() {
     benchmark topics --topics 1,1000 --duration 0.3
 }
 
+e2e benchmark_batching over=udp
 benchmark_batching() {
     benchmark batching --rate 100,100000,0 --duration 0.3 --options "$window"
 }
 
+e2e benchmark_requests over=udp
 benchmark_requests() {
     benchmark requests --rate 1000,0 --duration 0.2
 }
 
+e2e benchmark_slow needs=namespaces over=udp
 benchmark_slow() {
-    need_namespaces || return
     run_on "" bench "$SETUP_ROOT/bench/run" slow --kind stopped --duration 0.1 --pairs 3 --period 0.1 --settle 0.1 --results "$work"
     ends "$last" && grep -q '^p99 .*(.* to .*)' "$work/slow.txt" || { why=$(tail -n 5 "$work/bench.err") && return 1; }
 }
 
 # All of the past is kept, and everybody has the same priority: no stream has a gap, however busy the machine is.
+e2e benchmark_join needs=namespaces over=udp
 benchmark_join() {
-    need_namespaces || return
     benchmark_on join --cpus 0,1,0 --joiners 20 --duration 0.3 --calm 0.1 --rate 2000 --join messages:300 --history 65536 || return
     grep -q 'live 20, their streams whole 20,' "$work/join.txt" || { why="streams of late joiners are not whole" && return 1; }
 }
 
+e2e benchmark_kept needs=namespaces over=udp
 benchmark_kept() {
-    need_namespaces || return
     benchmark_on kept --cpus 0,1,0 --topics 300 --joiners 8 --duration 0.1 --calm 0.1 --rate 2000 --send 0.01 --count no --runs 1
 }
 
+e2e benchmark_assured needs=namespaces over=udp
 benchmark_assured() {
-    need_namespaces || return
     benchmark_on assured --level reliable,acknowledged_by_all,by_applications --receivers 2 --rate 2000,0 --duration 0.1 --runs 1
 }
 
+e2e benchmark_destinations needs=namespaces over=udp
 benchmark_destinations() {
-    need_namespaces || return
     benchmark_on destinations --receivers 3 --rate 2000 --duration 0.05 --runs 1
 }
 
+e2e benchmark_rate needs=namespaces over=udp
 benchmark_rate() {
-    need_namespaces || return
     benchmark_on rate --row repairs,paced --limit 1000000 --rate 2000 --stream 200 --duration 0.1
 }
 
 # What is named besides, or before, on a busy machine is counted and fails nothing.
+e2e benchmark_watch needs=namespaces over=udp
 benchmark_watch() {
-    need_namespaces || return
     benchmark_on watch --kind application,buffer,network,transport --watch 50 --duration 0.1 --patience 30 --runs 1
 }
 
 # Features did their work, or it says which did not.
+e2e benchmark_overhead over=udp
 benchmark_overhead() {
     benchmark_on overhead --transport shm --rounds 2 --messages 512 --runs 1 --watch 0.01 \
         --options "history_bytes=1M&history_packets=256&reorder_bytes=1M"
 }
 
+e2e benchmark_filter over=udp
 benchmark_filter() {
     run_on "" bench "$SETUP_ROOT/bench/run" filter --results "$work"
     ends "$last" && grep -q '^labels, summary rejects each packet .* 0.0$' "$work/filter.txt" || { why=$(tail -n 5 "$work/bench.err") && return 1; }
 }
 
+e2e benchmark_order needs=namespaces over=udp
 benchmark_order() {
-    need_namespaces || return
     benchmark_on order --cpus 0,1 --loss 0,5 --rate 20000 --duration 0.2 --runs 1
 }
 
+e2e benchmark_peers_that_share_memory over=udp
 benchmark_peers_that_share_memory() {
     benchmark_on peers --transport shm --peers raw,packed,libllm --size 45 --rate 10000 --duration 0.3 --runs 1
 }
@@ -116,6 +120,7 @@ benchmark_on() {
         { why=$(cat "$work/fields.err") && return 1; }
 }
 
+e2e benchmark_transports over=udp
 benchmark_transports() {
     run_on "" bench "$SETUP_ROOT/bench/run" transports --transport shm --duration 0.2 --runs 1 --results "$work"
     ends "$last" && grep -q '^shm ' "$work/transports.txt" || { why=$(tail -n 5 "$work/bench.err") && return 1; }
@@ -127,12 +132,12 @@ exact() {
     python3 "$here/exact.py" "$work/$1.json" 2>"$work/exact.err" || { why=$(cat "$work/exact.err") && return 1; }
 }
 
+e2e rate_limits_hold_on_the_wire needs=namespaces over=udp
 rate_limits_hold_on_the_wire() {
-    need_namespaces || return
     exact rate --row transmitter,repairs --limit 4000000 --stream 1000 --duration 1.3
 }
 
+e2e bottlenecks_are_named_and_told_as_over needs=namespaces over=udp
 bottlenecks_are_named_and_told_as_over() {
-    need_namespaces || return
     exact watch --watch 50 --duration 0.2 --patience 30 --runs 1
 }

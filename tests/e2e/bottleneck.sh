@@ -1,11 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2154,SC2034,SC2015
-# What limits receivers and transmitters: each cause is provoked, and named, and no other; sourced by run.sh.
-
-bottleneck_tests=(the_slow_application_is_named the_overflowing_buffer_is_named the_lossy_network_is_named
-    the_transport_that_takes_no_more_is_named the_rate_limit_is_kept_and_named)
-# Over the other transports: what is transmitter's and receiver's own.
-bottleneck_tests_short=(the_slow_application_is_named_shortly the_rate_limit_is_kept_and_named_shortly)
+# What limits receivers and transmitters: each cause is provoked, and named, and no other.
 
 watch="--watch-ms 200"
 
@@ -41,9 +36,9 @@ reported() {
 slow_application() {
     local receiver sender count=$1
     # shellcheck disable=SC2086
-    receive "$HOST_B" receiver "$(channel "$IF_B" 41)" --wait 1 --pause-us $((fewer > 1 ? 60000 : 20000)) $watch && receiver=$last || return
+    receive "$HOST_B" receiver "$(channel "$IF_B")" --wait 1 --pause-us $((fewer > 1 ? 60000 : 20000)) $watch && receiver=$last || return
     # shellcheck disable=SC2086
-    send "$HOST_A" sender "$(channel "$IF_A" 41 "flow=window&flow_window_packets=256&$keep")" --messages "$count" --rate 40000 \
+    send "$HOST_A" sender "$(channel "$IF_A" "flow=window&flow_window_packets=256&$keep")" --messages "$count" --rate 40000 \
         $watch
     sender=$last
     ends "$sender" && ends "$receiver" && complete receiver "$count" && named receiver application &&
@@ -51,21 +46,28 @@ slow_application() {
         reported sender "the application, which is slow to poll"
 }
 
+e2e the_slow_application_is_named \
+    not=bypass:"the short one is the same with fewer messages; it passes if it is named" \
+    not=xdp,shm:"the short one is the same with fewer messages"
 the_slow_application_is_named() {
     slow_application $((15000 / (1 + fewer / 5)))
 }
 
+e2e the_slow_application_is_named_shortly over=bypass,xdp,shm
 the_slow_application_is_named_shortly() {
     slow_application 10000
 }
 
 # Bursts that come faster than a process wakes up, with long pauses.
+e2e the_overflowing_buffer_is_named \
+    not=bypass:"the kernel's buffer of a socket" \
+    not=xdp,roce,shm:"the buffer of a socket"
 the_overflowing_buffer_is_named() {
     local receiver sender i
     # shellcheck disable=SC2086
-    receive "$HOST_B" receiver "$(channel "$IF_B" 42 "rcvbuf_bytes=4096")" --wait 1 $watch && receiver=$last || return
+    receive "$HOST_B" receiver "$(channel "$IF_B" "rcvbuf_bytes=4096")" --wait 1 $watch && receiver=$last || return
     # shellcheck disable=SC2086
-    send "$HOST_A" sender "$(channel "$IF_A" 42 "gso_packets=1&$keep")" --messages 40000 --rate $unpaced --step 2000 $watch
+    send "$HOST_A" sender "$(channel "$IF_A" "gso_packets=1&$keep")" --messages 40000 --rate $unpaced --step 2000 $watch
     sender=$last
     for i in {1..19}; do
         says sender "sent $((i * 2000))" && sleep 0.1 && goes_on "$sender" || return
@@ -75,13 +77,16 @@ the_overflowing_buffer_is_named() {
     note "the kernel dropped $(number receiver udp_kernel_drops) packets"
 }
 
+e2e the_lossy_network_is_named needs=nft \
+    not=bypass:"a stack has no part in it; it passes if it is named" \
+    not=shm:"memory loses nothing by itself"
 the_lossy_network_is_named() {
-    need_nft && lose 5 || return
+    lose 5 || return
     local receiver sender count=$((20000 / (1 + fewer / 5)))
     # shellcheck disable=SC2086
-    receive "$HOST_B" receiver "$(channel "$IF_B" 43)" --wait 1 $watch && receiver=$last || return
+    receive "$HOST_B" receiver "$(channel "$IF_B")" --wait 1 $watch && receiver=$last || return
     # shellcheck disable=SC2086
-    send "$HOST_A" sender "$(channel "$IF_A" 43 "$keep")" --messages "$count" \
+    send "$HOST_A" sender "$(channel "$IF_A" "$keep")" --messages "$count" \
         --rate $((rate / 10 > 5000 ? rate / 10 : 5000)) $watch
     sender=$last
     ends "$sender" && ends "$receiver" && complete receiver "$count" && named receiver network &&
@@ -89,16 +94,19 @@ the_lossy_network_is_named() {
 }
 
 # The cable takes 20 Mbit/s, and what is queued for it fills the socket's buffer.
+e2e the_transport_that_takes_no_more_is_named needs=namespaces \
+    not=bypass:"the kernel's buffer of a socket" \
+    not=xdp:"the buffer of a socket; nothing queues for an interface that frames leave by" \
+    not=roce,shm:"the buffer of a socket"
 the_transport_that_takes_no_more_is_named() {
-    need_namespaces || return
     local receiver sender status=0
     # shellcheck disable=SC2086
     $HOST_A tc qdisc add dev "$IF_A" root tbf rate 20mbit burst 64kb latency 10s 2>/dev/null ||
         { why="no tc, or no tbf" && return 77; }
     # shellcheck disable=SC2086
-    receive "$HOST_B" receiver "$(channel "$IF_B" 44)" --wait 1 $watch && receiver=$last || status=$?
+    receive "$HOST_B" receiver "$(channel "$IF_B")" --wait 1 $watch && receiver=$last || status=$?
     # shellcheck disable=SC2086
-    send "$HOST_A" sender "$(channel "$IF_A" 44 "sndbuf_bytes=65536&gso_packets=1&$keep")" --messages 100000 \
+    send "$HOST_A" sender "$(channel "$IF_A" "sndbuf_bytes=65536&gso_packets=1&$keep")" --messages 100000 \
         --rate $unpaced $watch
     sender=$last
     [ "$status" = 0 ] && ends "$sender" && ends "$receiver" && complete receiver 100000 || status=$?
@@ -111,10 +119,10 @@ the_transport_that_takes_no_more_is_named() {
 rate_limit() {
     local receiver sender begin took bytes count=$1
     # shellcheck disable=SC2086
-    receive "$HOST_B" receiver "$(channel "$IF_B" 45)" --wait 1 $watch && receiver=$last || return
+    receive "$HOST_B" receiver "$(channel "$IF_B")" --wait 1 $watch && receiver=$last || return
     begin=$(date +%s%N)
     # shellcheck disable=SC2086
-    send "$HOST_A" sender "$(channel "$IF_A" 45 "rate_bytes_per_s=1M&$keep")" --messages "$count" --rate $unpaced \
+    send "$HOST_A" sender "$(channel "$IF_A" "rate_bytes_per_s=1M&$keep")" --messages "$count" --rate $unpaced \
         --after-ms 0 $watch
     sender=$last
     ends "$sender" && ends "$receiver" && complete receiver "$count" || return
@@ -124,10 +132,14 @@ rate_limit() {
     note "$bytes bytes of data in $took ms"
 }
 
+e2e the_rate_limit_is_kept_and_named \
+    not=bypass:"the short one is the same with fewer messages; it passes if it is named" \
+    not=xdp,shm:"the short one is the same with fewer messages"
 the_rate_limit_is_kept_and_named() {
     rate_limit $((10000 / (1 + fewer / 10)))
 }
 
+e2e the_rate_limit_is_kept_and_named_shortly over=bypass,xdp,shm
 the_rate_limit_is_kept_and_named_shortly() {
     rate_limit 4000
 }

@@ -1,17 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 #
-# End-to-end tests of connections, which run.sh sources.
-
-# shellcheck disable=SC2034
-calls_tests=(calls_carry_both_ways calls_without_the_key_are_refused killed_side_of_a_call_is_noticed endless_calls_are_served
-    calls_nobody_answers_are_given_up requests_are_replied_to_or_told_why_not)
+# End-to-end tests of connections.
 
 # call_channel INTERFACE [OPTIONS]: to the host, where the transport has that; else a group.
 call_channel() {
     case ${transport#impair+} in
-    udp | bypass | xdp) echo "$transport://$ADDRESS_B:5021?interface=$1${2:+&$2}" ;;
-    *) channel "$1" 40 "${2:-}" ;;
+    udp | bypass | xdp) echo "$transport://$ADDRESS_B:$(port)?interface=$1${2:+&$2}" ;;
+    *) channel "$1" "${2:-}" ;;
     esac
 }
 
@@ -45,16 +41,20 @@ both() {
         carried 1 "$1"
 }
 
+# In memory both sides poll without a pause and wait for each other: without a processor each they take turns by the scheduler's slices.
+e2e calls_carry_both_ways alone=shm
 calls_carry_both_ways() {
     both $((some / fewer)) || return
     note "refused to send $(number caller again) and $(number listener again) times until the other had taken more"
 }
 
+e2e calls_in_spite_of_losses needs=nft \
+    not=shm:"requests_are_replied_to_or_told_why_not loses some"
 calls_in_spite_of_losses() {
-    need_nft || return
     lose 5 && both "$((some / 5))"
 }
 
+e2e calls_without_the_key_are_refused
 calls_without_the_key_are_refused() {
     local listener caller
     listens "" --messages 10 && calls "" --key simsalabim && ends "$caller" || return
@@ -73,11 +73,13 @@ killed() {
     [ $(($(number "$other" over_2) + $(number "$other" over_15))) = 1 ] || { why="$other was not told of the end" && return 1; }
 }
 
+e2e killed_side_of_a_call_is_noticed
 killed_side_of_a_call_is_noticed() {
     killed caller && killed listener
 }
 
 # One after the other, by one process, and by many; there is room for four at a time, and for no connection that was closed.
+e2e endless_calls_are_served
 endless_calls_are_served() {
     local listener caller i row=$((300 / fewer)) all=$((320 / fewer))
     listens "connections_max=4" --messages 5 --connections "$all" && calls "" --messages 5 --connections "$row" &&
@@ -90,6 +92,7 @@ endless_calls_are_served() {
         is listener messages == $((5 * all))
 }
 
+e2e calls_nobody_answers_are_given_up
 calls_nobody_answers_are_given_up() {
     local caller
     calls "connect_timeout_ns=300000000" && ends "$caller" && is caller over_8 == 1 && is caller connected == 0
@@ -113,6 +116,7 @@ talks() {
 }
 
 # Each by its own reply, by its deadline, or, once, by what became of the connection.
+e2e requests_are_replied_to_or_told_why_not needs=loss
 requests_are_replied_to_or_told_why_not() {
     local listener caller impaired count=$((3000 / fewer)) kept=$((100 / fewer)) more=1024 reason
     lossy 5 && replies && asks "" --requests "$count" && ends "$caller" && ends "$listener" || return

@@ -1,20 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2154
 #
-# End-to-end tests of limits of repairs, of the age of the history, and of a rate that is changed, which run.sh sources.
-
-# Over every transport.
-# shellcheck disable=SC2034
-limits_tests=(repairs_keep_their_limit_and_all_come what_is_too_old_is_refused_or_left_out rates_change_while_messages_flow)
+# End-to-end tests of limits of repairs, of the age of the history, and of a rate that is changed.
 
 # A fifth of all comes again in no less time than the limit leaves, however busy the machine is; a tenth is left for packets that
 # are shorter than others. Memory's packets are held in room for its longest.
+e2e repairs_keep_their_limit_and_all_come needs=loss
 repairs_keep_their_limit_and_all_come() {
     local receiver sender impaired begin took bytes count=$((4500 / (1 + fewer / 5))) limit=$(((256 << 10) / (1 + fewer / 5)))
-    lossy $((fewer > 1 ? 10 : 20)) && receive "$HOST_B" receiver "$(lossy_channel "$IF_B" 113 "nak_giveup_ns=60000000000&reorder_bytes=256M")" --wait 1 \
+    lossy $((fewer > 1 ? 10 : 20)) && receive "$HOST_B" receiver "$(lossy_channel "$IF_B" "nak_giveup_ns=60000000000&reorder_bytes=256M")" --wait 1 \
         --stop-at "$count" && receiver=$last || return
     begin=$(date +%s%N)
-    send "$HOST_A" sender "$(channel "$IF_A" 113 "mtu=1500&repair_rate_bytes_per_s=$limit&slow=off&$keep")" --messages $((count + 1)) \
+    send "$HOST_A" sender "$(channel "$IF_A" "mtu=1500&repair_rate_bytes_per_s=$limit&slow=off&$keep")" --messages $((count + 1)) \
         --rate $unpaced --step "$count" --after-ms 0
     sender=$last
     says receiver "reached $count" || return
@@ -31,14 +28,16 @@ repairs_keep_their_limit_and_all_come() {
 
 # joins_old NAME ELSE: after half of what is sent, one joins that asks for all of it.
 joins_old() {
-    receive "$HOST_B" "$1" "$(channel "$IF_B" 114 "join=messages&join_messages=$half&join_else=$2")" --wait 1
+    receive "$HOST_B" "$1" "$(channel "$IF_B" "join=messages&join_messages=$half&join_else=$2")" --wait 1
 }
 
 # The sender keeps nothing as long as it has waited: one who asks for that is told, and gets nothing, or all that is still kept.
+e2e what_is_too_old_is_refused_or_left_out \
+    not=roce:"for time, three seconds; it passes if it is named"
 what_is_too_old_is_refused_or_left_out() {
     local refused older sender half=$((5000 / fewer)) count
     count=$((2 * half))
-    send "$HOST_A" sender "$(channel "$IF_A" 114 "history_ns=200000000&$keep")" --messages "$count" --rate "$rate" \
+    send "$HOST_A" sender "$(channel "$IF_A" "history_ns=200000000&$keep")" --messages "$count" --rate "$rate" \
         --step "$half" --receivers 0 --after-ms 0
     sender=$last
     says sender "sent $half" || return
@@ -52,10 +51,12 @@ what_is_too_old_is_refused_or_left_out() {
 }
 
 # Without a limit nothing is refused; with one it is kept; without it nothing is refused again.
+e2e rates_change_while_messages_flow \
+    not=roce:"for time, three seconds, and the_rate_limit_is_kept_and_named is run; it passes if it is named"
 rates_change_while_messages_flow() {
     local receiver sender third=6000
-    receive "$HOST_B" receiver "$(channel "$IF_B" 115)" --wait 1 && receiver=$last || return
-    send "$HOST_A" sender "$(channel "$IF_A" 115 "mtu=1500&$keep")" --messages $((3 * third)) --rate $unpaced --limit 2097152 \
+    receive "$HOST_B" receiver "$(channel "$IF_B")" --wait 1 && receiver=$last || return
+    send "$HOST_A" sender "$(channel "$IF_A" "mtu=1500&$keep")" --messages $((3 * third)) --rate $unpaced --limit 2097152 \
         --limit-from "$third" --limit-to $((2 * third))
     sender=$last
     ends "$sender" && ends "$receiver" && complete receiver $((3 * third)) || return

@@ -3,7 +3,7 @@
  * Several transmitters and several receivers in one context, on two groups: every receiver gets everything
  * that is sent on its group, each session in order.
  *
- *   e2e_many SCHEME OPTIONS MESSAGES, OPTIONS as in a channel: interface=eth0
+ *   e2e_many SCHEME GROUP GROUP OPTIONS MESSAGES, OPTIONS as in a channel: interface=eth0
  */
 #include "flood.h"
 
@@ -67,7 +67,7 @@ static void send_all(struct llm_context *context, struct llm_topic **topics, uin
 
 int main(int argc, char **argv)
 {
-    const uint64_t messages = argc > 3 ? strtoull(argv[3], NULL, 10) : 2000;
+    const uint64_t messages = argc > 5 ? strtoull(argv[5], NULL, 10) : 2000;
     struct llm_topic *topics[SESSIONS];
     struct llm_receiver_handlers handlers;
     struct llm_receiver *receiver;
@@ -81,13 +81,13 @@ int main(int argc, char **argv)
         handlers.arg = &places[i];
         handlers.message = on_message;
         handlers.event = on_event;
-        (void)snprintf(channel, sizeof channel, "%s://239.192.2.%u:5001?%s", argv[1], places[i].group + 1,
-                       argv[2]);
+        (void)snprintf(channel, sizeof channel, "%s://%s:5003?%s", argv[1], argv[2 + places[i].group],
+                       argv[4]);
         flood_ok(llm_receiver_open(context, channel, NULL, &handlers, &receiver), channel);
     }
     for (unsigned i = 0; i < SESSIONS; i++) {
-        (void)snprintf(channel, sizeof channel, "%s://239.192.2.%u:5001?%s&linger_ns=20000000000", argv[1],
-                       i / TRANSMITTERS + 1, argv[2]);
+        (void)snprintf(channel, sizeof channel, "%s://%s:5003?%s&linger_ns=20000000000", argv[1],
+                       argv[2 + i / TRANSMITTERS], argv[4]);
         flood_ok(llm_transmitter_open(context, channel, NULL, NULL, &transmitters[i]), channel);
         sessions[i] = llm_transmitter_session(transmitters[i]);
         flood_ok(llm_topic_open(transmitters[i], "topic", 0, &topics[i]), "topic");

@@ -1,33 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 #
-# End-to-end tests of receivers that take messages as they arrive, which run.sh sources.
-
-# shellcheck disable=SC2034
-order_tests=(messages_come_as_they_arrive_in_spite_of_losses what_never_arrives_is_told_lost_in_any_order)
-# Over the other transports.
-# shellcheck disable=SC2034
-order_tests_short=(messages_come_as_they_arrive)
-
-# lossy PERCENT: of what comes to receivers with a lossy_channel, which takes what channel does, so much is lost from then on.
-# Memory, which no firewall sees, is lost on purpose by impair+.
-lossy() {
-    impaired=''
-    case $transport in
-    shm) impaired="impair_loss_ppm=$(($1 * 10000))" ;;
-    *) need_nft && lose "$1" ;;
-    esac
-}
-
-lossy_channel() {
-    transport=${impaired:+impair+}$transport channel "$1" "$2" "${3:-}${impaired:+${3:+&}$impaired}"
-}
+# End-to-end tests of receivers that take messages as they arrive.
 
 # arrives LOSS COUNT: a receiver takes them as they arrive, and gets all of them. The sender waits for so many receivers.
 arrives() {
-    receive "$HOST_B" arrival "$(lossy_channel "$IF_B" 98 order=arrival)" --any-order 1 --timing 1 && arrival=$last || return
-    [ "$3" = 1 ] || { receive "$HOST_C" sequence "$(channel "$IF_B" 98)" --timing 1 && sequence=$last; } || return
-    send "$HOST_A" sender "$(channel "$IF_A" 98 "$keep")" --messages "$2" --rate $((rate / 2)) --receivers "$3"
+    receive "$HOST_B" arrival "$(lossy_channel "$IF_B" order=arrival)" --any-order 1 --timing 1 && arrival=$last || return
+    [ "$3" = 1 ] || { receive "$HOST_C" sequence "$(channel "$IF_B")" --timing 1 && sequence=$last; } || return
+    send "$HOST_A" sender "$(channel "$IF_A" "$keep")" --messages "$2" --rate $((rate / 2)) --receivers "$3"
     sender=$last
     ends "$sender" && ends "$arrival" && complete arrival "$2" || return
     is arrival messages_unordered ">" 0 && is arrival early ">=" "$(number arrival messages_unordered)" &&
@@ -36,6 +16,9 @@ arrives() {
 }
 
 # Another one takes them in sequence, and gets all of them, too.
+e2e messages_come_as_they_arrive_in_spite_of_losses hosts=3 \
+    not=bypass:"the short one is the same with fewer messages; it passes if it is named" \
+    not=shm:"the short one is the same with fewer messages and one receiver"
 messages_come_as_they_arrive_in_spite_of_losses() {
     local loss arrival sequence sender impaired
     for loss in ${some_losses//,/ }; do
@@ -44,6 +27,7 @@ messages_come_as_they_arrive_in_spite_of_losses() {
     done
 }
 
+e2e messages_come_as_they_arrive needs=loss over=bypass,shm also=vma
 messages_come_as_they_arrive() {
     local arrival sender impaired
     lossy 5 && arrives 5 $((some / 4)) 1
@@ -51,11 +35,13 @@ messages_come_as_they_arrive() {
 
 # Hardly any history, and what is missing is asked for late: much is gone by then, however slow the sender is. No message is
 # both lost and there. The topics are known before anything is lost, as without them nothing comes early.
+e2e what_never_arrives_is_told_lost_in_any_order needs=nft \
+    not=bypass:"a stack has no part in it; it passes if it is named" \
+    not=shm:"losses begin while messages flow, which impair+ does not do"
 what_never_arrives_is_told_lost_in_any_order() {
-    need_nft || return
     local arrival sender late="order=arrival&nak_delay_ns=300000000"
-    receive "$HOST_B" arrival "$(channel "$IF_B" 99 "$late")" --any-order 1 --stop-at $((some / 10)) && arrival=$last || return
-    send "$HOST_A" sender "$(channel "$IF_A" 99 "history_packets=64&history_bytes=98304")" --messages "$some" --rate 100000 \
+    receive "$HOST_B" arrival "$(channel "$IF_B" "$late")" --any-order 1 --stop-at $((some / 10)) && arrival=$last || return
+    send "$HOST_A" sender "$(channel "$IF_A" "history_packets=64&history_bytes=98304")" --messages "$some" --rate 100000 \
         --step $((some / 2))
     sender=$last
     says arrival reached && says sender "sent $((some / 2))" && lose 20 && goes_on "$sender" || return

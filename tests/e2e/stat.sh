@@ -1,11 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2154,SC2034,SC2015
-# llm-stat and the counters files it reads; sourced by run.sh.
-
-stat_tests=(counters_of_topics latencies_are_counted_and_shown)
-# Of files and views, which know of no transport.
-view_tests=(counters_name_the_bottleneck counters_of_living_stopped_and_killed_processes counters_files_that_are_none_are_told_apart
-    counters_without_room_do_not_keep_anybody_from_sending counters_for_prometheus counters_in_a_terminal)
+# llm-stat and the counters files it reads.
 
 llm_context_counter=$build/tools/llm-stat
 
@@ -44,12 +39,14 @@ END
 
 # Of five topics, at both ends, as objects below their session; and each is a label of what Prometheus reads. Beside them stand the
 # histograms of the lower levels of the latency monitor, and none of a higher one.
+e2e counters_of_topics \
+    not=roce:"for time, four seconds; it passes if it is named"
 counters_of_topics() {
     local receiver sender with
     counters_at || return
     with="env LLM_STATS_DIRECTORY=$counters"
-    receive "$HOST_B $with" receiver "$(channel "$IF_B" 46 topic_counters=1)" --latency 1 && receiver=$last || return
-    send "$HOST_A $with" sender "$(channel "$IF_A" 46 topic_counters=1)" --messages 10000 --rate "$rate" --step 5000 --latency 2
+    receive "$HOST_B $with" receiver "$(channel "$IF_B" topic_counters=1)" --latency 1 && receiver=$last || return
+    send "$HOST_A $with" sender "$(channel "$IF_A" topic_counters=1)" --messages 10000 --rate "$rate" --step 5000 --latency 2
     sender=$last
     says sender "sent 5000" && sleep 0.3 || return
     # All in one, as each starts two programs.
@@ -63,12 +60,13 @@ counters_of_topics() {
 }
 
 # At the last level every message is measured, at both ends; where the kernel stamps packets, from its stamp on.
+e2e latencies_are_counted_and_shown
 latencies_are_counted_and_shown() {
     local receiver sender with name sees="" of="[o['histograms'] for o in c['e2e_flood_receive']['objects'] if o['kind'] == 'receiver'][0]"
     counters_at || return
     with="env LLM_STATS_DIRECTORY=$counters"
-    receive "$HOST_B $with" receiver "$(channel "$IF_B" 48 timestamps=1)" --latency 3 && receiver=$last || return
-    send "$HOST_A $with" sender "$(channel "$IF_A" 48)" --messages 10000000 --rate 8000 --step 2000 --latency 3
+    receive "$HOST_B $with" receiver "$(channel "$IF_B" timestamps=1)" --latency 3 && receiver=$last || return
+    send "$HOST_A $with" sender "$(channel "$IF_A")" --messages 10000000 --rate 8000 --step 2000 --latency 3
     sender=$last
     says sender "sent 2000" || return
     for name in wire_deliver_ns fetch_deliver_ns; do
@@ -93,12 +91,13 @@ latencies_are_seen() {
 
 # With a counters file the watch runs by itself: a receiver that takes a hundred messages in 20 ms is slow, its transmitter waits for
 # it, and was told why. Nobody is told by an event who did not ask for any. It sends until it is stopped.
+e2e counters_name_the_bottleneck over=udp
 counters_name_the_bottleneck() {
     local receiver sender with
     counters_at || return
     with="env LLM_STATS_DIRECTORY=$counters"
-    receive "$HOST_B $with" receiver "$(channel "$IF_B" 47)" --wait 1 --pause-us 20000 && receiver=$last || return
-    send "$HOST_A $with" sender "$(channel "$IF_A" 47 "flow=window&flow_window_packets=64")" --messages 10000000 --rate 20000
+    receive "$HOST_B $with" receiver "$(channel "$IF_B")" --wait 1 --pause-us 20000 && receiver=$last || return
+    send "$HOST_A $with" sender "$(channel "$IF_A" "flow=window&flow_window_packets=64")" --messages 10000000 --rate 20000
     sender=$last
     counted "of('e2e_flood_receive', 'receiver', 'limited_by') == [1] and of('e2e_flood_send', 'transmitter', 'limited_by') == [4]" &&
         counted "of('e2e_flood_send', 'member', 'member_limited_by') == [1]" || return
@@ -110,12 +109,13 @@ counters_name_the_bottleneck() {
 # counters_flow COUNT: a receiver and a sender that waits when it has sent half of them. Sets receiver and sender.
 counters_flow() {
     local with="env LLM_STATS_DIRECTORY=$counters"
-    receive "$HOST_B $with" receiver "$(channel "$IF_B" 40)" && receiver=$last || return
-    send "$HOST_A $with" sender "$(channel "$IF_A" 40)" --messages "$1" --rate "$rate" --step $(($1 / 2))
+    receive "$HOST_B $with" receiver "$(channel "$IF_B")" && receiver=$last || return
+    send "$HOST_A $with" sender "$(channel "$IF_A")" --messages "$1" --rate "$rate" --step $(($1 / 2))
     sender=$last
     says sender "sent $(($1 / 2))" && sleep 0.3 # three times as long as a table is the latest
 }
 
+e2e counters_of_living_stopped_and_killed_processes over=udp
 counters_of_living_stopped_and_killed_processes() {
     local receiver sender half=$((some / 2))
     counters_at && counters_flow "$some" || return
@@ -142,6 +142,7 @@ counters_of_living_stopped_and_killed_processes() {
     counted "of('e2e_flood_send', 'transmitter', 'messages_sent') == [$half]"
 }
 
+e2e counters_files_that_are_none_are_told_apart over=udp
 counters_files_that_are_none_are_told_apart() {
     local receiver sender good
     counters_at && counters_flow "$some" || return
@@ -169,32 +170,34 @@ counters_files_that_are_none_are_told_apart() {
     "$llm_context_counter" --once "$counters/none" | grep -q "no counters files" || { why="no directory is no fault" && return 1; }
 }
 
+e2e counters_without_room_do_not_keep_anybody_from_sending needs=root over=udp
 counters_without_room_do_not_keep_anybody_from_sending() {
-    [ "$(id -u)" = 0 ] || { why="needs root" && return 77; }
     local receiver sender
     counters_at
-    receive "$HOST_B" receiver "$(channel "$IF_B" 41)" && receiver=$last || return
+    receive "$HOST_B" receiver "$(channel "$IF_B")" && receiver=$last || return
     run_on "$HOST_A" sender unshare -m sh -c "mount -t tmpfs -o size=64k none $counters && LLM_STATS_DIRECTORY=$counters exec \"\$@\"" sh \
-        "$programs/e2e_flood_send" "$(channel "$IF_A" 41)" --messages "$some" --rate "$rate"
+        "$programs/e2e_flood_send" "$(channel "$IF_A")" --messages "$some" --rate "$rate"
     sender=$last
     ends "$sender" && ends "$receiver" && complete receiver "$some" || return
     says sender "counters file: $counters: No space left on device; see 'df -h'"
 }
 
+e2e counters_for_prometheus over=udp
 counters_for_prometheus() {
     local receiver sender
     counters_at && counters_flow "$some" || return
-    run_on "$HOST_A" server "$llm_context_counter" --prometheus 127.0.0.1:19464 "$counters"
-    says server "http://127.0.0.1:19464/metrics" || return
+    run_on "$HOST_A" server "$llm_context_counter" --prometheus "127.0.0.1:$(port)" "$counters"
+    says server "http://127.0.0.1:$(port)/metrics" || return
     # shellcheck disable=SC2086
-    if $HOST_A "$llm_context_counter" --prometheus 127.0.0.1:19464 "$counters" 2>"$work/second.err"; then
+    if $HOST_A "$llm_context_counter" --prometheus "127.0.0.1:$(port)" "$counters" 2>"$work/second.err"; then
         why="two of them listen" && return 1
     fi
     grep -q "another process listens there already" "$work/second.err" || { why=$(cat "$work/second.err") && return 1; }
     # shellcheck disable=SC2086
-    $HOST_A python3 "$here/stat.py" prometheus 19464 $((some / 2)) 2>"$work/prometheus.err" || { why=$(tail -n 1 "$work/prometheus.err") && return 1; }
+    $HOST_A python3 "$here/stat.py" prometheus "$(port)" $((some / 2)) 2>"$work/prometheus.err" || { why=$(tail -n 1 "$work/prometheus.err") && return 1; }
 }
 
+e2e counters_in_a_terminal over=udp
 counters_in_a_terminal() {
     local receiver sender
     counters_at && counters_flow "$some" || return

@@ -8,7 +8,7 @@
 # To add one, write a line in every_test, below:
 #   run FUNCTION                     a function of this file, which sets why if it fails
 #   run NAME COMMAND...              a program that ends with 0, or with 77 if it is to be skipped
-#   lines SCRIPT ARGUMENT...         a script that prints result lines itself; it takes names of tests too, which are its functions
+#   lines SCRIPT ARGUMENT...         a script that prints result lines itself; it takes names of tests too, which have entries: e2e NAME
 set -euo pipefail
 
 planning=''
@@ -86,7 +86,7 @@ run() {
 lines() {
     local status=0 name some=()
     for name in "${chosen[@]}"; do
-        ! grep -qs "^$name() {" "${1%/*}"/*.sh || some+=("$name")
+        ! grep -Eqs "^e2e ${name// /_}( |\$)" "${1%/*}"/*.sh || some+=("$name")
     done
     [ ${#some[@]} -gt 0 ] || is_chosen "${1##*/}" || return 0
     if [ -n "$planning" ]; then

@@ -260,6 +260,26 @@ def check_mirror(tree):
             problem("tests/tidy/tidy.py", 1, f"COVERED_BY names tests/unit/{other}.c, which does not exist", "name the test that covers it")
 
 
+def check_tests(tree):
+    """Each source of tests/unit is listed in the meson.build there; meson takes no colon in the name of a test."""
+    unit = tree.source / "tests" / "unit"
+    for path in tree.files("*.c", under=("tests/unit",)):
+        name, where = path.stem, str(path.parent.relative_to(unit))
+        listed_in = path.parent / "meson.build" if (path.parent / "meson.build").exists() else unit / "meson.build"
+        text = listed_in.read_text(encoding="utf-8")
+        if listed_in.parent == unit:
+            found = re.search(rf"^  '{where}': \[[^\]]*'{name}'", text, re.M) or re.search(rf"'{where}/{name}\.c'|'{name}': '{where}'", text)
+        else:
+            found = re.search(rf"'{name}(\.c)?'", text)
+        if not found:
+            problem(tree.name(path), 1, f"is not listed in {tree.name(listed_in)}, so it is not built",
+                    f"add '{name}' to the row '{where}' of the table unit_tests" if listed_in.parent == unit else f"add '{name}' to the list of tests")
+    for path in tree.files("meson.build", under=("tests",)):
+        for number, line in enumerate(tree.lines(path), 1):
+            if re.search(r"\btest\('[^']*:", line):
+                problem(tree.name(path), number, "the name of a test has a colon, for which meson writes _", "leave it out")
+
+
 def check_exports(tree):
     """The shared library exports what is in symbols.txt."""
     listed_in = tree.source / "tests" / "tidy" / "symbols.txt"
@@ -388,6 +408,16 @@ def counters(tree):
             inside = inside and not line.startswith("}")
 
 
+def check_counter_texts(tree):
+    """Each row of an X-macro of counters has a text."""
+    for path in tree.files("*.h", under=("src", "transports")):
+        text = path.read_text(encoding="utf-8")
+        for table in re.finditer(r"#define \w+_COUNTERS\(X\)(?:.*\\\n)*.*\n", text):
+            for row in re.finditer(r"\bX\((\w+),[\s\\]*\"\s*\"\)", table.group(0)):
+                problem(tree.name(path), text.count("\n", 0, table.start() + row.start()) + 1, f"the counter {row.group(1)} has no text",
+                        "say what it counts, in words of users")
+
+
 def check_statistics(tree):
     """docs/statistics.md lists every counter, and no other."""
     page = tree.source / "docs" / "statistics.md"
@@ -398,12 +428,17 @@ def check_statistics(tree):
     for number, line in enumerate(tree.lines(page), 1):
         cells = line.split("|")
         if len(cells) > 2:
-            rows.update((name, number) for name in re.findall(r"`(\w+)`", cells[1]))
+            names = re.findall(r"`(\w+)`", cells[1])
+            rows.update((name, number) for name in names)
+            if names and not cells[2].strip():
+                problem("docs/statistics.md", number, f"the row of {names[0]} says nothing", "say what it counts, in words of users")
+    check_counter_texts(tree)
     known = set()
     for path, number, name in counters(tree):
         known.add(name)
         if name not in rows:
-            problem(path, number, f"the counter {name} is not in docs/statistics.md", "add a row that starts with its name in `")
+            problem(path, number, f"the counter {name} is not in docs/statistics.md",
+                    f"add the row | `{name}` | what it counts | to the table of its object, at the same place")
     for name in sorted(set(rows) - known):
         problem("docs/statistics.md", rows[name], f"there is no counter {name}", "remove the row")
 
@@ -441,6 +476,21 @@ def check_adr(tree):
                     f"add the row | {int(heading.group(1))} | [{heading.group(2)}]({path.name}) | what it decides |")
     for name, (number, _, _) in rows.items():
         problem(tree.name(index), number, f"lists {name}, which does not exist", "remove the row")
+
+
+def check_adr_folders(tree):
+    """The table by folder in docs/adr/README.md names folders that exist, and each record."""
+    index = tree.source / "docs" / "adr" / "README.md"
+    text = index.read_text(encoding="utf-8").partition("## By folder")[2]
+    named = set(re.findall(r"\d+", "".join(re.findall(r"^Records .*$", text, re.M))))
+    for path, numbers in re.findall(r"^\| `(\S+)` \| ([\d, ]+) \|$", text, re.M):
+        named.update(numbers.split(", "))
+        if not (tree.source / path).is_dir():
+            problem(tree.name(index), 1, f"the table by folder names {path}, which is no folder", "correct the row")
+    numbers = {str(int(path.name[:4])) for path in index.parent.glob("[0-9][0-9][0-9][0-9]-*.md")}
+    for number in sorted(named ^ numbers, key=int):
+        problem(tree.name(index), 1, f"the table by folder has record {number}, which does not exist" if number in named else
+                f"the table by folder does not have record {number}", "correct the row of the folder that it decides about")
 
 
 # Names that check_retired_words() accepts: a flag of docs/protocol.md, and a name of Onload.
@@ -485,12 +535,49 @@ def check_retired_words(tree):
                             f"use a word of docs/glossary.md: {' or '.join(dict.fromkeys(forms[found[0]]))}")
 
 
+def shell_functions(tree, path):
+    """(line, name, name in the entry above it or None) of each function of a file of tests/e2e, and of each entry without one."""
+    entry, inside = None, False
+    for number, line in enumerate(tree.lines(path), 1):
+        named = re.match(r"e2e (\w+)", line)
+        function = re.match(r"(\w+)\(\) \{$", line)
+        if entry and not inside and not function:
+            yield number - 1, None, entry
+            entry = None
+        if named:
+            entry = named.group(1)
+        elif function:
+            yield number, function.group(1), entry
+            entry = None
+        inside = line.endswith("\\") and entry is not None
+
+
+def check_e2e(tree):
+    """Each end-to-end test is a function below its entry; a function without an entry is called by another one."""
+    files = tree.files("*.sh", under=("tests/e2e",))
+    code = re.sub(r"(?m)^\s*#.*$|^\w+\(\) \{$", "", "\n".join(path.read_text(encoding="utf-8") for path in files))
+    called = set(re.findall(r"\w+", code))
+    seen = {}
+    for path in files:
+        for number, name, entry in shell_functions(tree, path):
+            if entry is not None and name != entry:
+                problem(tree.name(path), number, f"the entry of {entry} is not right above its function", f"write {entry}() {{ on the next line")
+            elif name in seen:
+                problem(tree.name(path), number, f"{name}() is also in {seen[name]}", "rename it: all files share their functions")
+            elif entry is None and name not in called and not re.match(r"(need|settle|possible)_", name):
+                problem(tree.name(path), number, f"{name}() is neither called nor a test",
+                        f"if it is a test, write its entry on the line above: e2e {name}; lib/entry.sh describes the fields")
+            seen.setdefault(name, tree.name(path))
+    status, text = run("bash", str(tree.source / "tests" / "e2e" / "run.sh"), str(tree.build), "--plan")
+    if status != 0:
+        problem("tests/e2e/run.sh", 1, "--plan fails: " + text.strip().replace("\n", "; "), "correct the entries")
+
+
 def check_manual(tree):
     """The manual pages agree with the header."""
     status, text = run(sys.executable, str(tree.source / "docs" / "man" / "check.py"))
     if status != 0:
-        for line in text.strip().splitlines():
-            problem("docs/man/check.py", 1, line.strip(), "make the page and the header agree")
+        problems.extend(line.strip() for line in text.strip().splitlines())
 
 
 CHECKS = {name[len("check_"):]: function for name, function in sorted(globals().items()) if name.startswith("check_")}

@@ -1,22 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154
 #
-# Tests side by side, which run.sh sources. Most tests wait most of their time: two lanes run them at once, each a run.sh with hosts
-# and files of its own, which takes the next test that the other has not taken. What needs all of the machine runs alone, after them.
-
-# Those that run alone.
-# shellcheck disable=SC2034
-alone_tests=()
-
-# Those that look at what the others left: each lane runs them.
-each_lane_tests=()
+# Tests side by side. Most tests wait most of their time: two lanes run them at once, each a run.sh with hosts and files of its own,
+# which takes the next test that the other has not taken. What needs all of the machine runs alone, after them.
 
 # Of a lane: where each test that was taken has a directory of its name.
 taken=${LLM_E2E_TAKEN:-}
 
 # take TEST: false if another lane has it, or if it is to run alone.
 take() {
-    [ -n "$taken" ] && [[ " ${each_lane_tests[*]} " != *" $1 "* ]] || return 0
+    [ -n "$taken" ] && [ -z "${e2e_each[$1]:-}" ] || return 0
     mkdir "$taken/$1" 2>/dev/null
 }
 
@@ -33,7 +26,7 @@ side_by_side() {
     local test pid pids=() left=() status=0 directory=$SETUP_SCRATCH/taken
     mkdir "$directory"
     for test in "${all[@]}"; do
-        [[ " ${alone_tests[*]} " != *" $test "* ]] || { left+=("$test") && mkdir "$directory/$test"; }
+        ! is_one_of "$place" "${e2e_alone[$test]//,/ }" || { left+=("$test") && mkdir "$directory/$test"; }
     done
     for _ in 1 2; do
         LLM_E2E_TAKEN=$directory setpriv --pdeathsig TERM -- "$here/run.sh" "$build" "$@" &
