@@ -4,11 +4,14 @@
 
 results.py meson LABEL PLAN LOG   prints one for each test that meson ran (LOG: testlog.json), and FAIL for each test of
                                   PLAN (the output of `meson test --list`) that is not in LOG
+results.py programs DIR TEST...   prints the programs that these tests of a build directory start
 results.py missing LINES          prints the names that LINES announces (`plan NAME`) and gives no result for
 """
 import collections
 import json
+import os
 import re
+import subprocess
 import sys
 
 WORDS = {"OK": "ok", "EXPECTEDFAIL": "ok", "SKIP": "skip"}
@@ -40,6 +43,14 @@ def meson(label, plan, log):
         print(f"FAIL {label}: {name}: did not run, as meson ended before")
 
 
+def programs(directory, *names):
+    """What `ninja -C DIRECTORY` takes to build these tests, and nothing else of the build."""
+    listed = json.loads(subprocess.run(["meson", "introspect", "--tests", directory], check=True, capture_output=True).stdout)
+    built = os.path.abspath(directory) + os.sep
+    for path in sorted({word for test in listed if test["name"] in names for word in test["cmd"] if word.startswith(built)}):
+        print(os.path.relpath(path, built))
+
+
 def has_result(name, results):
     """A test has a line of its own, or one by which the part that it belongs to is skipped."""
     return any(result == name or result.startswith((name + " (", name + ":")) or
@@ -56,4 +67,4 @@ def missing(path):
 
 
 if __name__ == "__main__":
-    {"meson": meson, "missing": missing}[sys.argv[1]](*sys.argv[2:])
+    {"meson": meson, "missing": missing, "programs": programs}[sys.argv[1]](*sys.argv[2:])

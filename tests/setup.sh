@@ -163,6 +163,7 @@ setup_apt() {
 
 # --------------------------------------------------------------------------------------------------------------- build
 
+# Builds SETUP_TARGETS only, if that is set.
 setup_meson() {
     local dir=$1
     shift
@@ -175,7 +176,8 @@ setup_meson() {
         # Options that have come since are known only to a directory that was configured since.
         ninja -C "$dir" build.ninja 9<&- && meson configure "$@" "$dir" || return 1
     fi
-    ninja -C "$dir" 9<&-
+    # shellcheck disable=SC2086
+    ninja -C "$dir" ${SETUP_TARGETS:-} 9<&-
 }
 
 setup_build() {

@@ -55,7 +55,7 @@ soak() {
     flood_with_loss
 }
 
-# Printed, and held only to what a machine in any state must do.
+# The delays are printed only, as they are the machine's.
 e2e lost_packets_are_repaired_soon needs=nft \
     not=bypass:"it measures how soon, of which a stub stack says nothing" \
     not=xdp:"it takes long for what it is; it passes if it is named" \
