@@ -60,8 +60,8 @@ void fuzz_seeds(fuzz_emit_fn *emit, void *arg)
 {
     static const char *const seeds[] = {
         "a = 7 AND (b < 2.5e1 OR NOT c.d LIKE 'x!%%_y' ESCAPE '!') AND e IS NOT NULL",
-        "a BETWEEN 1 AND -2 * (b + 3) / 4 AND c.d IN ('x', 'it''s', '') OR e NOT IN (1, 2.5, "
-        "9223372036854775807)",
+        ("a BETWEEN 1 AND -2 * (b + 3) / 4 AND c.d IN ('x', 'it''s', '') OR e NOT IN (1, 2.5, "
+         "9223372036854775807)"),
         "NOT NOT a <> b OR TRUE = FALSE AND a >= .5",
         "((((a = 1))))",
         "a LIKE '%%%a%b%_%'",
