@@ -137,7 +137,7 @@ rate_limits_hold_on_the_wire() {
     exact rate --row transmitter,repairs --limit 4000000 --stream 1000 --duration 1.3
 }
 
-e2e bottlenecks_are_named_and_told_as_over needs=namespaces over=udp
-bottlenecks_are_named_and_told_as_over() {
+e2e bottlenecks_and_their_ends_are_reported needs=namespaces over=udp
+bottlenecks_and_their_ends_are_reported() {
     exact watch --watch 50 --duration 0.2 --patience 30 --runs 1
 }

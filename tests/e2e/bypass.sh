@@ -19,8 +19,8 @@ packets_are_lent_from_the_stacks_memory() {
 }
 
 # The answers to what is lost go through sockets that spin, and nothing of the warm sends shows.
-e2e warm_sends_disturb_nobody over=bypass also=vma
-warm_sends_disturb_nobody() {
+e2e warm_sends_reach_no_receiver over=bypass also=vma
+warm_sends_reach_no_receiver() {
     run_on "$HOST_B env SHIM_WARM=1" receiver "$programs/e2e_flood_receive" "$(channel "$IF_B" warm_ns=1000)"
     local receiver=$last sender
     says receiver listening || return
@@ -32,8 +32,8 @@ warm_sends_disturb_nobody() {
     note "$(number sender bypass_warm_sends) warm sends"
 }
 
-e2e without_a_stack_bypass_is_refused over=bypass also=vma
-without_a_stack_bypass_is_refused() {
+e2e bypass_is_refused_without_a_stack over=bypass also=vma
+bypass_is_refused_without_a_stack() {
     local preload='' sender
     send "$HOST_A" sender "$(channel "$IF_A")" --messages 1
     sender=$last

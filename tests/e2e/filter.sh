@@ -15,11 +15,11 @@ is_filtered() {
 }
 
 # One subscribes to a pattern and a name, one to names that do not exist, one to all.
-e2e a_hundredth_of_ten_thousand_topics_comes_whole_under_loss needs=nft hosts=4 \
+e2e a_hundredth_of_ten_thousand_topics_arrives_under_loss needs=nft hosts=4 \
     not=bypass:"the short ones are the same with fewer topics; it passes if it is named" \
     not=roce:"so many topics take a while here; it passes if it is named" \
     not=shm:"the short ones are the same with fewer topics and one receiver"
-a_hundredth_of_ten_thousand_topics_comes_whole_under_loss() {
+a_hundredth_of_ten_thousand_topics_arrives_under_loss() {
     local part none all sender count=$((some * 2))
     count=$((count - count % 10000))
     filtered "$HOST_B" part "$(channel "$IF_B")" --subjects 7 --also 8 && part=$last || return
@@ -80,8 +80,8 @@ subjects_labels_bitmaps_and_selectors_choose_together() {
 }
 
 # Of two hundred topics a pattern takes two, a name one: all three came of the first half, of the second the one.
-e2e a_subject_taken_back_is_no_longer_delivered also=vma
-a_subject_taken_back_is_no_longer_delivered() {
+e2e an_unsubscribed_subject_is_not_delivered also=vma
+an_unsubscribed_subject_is_not_delivered() {
     local receiver sender count=10000
     filtered "$HOST_B" receiver "$(channel "$IF_B")" --topics 200 --subjects 7 --also 8 \
         --unsubscribe-at $((count / 2 - 200 + 108)) && receiver=$last || return

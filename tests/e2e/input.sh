@@ -6,7 +6,7 @@
 e2e bad_input needs=namespaces \
     not=bypass:"UDP's interfaces and options; tests/bypass/sockets.c has those of stacks" \
     not=xdp:"UDP's interfaces and options; tests/xdp/faults.c has those of frames" \
-    not=roce:"UDP's interfaces and options; what_is_wrong_is_named of tests/roce/suite.sh has those of RDMA" \
+    not=roce:"UDP's interfaces and options; wrong_settings_are_named of tests/roce/suite.sh has those of RDMA" \
     not=shm:"UDP's interfaces and options; tests/shm has those of memory"
 bad_input() {
     # shellcheck disable=SC2086

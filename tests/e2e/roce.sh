@@ -31,8 +31,8 @@ netem() {
     return "$status"
 }
 
-e2e packets_lost_doubled_and_reordered_on_the_cable over=roce
-packets_lost_doubled_and_reordered_on_the_cable() {
+e2e lost_duplicated_and_reordered_packets_are_repaired over=roce
+lost_duplicated_and_reordered_packets_are_repaired() {
     netem loss 5% duplicate 5% delay 1ms 1ms reorder 50% && is receiver packets_recovered ">" 0 &&
         is receiver packets_duplicate ">" 0 && is receiver packets_reordered ">" 0 || return
     note "repaired $(number receiver packets_recovered), twice $(number receiver packets_duplicate), late" \

@@ -42,10 +42,10 @@ receiver_at_a_tenth_of_the_rate_is_suspended() {
 }
 
 # The same by the bytes that it is behind. Where nothing is lost it takes ten seconds to read them all.
-e2e receiver_behind_by_bytes_is_suspended hosts=3 \
+e2e receiver_lagging_by_bytes_is_suspended hosts=3 \
     not=bypass,roce:"the same by another threshold; it passes if it is named" \
     not=shm:"its figures are those of a socket's buffer"
-receiver_behind_by_bytes_is_suspended() {
+receiver_lagging_by_bytes_is_suspended() {
     local slow steady sender
     receive "$HOST_B" slow "$(channel "$IF_B" "rcvbuf_bytes=256K&window_packets=512")" --wait 1 --pause-us $((1000000000 / rate)) && slow=$last || return
     slow_and_steady "$HOST_C" "$IF_B" "$rate" "slow_lag_bytes=128K&slow_recover_ns=50000000" || return
@@ -69,8 +69,8 @@ receiver_that_loses_a_fifth_is_suspended() {
         is sender nak_packets ">" $((1000 / fewer))
 }
 
-e2e slow_receiver_is_expelled_if_asked hosts=3
-slow_receiver_is_expelled_if_asked() {
+e2e slow_receiver_is_expelled_if_configured hosts=3
+slow_receiver_is_expelled_if_configured() {
     local slow steady sender
     receive "$HOST_B" slow "$(channel "$IF_B" "rcvbuf_bytes=256K")" --wait 1 --pause-us $((1000000000 / rate)) && slow=$last || return
     slow_and_steady "$HOST_C" "$IF_B" $((2 * rate)) "slow=expel&slow_lag_ns=200000000&slow_patience_ns=0&slow_recover_ns=100000000&slow_expel_ns=100000000" || return
@@ -78,9 +78,9 @@ slow_receiver_is_expelled_if_asked() {
     complete steady $((2 * rate)) && is slow expelled == 1 && is slow errors == 0 && is sender receivers_expelled ">" 0
 }
 
-# As slow_receiver_is_expelled_if_asked, but that nothing is done.
+# As slow_receiver_is_expelled_if_configured, but that nothing is done.
 e2e slow_receiver_is_reported_and_served hosts=3 \
-    not=roce:"the same as slow_receiver_is_expelled_if_asked, which is run; it passes if it is named"
+    not=roce:"the same as slow_receiver_is_expelled_if_configured, which is run; it passes if it is named"
 slow_receiver_is_reported_and_served() {
     local slow steady sender
     receive "$HOST_B" slow "$(channel "$IF_B" "rcvbuf_bytes=256K&window_packets=512")" --wait 1 --pause-us $((1000000000 / rate)) && slow=$last || return

@@ -142,8 +142,8 @@ counters_of_living_stopped_and_killed_processes() {
     counted "of('e2e_flood_send', 'transmitter', 'messages_sent') == [$half]"
 }
 
-e2e counters_files_that_are_none_are_told_apart over=udp
-counters_files_that_are_none_are_told_apart() {
+e2e invalid_counters_files_are_distinguished over=udp
+invalid_counters_files_are_distinguished() {
     local receiver sender good
     counters_at && counters_flow "$some" || return
     kill -KILL "$sender" "$receiver" && wait "$sender" "$receiver"
@@ -170,8 +170,8 @@ counters_files_that_are_none_are_told_apart() {
     "$llm_context_counter" --once "$counters/none" | grep -q "no counters files" || { why="no directory is no fault" && return 1; }
 }
 
-e2e counters_without_room_do_not_keep_anybody_from_sending needs=root over=udp
-counters_without_room_do_not_keep_anybody_from_sending() {
+e2e counters_without_room_do_not_prevent_sending needs=root over=udp
+counters_without_room_do_not_prevent_sending() {
     local receiver sender
     counters_at
     receive "$HOST_B" receiver "$(channel "$IF_B")" && receiver=$last || return

@@ -34,9 +34,9 @@ unreliable_topics_lose_beside_a_reliable_one_shortly() {
 }
 
 # But for what announces the two topics, in a packet each at most.
-e2e what_is_unreliable_is_never_repaired needs=loss \
+e2e unreliable_topics_are_never_repaired needs=loss \
     not=bypass:"a stack has no part in it; it passes if it is named" \
     not=shm:"the short one is the same with fewer messages"
-what_is_unreliable_is_never_repaired() {
+unreliable_topics_are_never_repaired() {
     unreliable 20 0 && is receiver packets_recovered "<=" 2 && is sender packets_repaired "<" 20
 }

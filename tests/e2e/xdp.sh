@@ -30,8 +30,8 @@ between() {
     complete receiver "$3" || { why="$from to $to: $why" && return 1; }
 }
 
-e2e kernel_and_frames_hear_each_other over=xdp
-kernel_and_frames_hear_each_other() {
+e2e kernel_and_frames_receive_each_other over=xdp
+kernel_and_frames_receive_each_other() {
     between udp xdp "$messages" "$rate" && is receiver xdp_frames_received ">" 0 && is receiver xdp_malformed == 0 || return
     between xdp udp "$messages" "$rate" && is sender xdp_frames_sent ">" 0
 }
