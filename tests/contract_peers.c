@@ -11,10 +11,7 @@ static struct lli_address address_of(const struct station *station)
     return address;
 }
 
-/*
- * Whoever comes and goes takes no room for good, far more often than there are places; what was forgotten is
- * reached again.
- */
+/* Addresses are forgotten far more often than there are places; a forgotten address can be reached again. */
 static void a_forgotten_address_makes_room_and_is_reached_again(void **state)
 {
     enum { PLACES = 9 };
@@ -53,7 +50,7 @@ static void a_forgotten_address_makes_room_and_is_reached_again(void **state)
 }
 
 /*
- * It may be resolved at once, or later: to the end, whoever asks again and again has it, and who gives up
+ * An address may be resolved at once or later. Repeated requests end with a handle; a forgotten address
  * leaves nothing.
  */
 static void an_unresolved_address_may_be_forgotten(void **state)
@@ -88,8 +85,8 @@ static void an_unresolved_address_may_be_forgotten(void **state)
 }
 
 /*
- * The end of an address numbers ports or instances: as many as the options allow for are known at a time,
- * whoever is there.
+ * The last bytes of an address number ports or instances: the transport knows as many at a time as the
+ * options allow.
  */
 static void every_address_within_the_limits_of_the_options_is_accepted(void **state)
 {
@@ -112,7 +109,10 @@ static void every_address_within_the_limits_of_the_options_is_accepted(void **st
     station_close(&a);
 }
 
-/* Its port is no matter. Of a transport made of others it depends on which of them brought the packet. */
+/*
+ * The port is ignored. For a decorator or a hybrid transport the result depends on the transport that
+ * delivered the packet.
+ */
 static void came_from_accepts_only_the_host_of_the_sender(void **state)
 {
     struct lli_address address = {.size = 0};

@@ -4,10 +4,7 @@
 
 #include <string.h>
 
-/*
- * What is made where it will lie comes as it was made, and as it is what stays there to be read; nothing has
- * to come of it.
- */
+/* A packet built in a slot arrives unchanged and stays readable; a slot may also remain unused. */
 static void a_packet_may_be_built_in_the_ring_entry(void **state)
 {
     uint8_t packet[1024];
@@ -43,7 +40,7 @@ static void a_packet_may_be_built_in_the_ring_entry(void **state)
     station_close(&b);
 }
 
-/* Where nothing of the kind is offered it is not asked for. */
+/* The test of slots runs only if the transport offers them. */
 static void open_reports_the_size_of_slots(void **state)
 {
     struct station station;

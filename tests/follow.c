@@ -194,7 +194,9 @@ static void a_second_address_on_the_interface_changes_nothing(void **state)
     expect_all_goes_on();
 }
 
-/* Link-local addresses would do for IPv6, and are there to the end of this host: they go, too. */
+/*
+ * Link-local addresses would be enough for IPv6 and last as long as the interface: the test removes them too.
+ */
 static void loss_and_return_of_the_address_are_logged_once_each(void **state)
 {
     (void)state;
@@ -271,7 +273,7 @@ static uint64_t trains_sent(void)
     return station_counter(&scene.a, "udp_trains") - before;
 }
 
-/* They are refused before anybody has looked at the interface; and it is as it was when somebody does. */
+/* Trains are refused before the interface is checked, and the MTU is restored before the second check. */
 static void trains_resume_when_the_mtu_allows_them(void **state)
 {
     (void)state;
@@ -360,7 +362,7 @@ static void the_addresses_noted_are_bounded(void **state)
     assert_int_equal(noted, 16);
 }
 
-/* Every peer seems to be away then; the cause is this host's. */
+/* Sends to all peers fail then, but the cause is this host. */
 static void a_lost_own_address_does_not_make_peers_unreachable(void **state)
 {
     const lli_handle to = station_peer(&scene.a, &scene.b);
@@ -375,7 +377,7 @@ static void a_lost_own_address_does_not_make_peers_unreachable(void **state)
     assert_false(transport->unreached(scene.a.instance, &noted, &number));
 }
 
-/* Of IPv6 an interface that is down has no address, which says as much. */
+/* With IPv6 an interface that is down has no address, and the log line about the address is enough. */
 static void unsendable_group_packets_are_logged_once(void **state)
 {
     bool missing;

@@ -276,7 +276,7 @@ static void a_train_goes_to_a_peer(void **state)
     assert_int_equal(station_counter(&scene->plain, "udp_superframes"), 0);
 }
 
-/* They leave by the same socket, and have the same size. */
+/* Both peers are reached by the same socket, with packets of the same size. */
 static void a_train_has_packets_for_one_peer_only(void **state)
 {
     struct scene *scene = *state;
@@ -336,8 +336,8 @@ static void the_descriptor_is_readable_while_some_of_a_run_are_left(void **state
 }
 
 /*
- * Leaves with most of a run not fetched: what was lent stays whole, and no buffer is lost, as often as it is
- * done.
+ * The group is left with most of a train unread: lent packets stay valid, and no buffer is lost in any number
+ * of rounds.
  */
 static void leaving_releases_the_unread_packets_of_a_train(void **state)
 {
@@ -403,7 +403,10 @@ static void a_buffer_is_reused_after_all_its_packets_are_released(void **state)
     burst_expect(&scene->merging, sizes, 3, 3);
 }
 
-/* What is no train by what its first packet says is one packet; nobody is told of bytes that did not come. */
+/*
+ * A train whose first packet has an impossible size is returned as one packet; missing bytes are not
+ * reported.
+ */
 static void packets_with_a_wrong_segment_size_are_returned_whole(void **state)
 {
     struct scene *scene = *state;
@@ -435,7 +438,7 @@ static void packets_with_a_wrong_segment_size_are_returned_whole(void **state)
     assert_int_equal(station_counter(&scene->merging, "udp_superframes"), 1);
 }
 
-/* The kernel stamps what comes, by a call that tells of merged packets as well. */
+/* The kernel stamps packets by a call that also reports merged packets. */
 static void trains_arrive_with_time_stamps(void **state)
 {
     struct scene *scene = *state;

@@ -52,7 +52,7 @@ static void packets_are_lent_in_place(void **state)
     station_close(&station);
 }
 
-/* Memory goes back to the socket that it came from, whatever lies beside it. */
+/* Each buffer returns to the socket that it came from, in any order of release. */
 static void packets_of_several_sockets_are_released_in_one_call(void **state)
 {
     struct station station;
@@ -75,7 +75,7 @@ static void packets_of_several_sockets_are_released_in_one_call(void **state)
     station_close(&station);
 }
 
-/* A packet that came alone is not to wait for the poll that finds no more. */
+/* A single packet must not wait for a second poll that finds no more. */
 static void a_single_packet_takes_one_poll(void **state)
 {
     struct station station;
@@ -174,7 +174,7 @@ static void a_failed_zero_copy_call_loses_no_packet(void **state)
     expect_copies(2);
 }
 
-/* VMA then says that it lent what it copied. */
+/* VMA reports copied packets as lent then. */
 static void a_socket_moved_to_the_kernel_loses_no_packet(void **state)
 {
     struct station station;
@@ -234,7 +234,7 @@ static void receiving_stops_while_all_places_are_lent(void **state)
     station_close(&station);
 }
 
-/* A message that lies in pieces is put together in one of them, so one has to be free. */
+/* A packet in pieces is reassembled in a buffer of UDP, so one has to be free. */
 static void receiving_stops_while_all_udp_buffers_are_lent(void **state)
 {
     struct station station;
@@ -293,7 +293,7 @@ static void failed_releases_of_memory_are_counted(void **state)
     station_close(&station);
 }
 
-/* Each packet goes back to the socket that it came from, so that socket has to be there for as long. */
+/* Each packet is released to the socket that it came from, so the socket has to stay open until then. */
 static void a_group_may_be_left_while_its_packets_are_lent(void **state)
 {
     struct station station;
@@ -368,7 +368,7 @@ static uint64_t truncated(const struct station *station)
     return ((const struct lli_bypass *)station->instance)->udp.counters.truncated;
 }
 
-/* A plain socket of some other host's may send what the interface carries in fragments only. */
+/* A plain socket of another host may send packets that the interface carries in fragments only. */
 static void a_packet_too_large_is_dropped_and_counted(void **state)
 {
     static const uint8_t data[4000];

@@ -160,10 +160,7 @@ static void a_stack_without_socket_status_is_refused(void **state)
     station_close(&station);
 }
 
-/*
- * Neither stack cuts trains into packets, and where the kernel has the socket of the test nothing is known of
- * the others.
- */
+/* Neither stack cuts trains into packets. */
 static void packets_leave_one_by_one(void **state)
 {
     struct station station;
@@ -248,7 +245,7 @@ static void warm_sends_start_after_warm_ns(void **state)
     station_close(&station);
 }
 
-/* What Onload says of UDP; a send with the flag would go out. */
+/* Onload reports no warm sends for UDP; a send with the flag would transmit. */
 static void unsupported_warm_sends_are_not_made(void **state)
 {
     struct station station;

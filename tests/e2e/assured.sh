@@ -62,7 +62,7 @@ missing_receivers_are_waited_for_and_reported() {
     is_assured "$count" && is sender waits ">" 0 && is receiver next == "$count" && is receiver errors == 0
 }
 
-# One that is slow to, or forgets to, is waited for.
+# The transmitter waits for an application that acknowledges late.
 e2e applications_acknowledge_messages
 applications_acknowledge_messages() {
     local receiver sender
@@ -73,7 +73,7 @@ applications_acknowledge_messages() {
     ends "$sender" && ends "$receiver" && is_assured 5000 && is receiver errors == 0
 }
 
-# It reports all the while. Suspended it does not count, and what it acknowledges then counts when it is readmitted.
+# The receiver sends reports all the while. While suspended it does not count; its acknowledgements count once it is readmitted.
 e2e a_receiver_is_suspended_until_it_acknowledges hosts=3
 a_receiver_is_suspended_until_it_acknowledges() {
     local debtor steady sender count=$((5000 / fewer))

@@ -93,7 +93,7 @@ the_lossy_network_is_named() {
         named_only sender && reported sender "the network, which loses packets"
 }
 
-# The cable takes 20 Mbit/s, and what is queued for it fills the socket's buffer.
+# The cable takes 20 Mbit/s, and the queued packets fill the socket's buffer.
 e2e the_blocked_transport_is_named needs=namespaces \
     not=bypass:"the kernel's buffer of a socket" \
     not=xdp:"the buffer of a socket; nothing queues for an interface that frames leave by" \

@@ -115,7 +115,7 @@ talks() {
         "${@:6}" $idle
 }
 
-# Each by its own reply, by its deadline, or, once, by what became of the connection.
+# Each request ends by its reply, by its deadline or, once, by the end of the connection.
 e2e requests_get_a_reply_or_a_reason needs=loss
 requests_get_a_reply_or_a_reason() {
     local listener caller impaired count=$((3000 / fewer)) kept=$((100 / fewer)) more=1024 reason

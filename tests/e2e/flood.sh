@@ -48,7 +48,7 @@ flood_with_loss() {
     done
 }
 
-# With the default history: what is lost has to be repaired while it is kept.
+# With the default history: losses have to be repaired while their packets are retained.
 e2e soak needs=nft run=named
 soak() {
     messages=10000000 limit=$((3600 * ${LLM_SLOWNESS:-1})) keep=

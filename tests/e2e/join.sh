@@ -19,7 +19,7 @@ many_receivers_join_late() {
     late "$(channel "$IF_A")" 100
 }
 
-# From the other host, and with all that was sent before it came.
+# The receiver is on the other host and gets all messages sent before it joined.
 e2e late_receiver_gets_the_history over=roce
 late_receiver_gets_the_history() {
     local receiver sender
@@ -32,8 +32,7 @@ late_receiver_gets_the_history() {
     complete receiver "$some" && is receiver packets_replayed ">" 0
 }
 
-# Each from where it asked for: the beginning, some messages back, or what is sent from then on. Of a topic without history nothing
-# comes that was sent before.
+# The receivers join at the start, some messages back, and live. Late joiners get nothing older of a topic without history.
 e2e three_receivers_join_late_despite_losses needs=loss hosts=4 over=bypass,xdp,shm
 three_receivers_join_late_despite_losses() {
     local oldest back live sender impaired half=$((some / 5)) name quotes

@@ -3,8 +3,8 @@
 #
 # End-to-end tests of limits of repairs, of the age of the history, and of a rate that is changed.
 
-# A fifth of all comes again in no less time than the limit leaves, however busy the machine is; a tenth is left for packets that
-# are shorter than others. Memory's packets are held in room for its longest.
+# Repairs of a fifth of all packets take at least the time that the limit implies, on any machine; a tenth is allowed for shorter
+# packets. Shared memory buffers each packet in room for its longest.
 e2e repairs_stay_within_their_limit_and_all_arrive needs=loss
 repairs_stay_within_their_limit_and_all_arrive() {
     local receiver sender impaired begin took bytes count=$((4500 / (1 + fewer / 5))) limit=$(((256 << 10) / (1 + fewer / 5)))
@@ -31,7 +31,7 @@ joins_old() {
     receive "$HOST_B" "$1" "$(channel "$IF_B" "join=messages&join_messages=$half&join_else=$2")" --wait 1
 }
 
-# The sender keeps nothing as long as it has waited: one who asks for that is told, and gets nothing, or all that is still kept.
+# The history of the transmitter is shorter than its pause: a join in it is refused, or begins with the oldest retained message.
 e2e messages_older_than_history_ns_are_refused_or_left_out \
     not=roce:"for time, three seconds; it passes if it is named"
 messages_older_than_history_ns_are_refused_or_left_out() {

@@ -15,7 +15,7 @@ arrives() {
     note "$1 %: $(number arrival early) of $2 messages came before others that were missing"
 }
 
-# Another one takes them in sequence, and gets all of them, too.
+# A second receiver delivers in sequence, and gets all messages.
 e2e unordered_messages_survive_loss hosts=3 \
     not=bypass:"the short one is the same with fewer messages; it passes if it is named" \
     not=shm:"the short one is the same with fewer messages and one receiver"
@@ -33,8 +33,8 @@ unordered_messages_survive_loss_shortly() {
     lossy 5 && arrives 5 $((some / 4)) 1
 }
 
-# Hardly any history, and what is missing is asked for late: much is gone by then, however slow the sender is. No message is
-# both lost and there. The topics are known before anything is lost, as without them nothing comes early.
+# The history is short and NAKs are late: many packets are forgotten before they are requested, at any speed of the transmitter.
+# No message is both lost and delivered. The topics are announced before losses begin, as unordered delivery needs their names.
 e2e unordered_delivery_reports_losses needs=nft \
     not=bypass:"a stack has no part in it; it passes if it is named" \
     not=shm:"losses begin while messages flow, which impair+ does not do"

@@ -15,7 +15,7 @@ settle_roce() {
     held_messages=45000 held_window="&flow_window_packets=512"
 }
 
-# A device without a buffer drops without a word: what is missing has to be found out all the same, and all of it is kept here.
+# A device without receive buffers drops silently: the receiver still has to find all losses, and the history retains all packets.
 e2e empty_receive_queue_loses_nothing over=roce
 empty_receive_queue_loses_nothing() {
     stopped "$blast" "flow=open&rcvbuf_bytes=64K&flow_window_packets=256&$keep" sent && complete receiver "$blast" &&

@@ -11,7 +11,7 @@ settle_shm() {
     paces_window=32
 }
 
-# What impairs is on the receiver's side.
+# The receiver's side has the impairment.
 e2e flood_with_faults over=shm
 flood_with_faults() {
     transport=impair+shm
@@ -22,7 +22,7 @@ flood_with_faults() {
     note "repaired $(number receiver packets_recovered), twice $(number receiver packets_duplicate)"
 }
 
-# Whatever was killed before.
+# Files of processes killed by earlier tests are removed as well.
 e2e shared_memory_files_are_removed_at_the_end lanes=each over=shm
 shared_memory_files_are_removed_at_the_end() {
     flood "$some" "$rate" "$keep" || return

@@ -49,7 +49,7 @@ killed_host_of_a_list_does_not_disturb_other_hosts() {
     ends "$sender" && ends "$second" && ends "$own" && complete second $((rate / 2)) && complete own $((rate / 2))
 }
 
-# What leaves late fills the sockets' buffers, each in its own time: nobody gets a packet twice for it, and nobody misses one.
+# Delayed packets fill the sockets' buffers at different times: each host still gets each packet exactly once.
 e2e full_send_buffers_duplicate_no_packet_of_a_list needs=namespaces hosts=3 \
     not=bypass:"the kernel's buffer of a socket" \
     not=xdp:"the buffer of a socket" \

@@ -24,7 +24,7 @@ stopped_receiver_blocks_the_window() {
     stopped "$held_messages" "$window$held_window" held && complete receiver "$held_messages"
 }
 
-# What the window lets go while the receiver stands still is far more than the buffer holds.
+# The window exceeds the buffer of the stopped receiver by far.
 e2e small_receive_buffer \
     not=bypass:"the kernel's buffer of a socket" \
     not=xdp:"full_receive_ring_is_counted_and_repaired is the same of a ring" \
@@ -60,8 +60,8 @@ paces() {
     complete first 60000 && complete second 60000 && accounted slow 60000
 }
 
-# When the last message was taken, the slow one had nearly all: it lies behind by two windows and what the transmitter holds
-# back at most, which are 1,280 packets or 10,000 messages.
+# When the last message was accepted, the slow receiver had nearly all: its lag is at most two windows and the packets blocked in
+# the transmitter, which are 1,280 packets or 10,000 messages.
 e2e slow_receiver_limits_all_receivers_if_configured hosts=4 \
     not=bypass:"a stack has no part in it; it passes if it is named" \
     not=xdp:"the window is the transmitter's; it passes if it is named" \
@@ -74,7 +74,7 @@ slow_receiver_limits_all_receivers_if_configured() {
     done
 }
 
-# It had only few then, and missed many: its buffer is small, and it soon gives up.
+# The slow receiver had few messages then and lost many: its buffer is small, and it gives up soon.
 e2e slow_receiver_does_not_limit_other_receivers hosts=4 \
     not=bypass:"a stack has no part in it; it passes if it is named" \
     not=xdp:"the window is the transmitter's; it passes if it is named" \

@@ -221,8 +221,8 @@ static void messages_of_a_killed_transmitter_precede_its_session_end(void **stat
 }
 
 /*
- * Its session ends as if it were dead, and begins anew with what it sends next: the history holds all of it,
- * so nothing is lost.
+ * The session times out and begins again with the next packets: the history has all of them, so no message is
+ * lost.
  */
 static void a_transmitter_stopped_for_long_is_followed_again_without_loss(void **state)
 {
@@ -258,8 +258,8 @@ static void a_transmitter_stopped_for_long_is_followed_again_without_loss(void *
 }
 
 /*
- * The receiver is lapped again and again: what it did not get has a gap in its place. It is never behind by
- * more than the packets that it can hold behind a gap.
+ * The receiver is lapped repeatedly: lost messages have a gap in their place. Its lag never exceeds the
+ * packets that it can buffer after a gap.
  */
 static void packets_overwritten_by_a_killed_transmitter_become_a_gap(void **state)
 {

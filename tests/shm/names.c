@@ -122,7 +122,7 @@ static void the_writing_process_is_named(void **state)
     shared_close(shared);
 }
 
-/* What it left goes with that. */
+/* The next writer removes the files of the previous writer. */
 static void a_name_is_free_when_its_writer_left_or_was_killed(void **state)
 {
     struct shared *shared = shared_open();
@@ -147,7 +147,6 @@ static void a_name_is_free_when_its_writer_left_or_was_killed(void **state)
     shared_close(shared);
 }
 
-/* The last one who leaves takes with him what others left. */
 static void the_last_writer_removes_the_files_of_a_killed_writer(void **state)
 {
     struct shared *shared = shared_open();
@@ -433,8 +432,8 @@ static void a_waiting_reader_counts_unreadable_segments(void **state)
 }
 
 /*
- * The mode is that of the writer who is there, not of one that was killed; of writers who share, what any of
- * them asks for.
+ * The mode is that of the current writer, not of a killed one; of several writers, the most open of their
+ * modes.
  */
 static void a_reused_name_has_the_mode_of_its_current_writers(void **state)
 {
@@ -751,7 +750,7 @@ static void on_alarm(int signal)
     (void)signal;
 }
 
-/* They interrupt what takes longer than there is between two of them. */
+/* The signals are more frequent than the allocation of the memory takes. */
 static void signals_do_not_interrupt_the_allocation_of_memory(void **state)
 {
     const struct itimerval often = {{.tv_usec = 2000}, {.tv_usec = 2000}}, never = {{0, 0}, {0, 0}};

@@ -126,7 +126,7 @@ static void foreign_files_are_not_removed(void **state)
     next_writer(&options);
 }
 
-/* A file of another name whose contents are those of a dead writer's segment. */
+/* The test links a file with the contents of a dead writer's segment. */
 static void a_hard_linked_file_is_not_removed(void **state)
 {
     const struct llm_options options = small_options();
@@ -169,7 +169,10 @@ static void a_reserved_name_is_not_removed(void **state)
     next_writer(&options);
 }
 
-/* As root makes it on a host of many users: names are claimed by nobody else, and sockets are everybody's. */
+/*
+ * Root creates them on a host of many users: no other user can claim a name, and all users can create
+ * sockets.
+ */
 static void directories_of_the_administrator_are_not_removed(void **state)
 {
     const struct llm_options options = small_options();
@@ -201,7 +204,7 @@ static int write_as_another(void *arg)
     return -status;
 }
 
-/* Even if everybody may write in it: its owner could replace files. */
+/* A directory with write permission for all users is refused too: its owner could replace files. */
 static void a_name_of_another_user_is_refused_with_its_owner(void **state)
 {
     const struct llm_options options = small_options();

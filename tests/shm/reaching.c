@@ -27,8 +27,8 @@ static void count_message(void *arg, const struct llm_message *message)
 }
 
 /*
- * Of one long message come so many packets that several polls deliver nothing; nothing tells of those that
- * are there already.
+ * One long message has so many packets that several polls deliver nothing, and no datagram announces those
+ * already in the ring.
  */
 static void a_receiver_does_not_sleep_on_available_packets(void **state)
 {
@@ -308,7 +308,10 @@ static void a_reader_killed_asleep_is_removed_at_the_next_wake(void **state)
  * only
  */
 
-/* To those who read a segment in it, however many others do, and as fast; to others by their sockets. */
+/*
+ * Packets to readers of the writer's segment use the segment, with any number of readers; packets to others
+ * use their sockets.
+ */
 static void unicasts_use_the_segment_of_a_reader_or_its_socket(void **state)
 {
     const struct llm_options options = small_options();
@@ -344,10 +347,7 @@ static void unicasts_use_the_segment_of_a_reader_or_its_socket(void **state)
     station_close(&writer);
 }
 
-/*
- * An instance that writes under several names finds the one that a peer reads, though it reads another place
- * later on.
- */
+/* The writer finds the segment that a peer reads, also if the peer changes to another segment later. */
 static void a_writer_of_several_names_finds_the_segment_of_a_peer(void **state)
 {
     const struct llm_options options = small_options();

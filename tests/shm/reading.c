@@ -46,7 +46,7 @@ static void late_readers_receive_only_new_packets(void **state)
     station_close(&reader);
 }
 
-/* What the one before left is read to its end, and then let go of. */
+/* The segment of the previous writer is read to its end and then released. */
 static void readers_follow_a_restarted_writer(void **state)
 {
     const struct llm_options options = small_options();
@@ -210,7 +210,7 @@ static void packets_in_the_history_are_readable_until_overwritten(void **state)
     station_close(&reader);
 }
 
-/* The same of packets that are copied into the segment. */
+/* The same for packets copied into the segment. */
 static void copied_packets_are_readable_until_overwritten(void **state)
 {
     enum { SIZE = 1024, HELD = LLI_SHM_COPIES };
@@ -310,8 +310,8 @@ static void an_unfinished_run_longer_than_the_ring_is_read(void **state)
 }
 
 /*
- * It wrote over the entry that a reader would have read next, a lap behind, when it died: the rest of the lap
- * is there.
+ * The writer died while overwriting the entry that a reader one lap late would read next: the rest of the lap
+ * is readable.
  */
 static void packets_of_a_writer_killed_in_an_entry_are_read_to_the_end(void **state)
 {

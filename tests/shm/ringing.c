@@ -182,7 +182,7 @@ static void needless_wakes_take_a_bounded_share_of_the_time(void **state)
     station_close(&writer);
 }
 
-/* By another reader: half of the places, and all of them. */
+/* Another reader overwrites half of the places, or all of them. */
 static void a_reader_with_an_overwritten_place_takes_another_place(void **state)
 {
     const struct llm_options options = small_options();

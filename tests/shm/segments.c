@@ -203,7 +203,7 @@ static void a_short_bell_file_is_refused(void **state)
     expect_logged("remove the file");
 }
 
-/* A writer that died is not worth a word, whatever it left. */
+/* Invalid files of a dead writer are not logged. */
 static void segments_of_dead_writers_are_skipped(void **state)
 {
     const struct llm_options options = small_options();
@@ -322,7 +322,7 @@ static void reading_survives_any_contents_of_a_segment(void **state)
     free(whole);
 }
 
-/* A byte less would do, for each. */
+/* One byte less is valid in each case. */
 static void entries_beyond_the_end_of_their_ring_are_dropped(void **state)
 {
     static const struct {
@@ -357,7 +357,7 @@ static void entries_beyond_the_end_of_their_ring_are_dropped(void **state)
     }
 }
 
-/* What was checked when it was attached may say something else later. */
+/* Values that were checked at attachment change later. */
 static void reading_survives_concurrent_changes_of_a_segment(void **state)
 {
     const struct llm_options options = small_options();

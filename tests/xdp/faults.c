@@ -94,7 +94,7 @@ static bool attach_as_a_tool(const char *interface, int program, uint32_t flags)
     return good;
 }
 
-/* Whichever mode it is in, and whichever is asked for. */
+/* In every mode of the other program and of the option. */
 static void a_program_of_another_tool_is_named_and_not_removed(void **state)
 {
     static const uint32_t places[] = {XDP_FLAGS_DRV_MODE, XDP_FLAGS_SKB_MODE};
@@ -526,7 +526,7 @@ static void waiting_close(struct waiting *waiting)
     assert_int_equal(llm_context_close(&waiting->context), 0);
 }
 
-/* By frames or by UDP, who sleeps between polls or not, though nothing comes and nothing is sent. */
+/* By frames or by UDP, with or without sleep between polls, and without any packet. */
 static void a_receiver_is_informed_of_a_removed_interface(void **state)
 {
     struct waiting frames, packets, sender;
@@ -556,7 +556,7 @@ static bool is_attached(void)
     return network_command("ip -d link show near | grep -q prog/xdp");
 }
 
-/* As another process does that gets no time to tidy up. */
+/* SIGKILL leaves the process no time to clean up. */
 static void a_killed_process_leaves_no_program(void **state)
 {
     const struct llm_options options = options_on("near");

@@ -113,7 +113,7 @@ static uint32_t talk_until_frames(struct station *station, lli_handle to, int fd
  * sending
  */
 
-/* The kernel resolves the neighbour with the first; each arrives once, whichever way it went. */
+/* The kernel resolves the neighbour with the first packet; each packet arrives once, by either path. */
 static void packets_to_a_resolved_neighbour_leave_as_frames(void **state)
 {
     struct station station;
@@ -178,10 +178,7 @@ static void a_frame_to_a_host_equals_that_of_the_kernel(void **state)
     station_close(&station);
 }
 
-/*
- * Two hosts, a group, one that does not answer, and this host: each of the list gets each packet once, and in
- * order.
- */
+/* Two hosts, a group, an unanswering host and this host: each gets each packet once, and in order. */
 static void each_destination_of_a_list_gets_each_packet_once(void **state)
 {
     static const char *const list[] = {FAR, NEAR, NOBODY, OWN, GROUP};
@@ -253,7 +250,10 @@ static void an_unanswering_host_is_named_once(void **state)
     station_close(&station);
 }
 
-/* So that the kernel asks it: a host whose address has moved to another machine is found again. */
+/*
+ * The packet makes the kernel verify the neighbour: a host whose address has moved to another machine is
+ * found again.
+ */
 static void a_stale_neighbour_gets_a_packet_by_the_kernel(void **state)
 {
     struct station station;
@@ -301,7 +301,7 @@ static void packets_to_this_host_and_port_arrive_as_frames(void **state)
     station_close(&station);
 }
 
-/* What it sends to itself goes by the kernel. */
+/* Packets of the instance to itself go by the kernel. */
 static void an_instance_receives_its_own_unicasts_once(void **state)
 {
     struct station station;

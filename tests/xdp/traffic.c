@@ -162,7 +162,7 @@ static void each_packet_arrives_once(void **state)
     station_close(&station);
 }
 
-/* Nor does a copy for this host leave it when the instance wants other sources than itself. */
+/* No copy for this host is sent if the instance wants other sources than itself. */
 static void each_packet_arrives_once_without_own_packets(void **state)
 {
     struct llm_options options = options_on(HOSTS_INTERFACE);
@@ -217,7 +217,7 @@ static void packets_of_a_plain_socket_arrive_as_frames(void **state)
     station_close(&station);
 }
 
-/* Whoever was woken by the sockets of UDP finds it at the first look. */
+/* A thread woken by the sockets of UDP finds the packet at its first receive call. */
 static void packets_by_the_kernel_are_available_after_arming(void **state)
 {
     const struct llm_options options = options_on(HOSTS_INTERFACE);
@@ -308,7 +308,7 @@ static void say_train(int fd, uint16_t size, int count)
     assert_int_equal(send(fd, data, (size_t)(count * size), 0), count * size);
 }
 
-/* Where it runs the program without a word of the application: its driver would copy each frame once more. */
+/* On veth the program runs in generic mode by default: the native driver would copy each frame once more. */
 static void trains_on_veth_arrive_by_the_kernel_single_packets_as_frames(void **state)
 {
     const struct llm_options options = options_on(HOSTS_INTERFACE);

@@ -96,7 +96,7 @@ static struct llm_transmitter *transmit(struct llm_topic **topic)
     return transmitter;
 }
 
-/* Those that are followed and heard stay; one that ended makes room, for one that is older than that, too. */
+/* Followed sessions stay; an ended one makes room, also for an older session. */
 static void a_session_beyond_the_limit_is_followed_when_another_ends(void **state)
 {
     struct llm_transmitter *transmitters[SESSIONS_MAX + 1];
@@ -161,7 +161,7 @@ static void send_on(struct llm_transmitter *transmitter, int count, int size)
     }
 }
 
-/* Nobody can say whether a topic without a name is wanted: it comes, and counts as one. */
+/* A topic without a name may be wanted: its messages are delivered and counted. */
 static void messages_of_topics_beyond_the_limit_have_no_topic_name(void **state)
 {
     struct llm_topic *topic;

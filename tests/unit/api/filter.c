@@ -242,7 +242,7 @@ static void properties_are_selected(void **state)
     assert_string_equal(polled(), "avp");
 }
 
-/* Longer than a packet, too: then it is put together from several. */
+/* Also of a message that is reassembled from several packets. */
 static void handlers_read_the_attributes_of_a_message(void **state)
 {
     static char large[4000];
@@ -277,7 +277,7 @@ static void handlers_read_the_attributes_of_a_message(void **state)
     assert_string_equal(heard, "adefeadefe");
 }
 
-/* A filter without a condition throws nothing away. */
+/* A filter without a condition discards no message. */
 static void only_a_filter_without_conditions_acknowledges_messages(void **state)
 {
     struct llm_assurance assurance;

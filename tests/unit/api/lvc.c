@@ -156,7 +156,6 @@ static void join_messages_limits_the_cached_messages_of_each_topic(void **state)
     assert_string_equal(got[0], "price 4");
 }
 
-/* However they are sent. */
 static void gathered_claimed_and_labelled_messages_are_cached(void **state)
 {
     const struct iovec pieces[] = {{(void *)(uintptr_t) "ga", 2}, {(void *)(uintptr_t) "thered", 6}};

@@ -433,7 +433,7 @@ static void a_sleeper_is_woken_when_a_topic_may_send_again(void **state)
     assert_true(clock_now <= at + MS);
 }
 
-/* The one that waits longer is refused last, and the transmitter has other things to do meanwhile. */
+/* The topic with the longer wait is refused last, and the transmitter is busy meanwhile. */
 static void a_sleeper_is_woken_for_the_earlier_of_two_blocked_topics(void **state)
 {
     static const uint8_t data[SIZE];

@@ -165,8 +165,8 @@ static void a_peer_that_does_not_poll_blocks_the_other_peer(void **state)
 }
 
 /*
- * A receiver that is not heard is forgotten by a transmitter, which then sends as if nobody were behind: a
- * connection must not.
+ * A transmitter forgets a silent receiver and then sends without limit; the transmitter of a connection must
+ * not.
  */
 static void a_pause_longer_than_the_report_timeout_loses_no_message(void **state)
 {
@@ -285,8 +285,8 @@ static void a_dead_peer_is_detected_by_its_silence(void **state)
 #define LOSSY "impair+loop://calls:3?impair_loss_ppm=200000&linger_ns=10000000000&" SMALL
 
 /*
- * Of five packets one is lost, and whoever closes ends as a process does that exits. It waits for a side that
- * may be held up.
+ * One of five packets is lost, and the closing context is closed at once, as by a process that exits. The
+ * close waits for the other side, which may be delayed.
  */
 static void closing_confirms_delivery_despite_losses(void **state)
 {
@@ -313,7 +313,7 @@ static void closing_confirms_delivery_despite_losses(void **state)
     sides[CONNECTS].context = context_make();
 }
 
-/* Whoever closes is held up between its end and its last word for longer than reports are waited for. */
+/* The closing side pauses between its end and its CLOSE for longer than the report timeout. */
 static void a_delayed_close_still_confirms_delivery(void **state)
 {
     struct side *closes = &sides[CONNECTS], *other = &sides[LISTENS];
@@ -360,9 +360,7 @@ static void an_unanswered_close_is_repeated_then_given_up(void **state)
     assert_int_equal(llm_connection_close(&sides[LISTENS].connection), 0);
 }
 
-/*
- * The clock stands still from the poll before to the one that closes, as it does for a process that is fast.
- */
+/* The clock does not advance between the poll and the close, as in a fast process. */
 static void closing_right_after_a_poll_without_linger_sends_the_end(void **state)
 {
     struct llm_context *context = sides[CONNECTS].context;
@@ -565,7 +563,7 @@ static void hurl(int fd, uint64_t *random, const struct side *side, uint16_t por
     }
 }
 
-/* They get in as far as the application lets them, here all the way, and no further than that. */
+/* The application accepts hostile callers; they stay unconfirmed and are given up. */
 static void hostile_packets_disturb_no_connection(void **state)
 {
     const int fd = socket(AF_INET, SOCK_DGRAM, 0);
@@ -706,8 +704,7 @@ static void hand_take(struct hand *hand)
     assert_true(llm_poll(sides[LISTENS].context) >= 0)
 
 /*
- * Its heartbeats and guesses are no proof that it got the ACCEPT: they may come from somebody else than its
- * address says.
+ * The caller's heartbeats and guesses do not prove that it got the ACCEPT: another host may have sent them.
  */
 static void an_unconfirmed_caller_is_sent_only_accept(void **state)
 {
@@ -757,7 +754,7 @@ static void an_unconfirmed_caller_gets_at_most_one_close(void **state)
     sides[LISTENS].context = context_make();
 }
 
-/* The other side is gone as soon as it has accepted. */
+/* The accepting side ends right after the ACCEPT. */
 static void silence_after_accept_is_reported_to_the_caller_in_time(void **state)
 {
     const uint64_t begin = llm_clock();

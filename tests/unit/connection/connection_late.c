@@ -184,7 +184,7 @@ static void a_caller_beyond_the_limit_gets_a_refusal(void **state)
     close_both();
 }
 
-/* Its address is kept until the application has said what it wants, and the answer was sent. */
+/* The caller's address stays known until the application has answered and the answer was sent. */
 static void a_late_answer_of_the_application_reaches_the_caller(void **state)
 {
     const struct llm_connection_handlers handlers = handlers_of(&sides[LISTENS]);
@@ -307,8 +307,8 @@ static void a_listener_closed_during_resolution_leaves_no_address(void **state)
 }
 
 /*
- * Two listen to the same group, and both accept: whoever asked has one of them, and tells the other, late as
- * it may be. What the other does then ends nothing.
+ * Two listeners of one group accept: the caller uses the first ACCEPT and closes the other, whose answer ends
+ * nothing.
  */
 static void the_accept_of_a_second_listener_has_no_effect(void **state)
 {
@@ -349,7 +349,7 @@ static void the_accept_of_a_second_listener_has_no_effect(void **state)
  * full
  */
 
-/* There is room for one address, and more want to connect than that: each when another has gone. */
+/* The table has room for one address: each caller gets it when the previous one has left. */
 static void callers_in_turn_share_one_place_of_the_address_table(void **state)
 {
     (void)state;

@@ -179,7 +179,7 @@ static void the_second_level_measures_to_and_from_the_wire(void **state)
     stat_free(&snapshot);
 }
 
-/* Of those that share packets, all are. */
+/* All messages of a packet are measured. */
 static void messages_in_one_packet_share_clock_readings(void **state)
 {
     (void)state;
@@ -232,7 +232,7 @@ static void the_last_level_measures_handlers_separately(void **state)
     stat_free(&snapshot);
 }
 
-/* Their flushes take the longer way for their pace already. */
+/* Flushes of paced transmitters take the slow path. */
 static void paced_transmitters_are_measured(void **state)
 {
     struct llm_transmitter *paced = NULL;

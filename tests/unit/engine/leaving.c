@@ -174,7 +174,7 @@ static void heartbeat_of_share(uint64_t session_receiver, uint32_t k)
     receiver_take(&r, buffer, lli_wire_put_heartbeat(buffer, &heartbeat), now, pull);
 }
 
-/* Only who is in it reports by packets, and when the transmitter waits. */
+/* Only receivers of the share report by packets, and when the transmitter waits. */
 static void a_receiver_outside_the_share_reports_by_time(void **state)
 {
     struct lli_packet packet;
@@ -209,7 +209,7 @@ static void a_transmitter_silent_after_the_end_gets_no_report(void **state)
     assert_true(lli_rx_leave(rx, now, buffer, &packet));
 }
 
-/* It would be forgotten that it was expelled. */
+/* A leave would remove the record of the expulsion. */
 static void an_expelled_receiver_sends_no_leave(void **state)
 {
     const struct lli_wire_notice notice = {.session = SESSION,

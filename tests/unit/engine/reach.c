@@ -310,7 +310,7 @@ static void an_address_with_failing_sends_is_logged_and_reported_once(void **sta
     assert_int_equal(world.endpoint->counters.addresses_unreachable, 1);
 }
 
-/* Nobody here knows who is there: the log says it, and no session is told. */
+/* The peer is unknown: the log names the address, and no session gets an event. */
 static void an_address_of_no_session_is_only_logged(void **state)
 {
     (void)state;

@@ -177,7 +177,7 @@ static void a_stopped_context_ends_no_session_with_unread_packets(void **state)
     assert_int_equal(end_reason, LLM_REASON_TIMEOUT);
 }
 
-/* Its socket overflowed, so nothing of it is there to be read. */
+/* The socket overflowed, so no packet of the session can be read. */
 static void a_stopped_context_waits_for_heartbeats_of_its_sessions(void **state)
 {
     (void)state;
@@ -212,7 +212,7 @@ static void invented_sessions_are_replaced_by_a_session_with_data(void **state)
     assert_int_equal(end_reason, LLM_REASON_REPLACED);
 }
 
-/* Idle sessions do not push each other out again and again. */
+/* Idle sessions do not replace each other. */
 static void heartbeats_alone_replace_no_active_session(void **state)
 {
     (void)state;

@@ -213,7 +213,7 @@ static void sessions_and_members_are_below_their_parent_objects(void **state)
     assert_int_equal(llm_context_close(&context), LLM_OK);
 }
 
-/* What is told of rates is told by name, wherever a row stood before. */
+/* Rates compare values by name, at any row of the table. */
 static void earlier_values_are_found_after_new_objects(void **state)
 {
     struct llm_context *context = context_make();
@@ -449,7 +449,7 @@ static void bad_files_are_distinguished(void **state)
     free(bytes);
 }
 
-/* Whatever is changed, and wherever it is cut, a reader stays within the bytes: sanitizers look. */
+/* Files are changed and cut at random: a reader stays within the bytes, as sanitizers check. */
 static void hostile_tables_do_no_harm(void **state)
 {
     uint32_t random = 12345;

@@ -224,7 +224,7 @@ static void sessions_count_separately(void **state)
     assert_int_equal(topic_of(LLM_STATS_TRANSMITTER, llm_transmitter_session(first), "px"), UINT32_MAX);
 }
 
-/* The place of the receiver's session is another one's then. */
+/* The new session reuses the place of the previous one. */
 static void counts_of_a_new_session_begin_at_zero(void **state)
 {
     (void)state;

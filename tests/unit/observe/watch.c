@@ -187,7 +187,7 @@ static void a_stream_without_bottleneck_gives_no_event(void **state)
     assert_true(bottleneck.time_ns >= 100 * MS && bottleneck.time_ns < 110 * MS);
 }
 
-/* It has to ask for what was sent before, but the network did not lose that. */
+/* The receiver requests earlier packets, which the network did not lose. */
 static void packets_before_a_join_in_the_first_second_are_no_loss(void **state)
 {
     uint64_t missed = 1, recovered = 0;
@@ -260,7 +260,7 @@ static void an_absent_application_is_named_for_its_overflows(void **state)
     assert_true(far.named & 1u << LLM_LIMIT_APPLICATION);
 }
 
-/* The interval is over when it comes back; what was dropped is found missing in the next one. */
+/* The interval ends when the application polls again; the drops are found missing in the next interval. */
 static void an_absent_application_is_named_for_losses_found_later(void **state)
 {
     (void)state;

@@ -108,7 +108,6 @@ static void a_handle_stays_until_its_packets_are_completed(void **state)
     assert_int_equal(reach(3), peer);
 }
 
-/* Those behind it are not waited for. */
 static void later_packets_to_other_peers_do_not_delay_forgetting(void **state)
 {
     lli_handle peer;
@@ -217,7 +216,7 @@ static void a_peer_forgotten_before_creation_is_never_created(void **state)
     assert_int_equal(atomic_load(&fake.handles_made), made + 1);
 }
 
-/* What fails is not tried again for a second, unless it was forgotten: then nothing is known of it. */
+/* A failed address is retried after a second, or at once if it was forgotten. */
 static void a_failed_peer_leaves_nothing(void **state)
 {
     lli_handle handle;
@@ -246,7 +245,7 @@ static void a_failed_peer_leaves_nothing(void **state)
  * ------------------------------------------------------------------------------------------------ all of it
  */
 
-/* Whatever the order, a handle that is known sends to its address, and no place is lost. */
+/* In any order of calls a known handle sends to its address, and no place is lost. */
 static void random_requests_and_forgets_mix_up_no_handle(void **state)
 {
     enum { ADDRESSES = 7, PLACES = 4 };

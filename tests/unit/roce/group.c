@@ -115,7 +115,7 @@ static void a_lost_group_is_joined_again_and_counted(void **state)
     assert_int_equal(fake_group_flags(GROUP, false), RDMA_MC_JOIN_FLAG_FULLMEMBER);
 }
 
-/* The address handles of those who send stay as they are. */
+/* The address handles of senders would be wrong then. */
 static void a_rejoin_with_another_address_ends_the_instance(void **state)
 {
     (void)state;

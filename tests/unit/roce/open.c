@@ -179,7 +179,7 @@ static void the_payload_size_is_limited_by_interface_and_device(void **state)
     assert_int_equal(rig.caps.payload_max, 1500 - 40 - 36);
 }
 
-/* Whatever thread of the process may take one takes it. */
+/* Any thread of the process may take a signal; the transport's thread must not. */
 static void signals_are_left_to_the_application(void **state)
 {
     sigset_t one, pending;

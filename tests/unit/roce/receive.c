@@ -86,7 +86,7 @@ static void packets_are_returned_in_order_without_their_grh(void **state)
     }
 }
 
-/* Its library before rdma-core 55 loses count there. */
+/* The library of soft-RoCE loses count before rdma-core 55. */
 static void soft_roce_is_polled_for_one_completion_at_a_time(void **state)
 {
     const struct fake_packet packet = to_group(GROUP, PORT);
@@ -415,7 +415,7 @@ static void the_queue_has_room_for_the_window_of_a_transmitter(void **state)
     }
 }
 
-/* Others may have a larger MTU than this host's. */
+/* Other hosts may have a larger MTU. */
 static void received_packets_may_be_larger_than_sent_packets(void **state)
 {
     struct fake_packet packet = to_group(GROUP, PORT);
@@ -553,7 +553,7 @@ static void the_descriptor_signals_packets_and_room_once(void **state)
     assert_false(readable(fd));
 }
 
-/* Whoever sleeps has to come to learn of it: only the caller's thread can let the device go. */
+/* A sleeping caller has to wake: only its thread can release the device. */
 static void the_descriptor_signals_a_removed_device_once(void **state)
 {
     const struct fake_packet packet = to_group(GROUP, PORT);

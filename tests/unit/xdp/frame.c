@@ -261,10 +261,7 @@ static void a_checksum_of_zero_is_sent_as_its_complement(void **state)
  * read
  */
 
-/*
- * Frames with bytes changed at random: whatever is made of them lies within. The copy ends where its block
- * does.
- */
+/* Frames with bytes changed at random. The copy ends where its block does. */
 static void mangled_frames_are_read_within_their_bounds(void **state)
 {
     uint64_t random = 7;

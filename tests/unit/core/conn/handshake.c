@@ -241,7 +241,7 @@ static void a_late_repetition_does_not_bring_a_closed_connection_back(void **sta
  * --------------------------------------------------------------------------- those who cannot be reached yet
  */
 
-/* Nothing is known of how long it takes: others who can be reached are not kept waiting. */
+/* The time of the resolution is unknown: resolved callers do not wait for it. */
 static void an_unresolved_caller_is_not_shown_and_expires(void **state)
 {
     struct lli_applicant *applicant;
@@ -288,7 +288,7 @@ static void an_unreachable_caller_is_dropped_at_once(void **state)
     assert_int_equal(at, LLI_NEVER);
 }
 
-/* It stays due, also beside others, until it is sent or its time is over. */
+/* The answer stays due, also beside others, until it is sent or expires. */
 static void an_answer_waits_until_it_can_be_sent_or_is_given_up(void **state)
 {
     uint32_t place = 0, other;
@@ -344,7 +344,10 @@ static void unsent_refusals_expire_after_the_timeout(void **state)
     assert_false(lli_acceptor_needs(&acceptor, &asks.address));
 }
 
-/* They are owed an answer still, so there is no place for one more, who asks again. */
+/*
+ * Refused callers occupy their places until their answers are sent, so another caller is ignored and asks
+ * again.
+ */
 static void callers_with_unsent_answers_occupy_their_places(void **state)
 {
     uint64_t id = 0;
@@ -363,7 +366,7 @@ static void callers_with_unsent_answers_occupy_their_places(void **state)
     assert_int_equal(acceptor.count, 1);
 }
 
-/* Whatever comes, the table stays within its bound and owes at most one answer to each. */
+/* The table stays within its bound and has at most one unsent answer to each caller. */
 static void an_endless_stream_of_connects_stays_within_bounds(void **state)
 {
     uint64_t random = 3, id = 0;

@@ -74,7 +74,7 @@ static void reports_and_receiver_memory_limit_the_window(void **state)
     assert_true(lli_flow_allows(&flow, 1000000, 0));
 }
 
-/* The others are not looked at: it comes to the same. */
+/* The update without a scan gives the same limit. */
 static void one_report_changes_the_limit_like_a_full_scan(void **state)
 {
     uint64_t random = 7;
@@ -147,7 +147,7 @@ static void the_quorum_decides_not_the_slowest_receiver(void **state)
     flow_make(LLI_FLOW_OPEN, 1);
 }
 
-/* Their reports stand for all, as far as the quorum allows for it; the number of them changes seldom. */
+/* The reports of the share represent all receivers within the quorum; its number changes seldom. */
 static void the_share_of_many_receivers_decides(void **state)
 {
     uint64_t random = 11;

@@ -104,7 +104,8 @@ static void the_round_trip_is_the_greatest_and_unfinished_members_wait(void **st
 }
 
 /*
- * The table is large: what lies behind the last member is not read. Here somebody lies there who would show.
+ * The table is large: places after the last member are not read. The test puts members there that would
+ * change the results.
  */
 static void places_after_the_last_member_are_not_scanned(void **state)
 {
@@ -161,7 +162,7 @@ static uint32_t longest_run(const struct lli_members *members)
     return longest;
 }
 
-/* Identities are the receivers' own choice; what they cannot know is the seed. */
+/* Receivers choose their identities but do not know the seed. */
 static void identities_chosen_to_share_a_place_are_spread_by_the_seed(void **state)
 {
     enum { MANY = 2048 };

@@ -35,7 +35,7 @@ static void a_time_before_the_first_entry_is_the_start(void **state)
     free(arena.memory);
 }
 
-/* However often they were thinned: nothing that was sent since is left out, and not much else is there. */
+/* With an index thinned any number of times, later packets are included and few earlier ones are added. */
 static void a_join_by_time_omits_nothing_and_adds_little(void **state)
 {
     struct lli_time_index index;

@@ -159,7 +159,7 @@ static void events_report_the_changed_limit_of_each_receiver(void **state)
     assert_int_equal(limit, LLM_LIMIT_NONE);
 }
 
-/* It may be a newer receiver. */
+/* The receiver may be newer. */
 static void an_unknown_limit_is_passed_on(void **state)
 {
     enum llm_limit limit = LLM_LIMIT_NONE;
@@ -195,7 +195,7 @@ static void limits_are_readable_without_events(void **state)
     assert_int_equal(member->limits.time_ns, 0);
 }
 
-/* What was not told of it is told no more. */
+/* Its unreported change gives no event any more. */
 static void a_departed_receiver_has_no_pending_limit_event(void **state)
 {
     enum llm_limit limit;

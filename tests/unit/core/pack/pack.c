@@ -325,7 +325,7 @@ static void an_unreliable_topic_zero_shares_no_packet_with_announcements(void **
     free(packer.memory);
 }
 
-/* Whatever topic and size: what leaves the short way is, byte for byte, what packing and sealing makes. */
+/* For all topics and sizes the fast path makes the same bytes as packing and sealing. */
 static void a_single_message_packet_equals_a_packed_packet(void **state)
 {
     static const uint32_t topics[] = {0, 1, LLI_FRAME_TOPIC_SHORT_MAX, LLI_FRAME_TOPIC_SHORT_MAX + 1,

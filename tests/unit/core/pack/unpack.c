@@ -118,9 +118,7 @@ static void the_lost_packets_bound_the_lost_messages(void **state)
     expect(&unpack, LLI_UNPACK_NONE, 0, NULL);
 }
 
-/*
- * Of that packet: of the one that is sent in the place of one that was passed over no heartbeat has spoken.
- */
+/* The bound applies to one packet: its replacement after a skip is not covered by a heartbeat. */
 static void heartbeats_bound_the_lost_messages(void **state)
 {
     struct lli_unpack unpack;

@@ -63,7 +63,7 @@ static void a_quicker_heartbeat_becomes_the_reference(void **state)
     assert_in_range(delay.queued, 5 * MS - 10 * US, 5 * MS);
 }
 
-/* A forged one would make all that follow late for an hour. */
+/* A forged heartbeat would make all later ones late for an hour. */
 static void a_far_quicker_heartbeat_needs_confirmation(void **state)
 {
     struct lli_delay delay = {.at = 0};

@@ -204,7 +204,7 @@ static void a_delayed_nak_is_not_sent_early(void **state)
     free(memory);
 }
 
-/* Those from 1005 on were not asked for by NAK, and are from now on. */
+/* Packets from 1005 on were not due for a NAK before the call. */
 static void hastened_naks_are_due_in_time(void **state)
 {
     struct lli_gap_retry retry = plain_retry;

@@ -356,10 +356,7 @@ static void a_replay_that_stops_is_given_up(void **state)
     assert_int_equal(got.lives, 1);
 }
 
-/*
- * Of packets that were not sent, and of what no topic keeps: the transmitter sleeps on, and does not look
- * again and again.
- */
+/* Fetches of unsent packets and of uncached topics: the transmitter stays asleep and does not retry. */
 static void an_empty_fetch_leaves_nothing_due(void **state)
 {
     struct lli_wire_join request = {.session = SESSION,
@@ -544,7 +541,7 @@ static void expect_all_acknowledged(uint64_t first)
     assert_int_equal(tx->ack.waiting, 0);
 }
 
-/* Whatever a receiver asks for, it begins with the oldest message that is not acknowledged, or before. */
+/* Each join begins with the oldest unacknowledged message or before. */
 static void late_joins_include_unacknowledged_messages(void **state)
 {
     const struct {
@@ -579,8 +576,8 @@ static void live_joins_begin_with_unacknowledged_messages(void **state)
 }
 
 /*
- * Its reports say 0 as next, and acknowledge what was delivered: neither what is still to be fetched, nor
- * what is gone.
+ * During replay, reports have 0 as next and acknowledge delivered messages only, not messages to be fetched
+ * or forgotten ones.
  */
 static void replay_acknowledges_only_delivered_messages(void **state)
 {
@@ -604,8 +601,8 @@ static void replay_acknowledges_only_delivered_messages(void **state)
 #define T(name) cmocka_unit_test_setup_teardown(name, up, down)
 
 /*
- * With topics_max less than the session has: the answers teach nothing, and who asks has to go on without the
- * names.
+ * With topics_max below the number of topics the answers add nothing, and the receiver has to continue
+ * without the names.
  */
 static void topic_names_beyond_the_limit_are_queried_seldom(void **state)
 {
@@ -629,7 +626,7 @@ static void topic_names_beyond_the_limit_are_queried_seldom(void **state)
     assert_true(r.counters.queries_sent > 2 && r.counters.queries_sent <= 20);
 }
 
-/* It was sent before the GRANT, when no topic was there. */
+/* The late heartbeat was sent before the GRANT, when there was no topic. */
 static void a_late_heartbeat_does_not_deliver_messages_before_topics(void **state)
 {
     struct lli_wire_heartbeat late;

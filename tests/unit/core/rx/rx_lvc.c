@@ -288,10 +288,7 @@ static void cached_messages_too_long_for_the_receiver_are_reported(void **state)
     assert_int_equal(rx->report.acknowledged_from, 2);
 }
 
-/*
- * The stream goes on with what is not acknowledged: of what is kept, only messages before that come beside
- * it.
- */
+/* The stream continues with unacknowledged messages: the cache delivers only messages before them. */
 static void unacknowledged_messages_arrive_in_the_stream(void **state)
 {
     const struct lli_ack_rule rule = {
@@ -366,7 +363,7 @@ static void the_filter_applies_to_cached_messages(void **state)
     assert_int_equal(r.counters.data_malformed, 0);
 }
 
-/* Each has one place and one request, however often it asks; who finds no place is counted. */
+/* Each receiver has one place and one request at a time; joins without a place are counted. */
 static void a_thousand_joins_stay_within_the_budget(void **state)
 {
     struct lli_wire_join ask = {.session = SESSION,

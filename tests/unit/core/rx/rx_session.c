@@ -89,10 +89,7 @@ static void heartbeat_made(const struct lli_wire_heartbeat *heartbeat)
     rx_take(buffer, lli_wire_put_heartbeat(buffer, heartbeat));
 }
 
-/*
- * Nobody answers: a transmitter that is far away gets the time that its answer takes, and then the session
- * goes on.
- */
+/* No answer arrives: a distant transmitter gets enough time for its answer, then the session continues. */
 static void topic_names_are_queried_for_most_of_a_second(void **state)
 {
     struct lli_wire_heartbeat heartbeat = heartbeat_now(START + 1, 1);
@@ -328,7 +325,7 @@ static void forgotten_packets_become_a_gap_with_their_messages(void **state)
     assert_int_equal(r.counters.messages_lost, 3);
 }
 
-/* Not only when something else comes. */
+/* The NAK does not wait for another packet. */
 static void packets_after_a_forgotten_window_are_requested_at_once(void **state)
 {
     const struct lli_wire_reject gone = {
@@ -415,7 +412,7 @@ static void packets_requested_by_a_suspended_receiver_become_a_gap(void **state)
     assert_int_equal(r.counters.gaps, 1);
 }
 
-/* It waited in the socket while nobody listened; what was asked for since will come. */
+/* The notice waited in the socket during a pause; packets requested since then will arrive. */
 static void suspension_for_silence_gives_up_no_packet(void **state)
 {
     struct lli_wire_notice silence = {.session = SESSION,

@@ -193,7 +193,7 @@ static void packets_beyond_the_lead_of_two_heartbeats_are_dropped(void **state)
     assert_int_equal(got.gaps, 0);
 }
 
-/* The stream ends meanwhile for as long as after which what is missing is given up. */
+/* The stream pauses for longer than the time after which missing packets are given up. */
 static void packets_beyond_every_heartbeat_are_not_given_up(void **state)
 {
     (void)state;
@@ -231,7 +231,7 @@ static void a_forged_packet_does_not_stop_a_stream_with_little_memory(void **sta
     assert_int_equal(got.gaps, 0);
 }
 
-/* It overtook two heartbeats, was given as it arrived and dropped: it comes once more, in order. */
+/* A packet overtook two heartbeats, was delivered unordered and dropped: it arrives again in order. */
 static void messages_of_a_dropped_packet_are_not_delivered_twice(void **state)
 {
     struct lli_item item;
@@ -274,7 +274,7 @@ static void messages_of_a_dropped_packet_are_not_delivered_twice(void **state)
     assert_int_equal(times[2], 1);
 }
 
-/* It takes the place of the genuine one, and no other message is lost for it. */
+/* The forged packet replaces the genuine one; no other message is lost. */
 static void a_packet_that_contradicts_its_predecessor_is_skipped(void **state)
 {
     (void)state;
@@ -292,7 +292,7 @@ static void a_packet_that_contradicts_its_predecessor_is_skipped(void **state)
     assert_int_equal(got.gap.last, 3);
 }
 
-/* Two of them agree, and heartbeats say that they cannot be. */
+/* Two forged packets agree, and heartbeats contradict them. */
 static void consecutive_forged_packets_are_bounded_by_heartbeats(void **state)
 {
     (void)state;
@@ -311,7 +311,7 @@ static void consecutive_forged_packets_are_bounded_by_heartbeats(void **state)
     assert_int_equal(got.gap.last, 4);
 }
 
-/* A packet that was held and given, and is not covered by two heartbeats, never comes again. */
+/* A packet that was buffered and delivered, beyond two heartbeats, never arrives again. */
 static void delivered_messages_of_a_dropped_packet_are_not_reported_lost(void **state)
 {
     static const struct lli_wire_reject gone = {
@@ -484,7 +484,7 @@ static void a_contradicted_end_is_revoked(void **state)
     assert_int_equal(got.gaps, 0);
 }
 
-/* Nor do its topics come anew when it goes on. */
+/* Its topics are not announced again either. */
 static void old_heartbeats_do_not_revive_an_ended_session(void **state)
 {
     struct lli_wire_heartbeat packet, old;
@@ -534,8 +534,8 @@ static void packets_within_one_heartbeat_only_are_not_given_up(void **state)
 }
 
 /*
- * Two heartbeats and a reject do: what is told lost is given when heartbeats have said for long where the
- * stream is.
+ * Two forged heartbeats and a reject move the receiver; it returns when heartbeats have contradicted the lead
+ * for long.
  */
 static void a_receiver_with_a_forged_lead_returns_to_the_stream(void **state)
 {
@@ -596,7 +596,7 @@ static void a_receiver_with_forged_numbers_returns_to_the_stream(void **state)
     assert_int_equal(rx->gap.missing, 0);
 }
 
-/* What the forger sends again are heartbeats of long ago. */
+/* The forger repeats old heartbeats. */
 static void a_receiver_does_not_return_to_delivered_packets(void **state)
 {
     struct lli_wire_heartbeat old;

@@ -418,7 +418,7 @@ static void refused_topics_stay_refused(void **state)
     assert_int_equal(rx->unpack.number, sent.count);
 }
 
-/* Not those held since before it was lost, nor those that come meanwhile. */
+/* This applies to packets buffered before the name was lost and to packets that arrive later. */
 static void unordered_delivery_waits_until_topic_names_are_known(void **state)
 {
     struct lli_wire_topics topics = {.session = SESSION, .total = 2, .first = 0, .count = 2};
@@ -450,7 +450,7 @@ static void unordered_delivery_waits_until_topic_names_are_known(void **state)
     expect_all();
 }
 
-/* What was given may never come again, so it is not dropped for what is nearer its turn. */
+/* A delivered message may never arrive again, so its packet is not dropped for one with a lower number. */
 static void delivered_messages_are_never_lost_for_lack_of_memory(void **state)
 {
     const uint32_t cells = r.reorder.count;

@@ -176,7 +176,7 @@ static void an_announcement_is_never_skipped(void **state)
     assert_string_equal(lli_topics_name(&rx->topics, id), "late");
 }
 
-/* It is longer than what a receiver takes, and nobody is told. */
+/* The message is longer than the receiver accepts, and no event reports it. */
 static void rejected_long_messages_are_not_reassembled(void **state)
 {
     static uint8_t bytes[6000];
@@ -308,10 +308,7 @@ static lli_seq three_packets(const uint32_t labels[8])
     return from;
 }
 
-/*
- * All that lies wholly in a packet that came before its turn is decided on by the filter of then, and counted
- * once.
- */
+/* The whole messages of an early packet are filtered on arrival and counted once. */
 static void filter_decisions_on_early_packets_are_final(void **state)
 {
     lli_seq from;
@@ -334,7 +331,7 @@ static void filter_decisions_on_early_packets_are_final(void **state)
     told = sent_count;
 }
 
-/* By its summary, before its turn: but for the last one, of which nobody knows where it ends. */
+/* The last message is not skipped early, as its end is unknown. */
 static void an_early_packet_skipped_by_its_summary_is_counted_in_order(void **state)
 {
     (void)state;
@@ -367,7 +364,7 @@ static void an_early_packet_skipped_by_its_summary_is_counted_in_order(void **st
     }
 }
 
-/* Of a topic that was not announced: what is wanted waits for its name, what is not is passed over. */
+/* The topic was not announced: wanted messages wait for its name, others are skipped. */
 static void wanted_messages_wait_for_the_name_of_their_topic(void **state)
 {
     struct sent message = {.has = true, .attributes = {.label = 2}, .size = 10};
@@ -435,7 +432,7 @@ static void a_false_summary_in_an_early_packet_does_no_harm(void **state)
     told = sent_count;
 }
 
-/* With its attributes: they stand before it. */
+/* The attributes stand before the message and are included. */
 static void a_session_may_begin_with_any_message_of_a_packet(void **state)
 {
     struct lli_unpack unpack = {.buffer = NULL};

@@ -48,7 +48,7 @@ static void a_silent_receiver_is_suspended_in_200_ms_and_readmitted(void **state
     assert_int_equal(standing(1), LLI_STANDING_FINE);
 }
 
-/* As where there were many receivers a moment ago. */
+/* The interval is long if there were many receivers a moment ago. */
 static void a_seldom_reporting_receiver_is_not_silent_between_reports(void **state)
 {
     struct lli_wire_notice notice;
@@ -66,7 +66,7 @@ static void a_seldom_reporting_receiver_is_not_silent_between_reports(void **sta
     assert_int_equal(expect_event(LLM_EVENT_SUSPENDED, 3).limit, 1800 * MS);
 }
 
-/* It is the others who are spared its repairs meanwhile: those go to it alone. */
+/* Meanwhile its repairs go to it by unicast, which spares the other receivers. */
 static void a_readmitted_receiver_may_catch_up_before_lag_counts(void **state)
 {
     lli_ns back;
@@ -411,7 +411,7 @@ static void expulsion_lasts_at_most_an_hour(void **state)
     }
 }
 
-/* What it did before it was expelled, be it a moment ago, does not expel it once more. */
+/* Figures from before the expulsion do not expel the receiver again. */
 static void an_expelled_receiver_rejoins_with_a_new_record(void **state)
 {
     (void)state;
@@ -429,7 +429,7 @@ static void an_expelled_receiver_rejoins_with_a_new_record(void **state)
     assert_int_equal(slow.decided[LLI_STANDING_EXPELLED], 1);
 }
 
-/* It left while it was suspended, and a packet of its own that was overtaken by that makes it known again. */
+/* The receiver left while suspended, and one of its overtaken packets makes it known again. */
 static void a_departed_receiver_rejoins_with_a_new_record(void **state)
 {
     (void)state;
@@ -446,7 +446,7 @@ static void a_departed_receiver_rejoins_with_a_new_record(void **state)
     assert_int_equal(slow.decided[LLI_STANDING_SUSPENDED], 2);
 }
 
-/* More than are remembered: the one of the longest ago is forgotten for the new one. */
+/* The oldest record is replaced by the new one. */
 static void the_number_of_remembered_expelled_receivers_is_bounded(void **state)
 {
     (void)state;
@@ -516,7 +516,7 @@ static void without_a_policy_only_the_operator_suspends(void **state)
     assert_int_equal(notice.standing, LLI_STANDING_FINE);
 }
 
-/* Whatever a suspended receiver sends, it costs a notice for each judgement. */
+/* The number of packets from the receiver does not matter. */
 static void a_suspended_receiver_gets_one_notice_per_evaluation(void **state)
 {
     struct lli_wire_notice notice;

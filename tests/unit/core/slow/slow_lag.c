@@ -86,7 +86,7 @@ static void a_receiver_is_suspended_while_it_does_not_acknowledge(void **state)
     assert_int_equal(standing(3), LLI_STANDING_FINE);
 }
 
-/* As long as something is owed there is something to judge, though nothing is sent. */
+/* The evaluation continues while a message is unacknowledged. */
 static void unacknowledged_messages_are_evaluated_while_nothing_is_sent(void **state)
 {
     (void)state;

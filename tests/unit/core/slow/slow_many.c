@@ -101,7 +101,7 @@ static void an_evaluation_scans_a_bounded_number_of_receivers(void **state)
     assert_in_range(looked_at(10000), 200, LLI_SLOW_SLICE);
 }
 
-/* So many that came together, and lie side by side. */
+/* The receivers joined together and occupy adjacent places. */
 static void many_receivers_are_evaluated_and_reported_in_half_a_second(void **state)
 {
     struct lli_wire_notice notice;
@@ -152,7 +152,7 @@ static void none_of_many_receivers_is_suspended_if_most_are_slow(void **state)
     assert_int_equal(slow.group.suffering, MANY - MANY / 5);
 }
 
-/* Requests of a receiver are forgotten after a second, however seldom it is looked at. */
+/* Old NAKs of a receiver are forgotten after a second although it is evaluated seldom. */
 static void figures_of_many_receivers_cover_the_last_second(void **state)
 {
     (void)state;

@@ -292,10 +292,7 @@ static void a_query_without_the_token_is_not_answered_by_names(void **state)
     assert_int_equal(packet.data[0] & 15, LLI_WIRE_TOPICS);
 }
 
-/*
- * By the rule that most receivers cannot be the slow ones two that nobody knows would have had the only real
- * one judged.
- */
+/* Two unknown receivers would otherwise make the only genuine one a minority under the policy. */
 static void invented_receivers_count_for_nothing(void **state)
 {
     struct lli_wire_heartbeat heartbeat;
@@ -396,10 +393,7 @@ static void a_receiver_given_a_token_at_the_end_is_waited_for(void **state)
     assert_false(lli_tx_drained(tx));
 }
 
-/*
- * Who is said to have asked for a connection, and did not, is sent little before that is given up after five
- * seconds.
- */
+/* The victim of a forged CONNECT gets few packets in the five seconds before the connection is given up. */
 static void an_unanswered_connection_sends_few_heartbeats(void **state)
 {
     struct lli_tx_config config = tx_config();
@@ -574,8 +568,8 @@ static void the_token_does_not_go_to_another_address(void **state)
 #define R(name) cmocka_unit_test_setup_teardown(name, up_receiver, down_receiver)
 
 /*
- * The other side of a connection, which waits for a report: that may be lost, but the side may also be one
- * that never asked.
+ * The peer of a connection waits for a report, which may be lost; the peer may also never have sent a
+ * CONNECT.
  */
 static void an_unheard_session_gets_reports_at_doubling_intervals(void **state)
 {

@@ -40,7 +40,7 @@ static void merged_ranges_are_cut_at_the_allowed_number(void **state)
     assert_int_equal(ranges[1].count, 2);
 }
 
-/* Every packet is asked for that was before, the first ones, and each once. */
+/* The first packets of the input ranges are requested, each once. */
 static void random_ranges_agree_with_a_set(void **state)
 {
     uint64_t random = 1;

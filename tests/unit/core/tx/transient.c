@@ -299,7 +299,7 @@ static void packets_of_topics_without_history_are_not_replayed(void **state)
     assert_int_equal(got.came, 5);
 }
 
-/* The last packet of the past goes on in the first that is live. */
+/* The last past packet continues in the first live packet. */
 static void a_message_belongs_to_the_time_of_its_start(void **state)
 {
     (void)state;
@@ -342,7 +342,7 @@ static void join_number_and_join_messages_omit_topics_without_history(void **sta
     assert_int_equal(r.counters.messages_stale, 4);
 }
 
-/* Live packets for which there is no room become part of the past; what is in them was sent since. */
+/* Live packets without room are fetched like past packets; their messages are live. */
 static void live_packets_fetched_for_lack_of_room_are_delivered(void **state)
 {
     (void)state;
@@ -360,7 +360,7 @@ static void live_packets_fetched_for_lack_of_room_are_delivered(void **state)
     assert_int_equal(got.gaps, 0);
 }
 
-/* Nobody says that a loss is none but of what was asked for, and was sent before. */
+/* A reject as PASSED applies only to requested packets before the join. */
 static void only_fetched_past_packets_can_be_omitted(void **state)
 {
     struct lli_wire_reject reject = {
@@ -386,7 +386,7 @@ static void only_fetched_past_packets_can_be_omitted(void **state)
     assert_int_equal(r.counters.packets_without_history, 0);
 }
 
-/* A receiver that does not say where what is live begins is of an earlier version. */
+/* A receiver of an earlier version does not send its join position. */
 static void a_fetch_without_its_join_position_gets_all_packets(void **state)
 {
     struct lli_wire_join fetch = {
@@ -410,7 +410,7 @@ static void a_fetch_without_its_join_position_gets_all_packets(void **state)
     assert_int_equal(tx->counters.packets_without_history, 5);
 }
 
-/* What was lost beside them is told, and with it what lies between. */
+/* The gap contains the lost packets and those between them. */
 static void a_loss_beside_topics_without_history_is_reported(void **state)
 {
     (void)state;
@@ -429,10 +429,7 @@ static void a_loss_beside_topics_without_history_is_reported(void **state)
     assert_int_equal(got.came, 1);
 }
 
-/*
- * A receiver that is not there from the start of a session with assured topics begins with what nobody has,
- * with NAKs.
- */
+/* A receiver of assured topics that joins late begins with unacknowledged packets, by NAKs. */
 static void joins_for_assured_topics_get_no_earlier_message(void **state)
 {
     static struct lli_ack_topic assured;
@@ -462,10 +459,7 @@ static void joins_for_assured_topics_get_no_earlier_message(void **state)
     assert_int_equal(got.came, 7);
 }
 
-/*
- * Attributes, claims, and messages that go on in the next packet, in any order: what is left out is none of
- * the others'.
- */
+/* Attributes, claims and messages across packets, in random order. */
 static void messages_of_topics_with_history_are_never_omitted(void **state)
 {
     (void)state;

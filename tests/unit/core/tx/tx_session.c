@@ -588,8 +588,8 @@ static lli_ns heartbeats_until(lli_ns from, lli_ns until)
 }
 
 /*
- * Of 1,000 receivers each reports every 10 s. Ten that stay are not told anything else before they report the
- * next time.
+ * Each of 1,000 receivers reports every 10 s. The ten that stay get no other interval before their next
+ * report.
  */
 static void remaining_receivers_are_not_forgotten_before_their_report(void **state)
 {

@@ -186,7 +186,7 @@ static void an_unreliable_loss_is_reported_without_a_nak(void **state)
     assert_int_equal(r.counters.naks_sent, 0);
 }
 
-/* One packet says that those before it are not repaired, which come all the same. */
+/* One forged packet declares its predecessors unrepaired; they arrive nevertheless. */
 static void an_unconfirmed_packet_gives_up_no_other_packet(void **state)
 {
     uint8_t forged[LLI_WIRE_DATA_HEADER + 2] = {0};
@@ -243,7 +243,7 @@ static void the_end_of_a_long_run_is_announced_and_its_start_rejected(void **sta
     assert_int_equal(tx->counters.packets_repaired, 0);
 }
 
-/* Nothing follows that would tell: a heartbeat does, and the receiver asks. */
+/* No packet follows: a heartbeat reveals the loss, and the receiver sends a NAK. */
 static void a_lost_last_packet_is_requested_and_rejected(void **state)
 {
     (void)state;
@@ -284,7 +284,7 @@ static void only_requested_packets_can_be_rejected(void **state)
     expect_told(3, 0);
 }
 
-/* With nak_delay, as long as the loss of other packets. */
+/* The delay is that of other losses. */
 static void an_overtaken_packet_is_waited_for_during_nak_delay(void **state)
 {
     const struct iovec piece = {(void *)(uintptr_t) "a message", 9};
@@ -342,7 +342,7 @@ static void a_loss_with_reliable_packets_has_their_reason(void **state)
     assert_int_equal(rx->report.acknowledged_from, 3);
 }
 
-/* A run of acknowledged messages is one of reliable ones. */
+/* A run of acknowledged messages contains reliable messages only. */
 static void an_unreliable_loss_revokes_no_acknowledgement(void **state)
 {
     (void)state;
@@ -378,7 +378,7 @@ static void late_joiners_get_the_reliable_part_of_the_past(void **state)
     assert_int_equal(told[40], DELIVERED);
 }
 
-/* Of the one before the first heartbeat, too. */
+/* The lost packet precedes the first heartbeat. */
 static void packets_buffered_before_the_session_is_known_reveal_losses(void **state)
 {
     (void)state;

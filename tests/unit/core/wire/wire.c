@@ -410,7 +410,7 @@ static void control_packets_are_read_as_specified(void **state)
     assert_int_equal(out.topics.count, 0);
 }
 
-/* What lay in the memory before is not taken for a name, a limit or an assured topic. */
+/* Earlier contents of the memory do not become a name, a limit or an assured topic. */
 static void fields_without_their_flag_are_zero(void **state)
 {
     uint8_t packet[LLI_WIRE_CONTROL_MAX];
