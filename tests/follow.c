@@ -343,7 +343,7 @@ static void an_address_without_a_route_is_reported_once(void **state)
     assert_int_equal(station_counter(&scene.a, "udp_send_errors"), 3);
 }
 
-/* Of several hundred failures in a second some are named. */
+/* Some of several hundred failures in a second are named. */
 static void the_addresses_noted_are_bounded(void **state)
 {
     struct lli_address wanted = elsewhere();

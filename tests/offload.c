@@ -380,7 +380,7 @@ static void leaving_a_group_preserves_a_train_of_unicasts(void **state)
     burst_expect_from(&scene->merging, sizes, 3, 20, BURST);
 }
 
-/* One packet held of each run holds the run's buffer, and the contents of both stay. */
+/* One lent packet of each train occupies the train's buffer, and the contents of both stay. */
 static void a_buffer_is_reused_after_all_its_packets_are_released(void **state)
 {
     struct scene *scene = *state;

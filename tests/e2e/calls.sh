@@ -78,7 +78,8 @@ killed_side_of_a_call_is_detected() {
     killed caller && killed listener
 }
 
-# One after the other, by one process, and by many; there is room for four at a time, and for no connection that was closed.
+# Connections of one process, one after the other, and of many; the listener has room for four at a time, and closed connections
+# take none.
 e2e endless_calls_are_served
 endless_calls_are_served() {
     local listener caller i row=$((300 / fewer)) all=$((320 / fewer))

@@ -35,8 +35,8 @@ a_hundredth_of_ten_thousand_topics_arrives_under_loss() {
         is_filtered all "$count" "$count"
 }
 
-# Of a hundred labels, in runs: one receiver wants one, by label, which spares it most packets; one the same by bitmap; one by
-# selector; one all.
+# The messages have one of a hundred labels, in runs. One receiver selects a label by mask, which skips most packets; one the same
+# by bitmap; one by selector; one takes all.
 e2e labels_bitmaps_and_selectors_choose_under_loss needs=nft hosts=5 \
     not=bypass:"the short ones are the same with one receiver; it passes if it is named" \
     not=shm:"the short ones are the same with fewer topics and one receiver"

@@ -113,7 +113,8 @@ processes_of_one_host() {
     ends "$sender" && ends "$receiver" && complete receiver "$some"
 }
 
-# One transmitter for the network and its own host; receivers who have one of them, or both. Of the network's packets 5 % are lost.
+# One transmitter sends to the network and to its own host; the receivers use one of them, or both. 5 % of the network's packets
+# are lost.
 e2e network_and_own_host_at_once needs=nft hosts=3 \
     not=bypass:"what shares memory has no stack; it passes if it is named" \
     not=shm:"run over udp, which it is about as well"

@@ -50,7 +50,7 @@ messages_older_than_history_ns_are_refused_or_left_out() {
         is older messages ">=" "$half" && is older messages "<" "$count" && is sender joins_refused ">=" 2
 }
 
-# Without a limit nothing is refused; with one it is kept; without it nothing is refused again.
+# Sends are refused only while a limit is set, and the limit holds.
 e2e rates_change_while_messages_flow \
     not=roce:"for time, three seconds, and the_rate_limit_holds_and_is_named is run; it passes if it is named"
 rates_change_while_messages_flow() {

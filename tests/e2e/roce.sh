@@ -39,7 +39,7 @@ lost_duplicated_and_reordered_packets_are_repaired() {
         "$(number receiver packets_reordered)"
 }
 
-# Of what arrives at either device, the sender's own among them, a run from the middle.
+# A run from the middle of all packets at either device is lost, including the transmitter's own.
 e2e a_run_of_lost_packets_is_repaired needs=nft over=roce
 a_run_of_lost_packets_is_repaired() {
     lose_run 128 1500 4791 && burst "$HOST_A" "$IF_A" "$HOST_B" "$IF_B" 10000 &&

@@ -3,11 +3,11 @@
 #
 # End-to-end tests of programs that are stopped or killed, and of interfaces that go down.
 
-# A second receiver on the same host notices nothing: the window is its own. The stopped one stands still while far more is sent
-# than is kept and than its buffer holds, and is told what it lost. Who loses so much may get no repairs for a while: not here.
-# The last messages, which follow a pause and all fit into the history, come however busy this machine is.
-# Both have to keep up, so that the machine does not leave the steady one behind: who stands still is waited for until it is
-# forgotten. Neither polls without a pause, as each window waits for both to have the processor.
+# A second receiver on the same host is not affected: the window is its own. The stopped receiver pauses while far more is sent
+# than the history and its buffer hold, and reports its losses. Such losses may suspend repairs, which this test switches off. The
+# last messages, which follow a pause and all fit into the history, arrive on any machine. Flow control waits for both receivers,
+# so that a busy machine does not delay the other one; the stopped receiver is waited for until it is forgotten. Neither polls
+# without a pause, as each window waits for both to have the processor.
 e2e stopped_receiver_reports_its_losses hosts=3
 stopped_receiver_reports_its_losses() {
     local stopped steady sender count=$((3 * rate + rate / 10)) small="rcvbuf_bytes=64K&flow_window_packets=256"

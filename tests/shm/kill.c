@@ -139,7 +139,7 @@ static void bury(struct audit *audit, struct station *witness, struct round *rou
     assert_int_equal(round->faults, 0);
 }
 
-/* Each writer takes the name that the one before was killed under. */
+/* Each writer takes the name of the previous, killed writer. */
 static void survivors_continue_after_a_kill_at_any_moment(void **state)
 {
     struct round *round = round_shared();
@@ -608,8 +608,8 @@ static void survivors_continue_after_a_kill_at_any_instruction(void **state)
 }
 
 /*
- * A reader that is a lap behind looks at all that there is with each instruction of a writer that writes over
- * the oldest.
+ * A reader one lap late reads all available packets after each instruction of a writer that overwrites the
+ * oldest.
  */
 static void overwritten_packets_are_read_whole_or_not_at_all(void **state)
 {

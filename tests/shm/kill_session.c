@@ -184,7 +184,7 @@ static bool kill_and_drain(pid_t pid, struct llm_context *context, const struct 
     return followed;
 }
 
-/* No receiver is behind by more than the window, so all that left is there to be read. */
+/* The lag of each receiver is below the window, so all sent packets are readable. */
 static void messages_of_a_killed_transmitter_precede_its_session_end(void **state)
 {
     struct round *round =

@@ -166,7 +166,7 @@ static void a_flush_to_several_names_wakes_the_readers_of_each(void **state)
     station_close(&writer);
 }
 
-/* A socket that is full cannot be told of a new writer. */
+/* A full socket gets no notification of a new writer. */
 static void a_reader_with_a_full_socket_still_finds_a_new_writer(void **state)
 {
     enum { SENT = 1000 };

@@ -79,9 +79,7 @@ static void readers_follow_a_restarted_writer(void **state)
     station_close(&reader);
 }
 
-/*
- * A call tells of a new segment, without which a poll that finds nothing would have to look at the directory.
- */
+/* A datagram announces a new segment; without it an empty poll would have to read the directory. */
 static void a_new_writer_notifies_readers_by_their_sockets(void **state)
 {
     const struct llm_options options = small_options();
@@ -107,7 +105,7 @@ static void a_new_writer_notifies_readers_by_their_sockets(void **state)
  * copies
  */
 
-/* Many laps, with a reader that is behind by less than the ring, and packets sent again from all over it. */
+/* Many laps, with a reader that lags by less than the ring, and repairs from all over it. */
 static void packets_in_the_history_are_read_in_place(void **state)
 {
     enum { ROUNDS = 4000, BEHIND = 20 };

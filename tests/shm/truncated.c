@@ -68,7 +68,7 @@ static void look_and_tell(struct station *station)
     }
 }
 
-/* At lengths in the header, the entries, the copies and the history. */
+/* The segment is cut in the header, the entries, the copies and the history. */
 static void a_segment_truncated_by_its_writer_kills_no_reader(void **state)
 {
     static const off_t lengths[] = {0, 1, 4096, 8192, 4096 + 64 * 128, 100000, 139264, 180000};

@@ -526,7 +526,7 @@ static void waiting_close(struct waiting *waiting)
     assert_int_equal(llm_context_close(&waiting->context), 0);
 }
 
-/* By frames or by UDP, with or without sleep between polls, and without any packet. */
+/* The receiver uses frames or UDP, sleeps between polls or not, and neither sends nor receives packets. */
 static void a_receiver_is_informed_of_a_removed_interface(void **state)
 {
     struct waiting frames, packets, sender;

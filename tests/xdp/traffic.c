@@ -140,7 +140,10 @@ static void frames_equal_those_of_the_kernel(void **state)
     station_close(&station);
 }
 
-/* Over the cable, and, if this instance hears itself, from the kernel; and never both ways. */
+/*
+ * A packet arrives over the cable and, if the instance receives its own packets, by the kernel; never by
+ * both.
+ */
 static void each_packet_arrives_once(void **state)
 {
     const struct llm_options options = options_on(HOSTS_INTERFACE);

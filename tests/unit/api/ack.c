@@ -244,7 +244,7 @@ static void application_acknowledgements_count_for_named_receivers(void **state)
     assert_int_equal(acknowledged.last, 1);
 }
 
-/* So many that the history goes round: what was acknowledged need not stay. */
+/* The messages exceed the history, so acknowledged ones have to leave it. */
 static void a_list_of_destinations_acknowledges_as_a_group_does(void **state)
 {
     static const char bytes[1000];

@@ -433,7 +433,7 @@ static void sends_with_attributes_report_a_full_history(void **state)
     assert_int_equal(llm_transmitter_next(transmitter), (uint64_t)sent - (error != LLM_OK));
 }
 
-/* As long as packets and longer, of topics of both kinds. */
+/* The messages are shorter and longer than packets, of topics with and without LLM_TOPIC_WHOLE. */
 static void filtered_messages_of_all_sizes_arrive_whole(void **state)
 {
     static char large[40000];
@@ -460,7 +460,7 @@ static void filtered_messages_of_all_sizes_arrive_whole(void **state)
     assert_int_equal(rejected, 100);
 }
 
-/* Over a network that overtakes itself, to which sequence is one thing and arrival another. */
+/* The network reorders packets, so sequence and arrival differ. */
 static void unordered_messages_are_filtered(void **state)
 {
     const struct llm_label_match label = {.mask = 1, .match = 1};

@@ -485,7 +485,7 @@ static void connection_child_main(void)
     _exit(0);
 }
 
-/* In shared memory receivers read what a transmitter has packed where it lies. */
+/* Receivers in shared memory read the transmitter's packets in place. */
 static void history_writes_of_the_child_are_invisible_to_others(void **state)
 {
     const uint8_t *bytes;

@@ -222,7 +222,7 @@ static void pacing_stays_below_the_rate_limit(void **state)
     assert_true(rate > RATE / 4 && rate < RATE + RATE / 20);
 }
 
-/* Of 5 MB a tenth is lost, and repaired at 64 KiB a second beside them. */
+/* A tenth of 5 MB is lost and repaired at 64 KiB a second. */
 static void repairs_have_a_separate_rate_limit(void **state)
 {
     uint64_t repaired;

@@ -67,7 +67,7 @@ static void numbers_are_accepted_up_to_their_bounds_only(void **state)
     LLM_OPTIONS(BOUNDS)
 }
 
-/* Each option of scope INSTANCE, and no other. */
+/* The test changes each option: those of scope INSTANCE prevent sharing, the others do not. */
 static void channels_with_equal_instance_options_share_an_instance(void **state)
 {
     struct llm_options a, b;

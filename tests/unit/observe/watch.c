@@ -273,7 +273,7 @@ static void an_absent_application_is_named_for_losses_found_later(void **state)
     assert_int_equal(far.named, 1u << LLM_LIMIT_NONE | 1u << LLM_LIMIT_APPLICATION);
 }
 
-/* A burst overflows the buffer just before each interval is over, so that it is found missing behind it. */
+/* A burst overflows the buffer at the end of each interval, so its losses are found in the next one. */
 static void drops_explain_missing_packets_of_the_next_interval(void **state)
 {
     static const uint8_t data[1000];

@@ -175,7 +175,7 @@ static void groups_are_distinguished_by_address_and_port(void **state)
     }
 }
 
-/* So many that some of them meet in the hash table. */
+/* The ports are so many that some collide in the hash table. */
 static void all_ports_of_a_group_are_distinguished(void **state)
 {
     lli_handle handles[PORTS];

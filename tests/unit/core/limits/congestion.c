@@ -195,7 +195,7 @@ static void limits_are_readable_without_events(void **state)
     assert_int_equal(member->limits.time_ns, 0);
 }
 
-/* Its unreported change gives no event any more. */
+/* The unreported change of the receiver gives no event any more. */
 static void a_departed_receiver_has_no_pending_limit_event(void **state)
 {
     enum llm_limit limit;

@@ -285,7 +285,8 @@ static void reliable_and_unreliable_messages_never_share_a_packet(void **state)
 }
 
 /*
- * Where topic 0 begins a packet nothing says so; a packet of the other kind must not be taken for one of it.
+ * A packet that begins with topic 0 has no topic frame; a packet of the other kind must not be taken for one
+ * of topic 0.
  */
 static void an_unreliable_topic_zero_shares_no_packet_with_announcements(void **state)
 {

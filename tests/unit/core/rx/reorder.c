@@ -88,7 +88,7 @@ static void a_read_packet_stays_valid_until_the_next_read(void **state)
     free(memory);
 }
 
-/* Against a model that knows of each packet where it begins, its bytes and its size. */
+/* The model has the start, the bytes and the size of each packet. */
 static void random_puts_and_frees_leave_every_packet_unchanged(void **state)
 {
     (void)state;

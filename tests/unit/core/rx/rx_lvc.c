@@ -75,7 +75,7 @@ static void cached_messages_longer_than_a_packet_arrive_whole(void **state)
     expect_before(9);
 }
 
-/* Between the grant and the fetch, and in the middle of a message of many packets. */
+/* Messages are displaced between the grant and the fetch, and in the middle of a long message. */
 static void messages_displaced_during_the_join_arrive_in_the_stream(void **state)
 {
     (void)state;
@@ -128,7 +128,7 @@ static void send_any(uint32_t topics, uint32_t size, bool heard)
     send(topic, below(&dice, size), heard);
 }
 
-/* At every loss, with messages of all sizes, while more are sent. */
+/* The test covers all rates of loss and sizes of messages, while more are sent. */
 static void lost_cache_packets_are_requested_again(void **state)
 {
     for (dice = 1; dice < 200; dice++) {
@@ -482,7 +482,7 @@ static void cache_packets_of_another_receiver_or_grant_are_dropped(void **state)
     rx_take(&out);
 }
 
-/* Two messages in a record, a topic, and nothing that can be read. */
+/* The records have two messages, a topic, or undecodable bytes. */
 static void malformed_records_are_counted(void **state)
 {
     static const char *const bad[] = {"\1a\1b", "\xc0\1\1b", "\xe3", "\xe0\1a"};

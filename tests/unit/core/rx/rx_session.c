@@ -453,8 +453,8 @@ static lli_seq reported_after(lli_seq from)
 }
 
 /*
- * By the clock alone one of a thousand reports every ten seconds, and by packets it would after a hundred
- * times as many.
+ * One of a thousand receivers reports every ten seconds by the clock, and by packets only after a hundred
+ * times the limit.
  */
 static void one_of_many_receivers_reports_before_flow_control_blocks(void **state)
 {
@@ -741,7 +741,7 @@ static void the_end_is_reported_after_all_messages(void **state)
     assert_int_equal(r.counters.packets_stale, 1);
 }
 
-/* Its transmitter would wait for a receiver that never has everything. */
+/* The transmitter would wait for a receiver that never has all packets. */
 static void an_already_ended_session_gets_no_reports(void **state)
 {
     struct lli_wire_heartbeat heartbeat = heartbeat_now(START + 3, 3);

@@ -484,7 +484,7 @@ static void a_contradicted_end_is_revoked(void **state)
     assert_int_equal(got.gaps, 0);
 }
 
-/* Its topics are not announced again either. */
+/* The topics of the session are not announced again either. */
 static void old_heartbeats_do_not_revive_an_ended_session(void **state)
 {
     struct lli_wire_heartbeat packet, old;

@@ -315,7 +315,7 @@ static void the_end_follows_all_unordered_messages(void **state)
     assert_int_equal(got.end.first, 4);
 }
 
-/* Message 3 spans the second and the third packet, and whole ones lie before and behind it. */
+/* Message 3 spans the second and the third packet, with whole messages before and after it. */
 static void a_message_across_packets_is_delivered_in_order(void **state)
 {
     (void)state;

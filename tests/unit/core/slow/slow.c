@@ -297,7 +297,7 @@ static void no_receiver_is_suspended_if_most_are_slow(void **state)
     expect_no_event();
 }
 
-/* Of two, one is not most. */
+/* One of two receivers is not a majority. */
 static void the_only_receiver_is_never_suspended_but_one_of_two_is(void **state)
 {
     (void)state;

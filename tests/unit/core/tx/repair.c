@@ -148,7 +148,7 @@ static void forgotten_packets_are_skipped_in_the_queue(void **state)
     free(bench.memory);
 }
 
-/* As during a handler that sends many packets, with NAKs in the same burst. */
+/* This happens during a handler that sends many packets, with NAKs in the same burst. */
 static void the_queue_never_overflows_between_two_repairs(void **state)
 {
     struct bench bench;
