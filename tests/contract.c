@@ -51,7 +51,7 @@ static void opening_and_closing_leaves_no_descriptor_and_no_memory(void **state)
     assert_int_equal(mallinfo2().uordblks, bytes);
 }
 
-static void what_an_instance_can_do_is_said_at_open(void **state)
+static void open_reports_the_capabilities_of_an_instance(void **state)
 {
     struct station station;
 
@@ -93,7 +93,7 @@ static void expect_refused(const char *at, uint16_t number, const struct llm_opt
         fail_msg("'%s' is not in the log: %s", text, log_text);
 }
 
-static void a_host_that_is_no_group_is_refused_by_name(void **state)
+static void an_invalid_group_is_refused_by_name(void **state)
 {
     const int before = descriptors_open();
 
@@ -125,7 +125,7 @@ static void a_wrong_option_is_refused_by_value(void **state)
  * groups
  */
 
-static void a_packet_to_a_group_reaches_all_that_joined_it(void **state)
+static void a_packet_reaches_all_instances_in_its_group(void **state)
 {
     struct station a, b, c;
 
@@ -141,7 +141,7 @@ static void a_packet_to_a_group_reaches_all_that_joined_it(void **state)
     station_close(&c);
 }
 
-static void joining_twice_gives_one_handle_and_one_copy_until_both_left(void **state)
+static void a_second_join_returns_the_same_handle_and_no_second_copy(void **state)
 {
     struct station a, b;
     lli_handle again;
@@ -164,7 +164,7 @@ static void joining_twice_gives_one_handle_and_one_copy_until_both_left(void **s
     station_close(&b);
 }
 
-static void joins_to_send_are_left_on_their_own(void **state)
+static void send_joins_and_receive_joins_are_left_separately(void **state)
 {
     struct station a, b;
     lli_handle again;
@@ -184,7 +184,7 @@ static void joins_to_send_are_left_on_their_own(void **state)
     station_close(&b);
 }
 
-static void groups_are_told_apart_by_port(void **state)
+static void groups_are_distinguished_by_port(void **state)
 {
     struct station a, b;
     lli_handle send, receive;
@@ -203,7 +203,7 @@ static void groups_are_told_apart_by_port(void **state)
     station_close(&b);
 }
 
-static void many_groups_are_all_heard(void **state)
+static void packets_of_many_groups_are_received(void **state)
 {
     enum { GROUPS = 12 };
     struct station a, b;
@@ -228,7 +228,7 @@ static void many_groups_are_all_heard(void **state)
     station_close(&b);
 }
 
-static void with_loop_own_packets_come_back(void **state)
+static void own_packets_are_received_with_loop(void **state)
 {
     struct llm_options options = common;
     struct station station;
@@ -241,7 +241,7 @@ static void with_loop_own_packets_come_back(void **state)
     station_close(&station);
 }
 
-static void without_loop_own_packets_stay_away(void **state)
+static void own_packets_are_not_received_without_loop(void **state)
 {
     struct llm_options options = common;
     struct station station;
@@ -261,7 +261,7 @@ static void without_loop_own_packets_stay_away(void **state)
  * unicast
  */
 
-static void an_address_reaches_its_instance_only(void **state)
+static void a_unicast_reaches_its_instance_only(void **state)
 {
     struct station a, b, c;
     lli_handle peer;
@@ -310,7 +310,7 @@ static void the_same_address_gives_the_same_handle(void **state)
     station_close(&c);
 }
 
-static void what_is_no_address_is_refused_without_a_word(void **state)
+static void invalid_addresses_are_refused_without_a_log_line(void **state)
 {
     struct lli_address address;
     struct station station;
@@ -404,7 +404,7 @@ static void destinations_may_alternate_within_a_flush(void **state)
     station_close(&b);
 }
 
-static void the_largest_packet_arrives_whole_and_a_larger_one_not_at_all(void **state)
+static void the_largest_packet_arrives_and_a_larger_packet_is_dropped(void **state)
 {
     struct station a, b;
     struct lli_out packet;
@@ -435,7 +435,7 @@ static void the_largest_packet_arrives_whole_and_a_larger_one_not_at_all(void **
     station_close(&b);
 }
 
-static void post_takes_what_has_room_until_the_next_flush(void **state)
+static void post_accepts_at_least_post_max_packets_until_flush(void **state)
 {
     struct station station;
     struct lli_out *packets;
@@ -460,7 +460,7 @@ static void post_takes_what_has_room_until_the_next_flush(void **state)
     station_close(&station);
 }
 
-static void reap_counts_all_that_was_taken(void **state)
+static void reap_counts_all_posted_packets(void **state)
 {
     const struct lli_out packet = {(const uint8_t *)"reaped", 6, 0};
     struct station station;
@@ -495,7 +495,7 @@ static void reap_counts_all_that_was_taken(void **state)
  * lending
  */
 
-static void leaving_loses_what_is_queued_and_nothing_else(void **state)
+static void leaving_drops_queued_packets_of_that_group_only(void **state)
 {
     struct lli_out packets[3];
     struct station a, b;
@@ -546,7 +546,7 @@ static void expect_gone_or_whole(struct station *b, const uint8_t *gone, const u
     assert_int_equal(kept_count, 1);
 }
 
-static void ending_a_region_loses_what_is_queued_of_it_and_nothing_else(void **state)
+static void ending_a_region_affects_its_queued_packets_only(void **state)
 {
     static uint8_t going[4096], staying[4096];
     struct lli_out packets[3];
@@ -573,7 +573,7 @@ static void ending_a_region_loses_what_is_queued_of_it_and_nothing_else(void **s
     station_close(&b);
 }
 
-static void leaving_drops_what_waits_so_that_no_other_group_gets_it(void **state)
+static void leaving_drops_unread_packets_of_the_group(void **state)
 {
     struct station a, b;
     lli_handle next;
@@ -592,7 +592,7 @@ static void leaving_drops_what_waits_so_that_no_other_group_gets_it(void **state
     station_close(&b);
 }
 
-static void lent_packets_stay_as_they_are_and_come_back_in_any_order(void **state)
+static void lent_packets_stay_unchanged_and_are_released_in_any_order(void **state)
 {
     enum { HELD = 24, ROUNDS = 200 };
     struct lli_in packets[HELD];
@@ -624,7 +624,7 @@ static void lent_packets_stay_as_they_are_and_come_back_in_any_order(void **stat
     station_close(&b);
 }
 
-static void with_everything_lent_receive_waits_for_a_release(void **state)
+static void receiving_stops_until_lent_packets_are_released(void **state)
 {
     struct lli_in *packets = calloc(PACKETS_MAX, sizeof *packets);
     struct lli_in one;
@@ -656,7 +656,7 @@ static void with_everything_lent_receive_waits_for_a_release(void **state)
  * waiting
  */
 
-static void an_armed_descriptor_wakes_when_something_arrives(void **state)
+static void an_armed_descriptor_wakes_when_a_packet_arrives(void **state)
 {
     struct station a, b;
     int fd = -1;
@@ -682,7 +682,7 @@ static void an_armed_descriptor_wakes_when_something_arrives(void **state)
     station_close(&b);
 }
 
-static void arming_does_not_miss_what_was_there_before(void **state)
+static void arming_does_not_miss_packets_that_arrived_before(void **state)
 {
     struct station a, b;
     struct lli_in packet;
@@ -729,7 +729,7 @@ static void *thread_send(void *arg)
     return NULL;
 }
 
-static void instances_on_different_threads_do_not_meet(void **state)
+static void instances_on_different_threads_are_independent(void **state)
 {
     struct station a, b;
     struct lli_in packets[BURST];
@@ -767,34 +767,34 @@ static void instances_on_different_threads_do_not_meet(void **state)
 
 static const struct CMUnitTest contract[] = {
     cmocka_unit_test(opening_and_closing_leaves_no_descriptor_and_no_memory),
-    cmocka_unit_test(what_an_instance_can_do_is_said_at_open),
+    cmocka_unit_test(open_reports_the_capabilities_of_an_instance),
     cmocka_unit_test(a_closed_group_can_be_opened_again),
-    cmocka_unit_test(a_host_that_is_no_group_is_refused_by_name),
+    cmocka_unit_test(an_invalid_group_is_refused_by_name),
     cmocka_unit_test(a_wrong_option_is_refused_by_value),
-    cmocka_unit_test(a_packet_to_a_group_reaches_all_that_joined_it),
-    cmocka_unit_test(joining_twice_gives_one_handle_and_one_copy_until_both_left),
-    cmocka_unit_test(joins_to_send_are_left_on_their_own),
-    cmocka_unit_test(groups_are_told_apart_by_port),
-    cmocka_unit_test(many_groups_are_all_heard),
-    cmocka_unit_test(with_loop_own_packets_come_back),
-    cmocka_unit_test(without_loop_own_packets_stay_away),
-    cmocka_unit_test(an_address_reaches_its_instance_only),
+    cmocka_unit_test(a_packet_reaches_all_instances_in_its_group),
+    cmocka_unit_test(a_second_join_returns_the_same_handle_and_no_second_copy),
+    cmocka_unit_test(send_joins_and_receive_joins_are_left_separately),
+    cmocka_unit_test(groups_are_distinguished_by_port),
+    cmocka_unit_test(packets_of_many_groups_are_received),
+    cmocka_unit_test(own_packets_are_received_with_loop),
+    cmocka_unit_test(own_packets_are_not_received_without_loop),
+    cmocka_unit_test(a_unicast_reaches_its_instance_only),
     cmocka_unit_test(an_instance_without_groups_gets_unicasts),
     cmocka_unit_test(the_same_address_gives_the_same_handle),
-    cmocka_unit_test(what_is_no_address_is_refused_without_a_word),
+    cmocka_unit_test(invalid_addresses_are_refused_without_a_log_line),
     cmocka_unit_test(packets_arrive_in_the_order_of_posting),
     cmocka_unit_test(destinations_may_alternate_within_a_flush),
-    cmocka_unit_test(the_largest_packet_arrives_whole_and_a_larger_one_not_at_all),
-    cmocka_unit_test(post_takes_what_has_room_until_the_next_flush),
-    cmocka_unit_test(reap_counts_all_that_was_taken),
-    cmocka_unit_test(leaving_loses_what_is_queued_and_nothing_else),
-    cmocka_unit_test(ending_a_region_loses_what_is_queued_of_it_and_nothing_else),
-    cmocka_unit_test(leaving_drops_what_waits_so_that_no_other_group_gets_it),
-    cmocka_unit_test(lent_packets_stay_as_they_are_and_come_back_in_any_order),
-    cmocka_unit_test(with_everything_lent_receive_waits_for_a_release),
-    cmocka_unit_test(an_armed_descriptor_wakes_when_something_arrives),
-    cmocka_unit_test(arming_does_not_miss_what_was_there_before),
-    cmocka_unit_test(instances_on_different_threads_do_not_meet),
+    cmocka_unit_test(the_largest_packet_arrives_and_a_larger_packet_is_dropped),
+    cmocka_unit_test(post_accepts_at_least_post_max_packets_until_flush),
+    cmocka_unit_test(reap_counts_all_posted_packets),
+    cmocka_unit_test(leaving_drops_queued_packets_of_that_group_only),
+    cmocka_unit_test(ending_a_region_affects_its_queued_packets_only),
+    cmocka_unit_test(leaving_drops_unread_packets_of_the_group),
+    cmocka_unit_test(lent_packets_stay_unchanged_and_are_released_in_any_order),
+    cmocka_unit_test(receiving_stops_until_lent_packets_are_released),
+    cmocka_unit_test(an_armed_descriptor_wakes_when_a_packet_arrives),
+    cmocka_unit_test(arming_does_not_miss_packets_that_arrived_before),
+    cmocka_unit_test(instances_on_different_threads_are_independent),
 };
 
 int main(int argc, char **argv)

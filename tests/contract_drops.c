@@ -45,7 +45,7 @@ static uint64_t expect_told(struct station *from, struct station *to, int packet
     return missing;
 }
 
-static void packets_that_find_no_room_are_told_once(void **state)
+static void packets_dropped_for_lack_of_room_are_reported_once(void **state)
 {
     struct llm_options options = common;
     struct station a, b;
@@ -66,7 +66,7 @@ static void packets_that_find_no_room_are_told_once(void **state)
 
 int contract_drops(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(packets_that_find_no_room_are_told_once)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(packets_dropped_for_lack_of_room_are_reported_once)};
 
     return transport->drops == NULL ? 0 : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -156,7 +156,7 @@ static struct history *history_make(int packets)
     return history;
 }
 
-static void losses_have_their_share_and_their_mean_run(void **state)
+static void lost_packets_have_the_configured_share_and_mean_run(void **state)
 {
     static const struct {
         uint32_t share_ppm;
@@ -197,7 +197,7 @@ static void total_loss_is_total(void **state)
     free(history);
 }
 
-static void duplicates_come_twice_and_no_more(void **state)
+static void duplicated_packets_arrive_exactly_twice(void **state)
 {
     struct history *history;
     uint64_t twice = 0;
@@ -281,7 +281,7 @@ static void delay_is_bounded_and_wakes_the_sleeper(void **state)
     station_close(&b);
 }
 
-static void the_same_seed_decides_the_same(void **state)
+static void the_same_seed_repeats_the_same_faults(void **state)
 {
     struct history *first, *second, *other;
 
@@ -306,7 +306,7 @@ static void the_same_seed_decides_the_same(void **state)
     free(other);
 }
 
-static void one_fault_does_not_move_the_others(void **state)
+static void other_faults_do_not_change_which_packets_are_lost(void **state)
 {
     struct history *alone, *together;
 
@@ -325,14 +325,14 @@ static void one_fault_does_not_move_the_others(void **state)
 int contract_faults(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(losses_have_their_share_and_their_mean_run, faults_reset),
+        cmocka_unit_test_setup(lost_packets_have_the_configured_share_and_mean_run, faults_reset),
         cmocka_unit_test_setup(total_loss_is_total, faults_reset),
-        cmocka_unit_test_setup(duplicates_come_twice_and_no_more, faults_reset),
+        cmocka_unit_test_setup(duplicated_packets_arrive_exactly_twice, faults_reset),
         cmocka_unit_test_setup(reordered_packets_are_overtaken_by_a_few_and_all_arrive, faults_reset),
         cmocka_unit_test_setup(corruption_changes_packets_and_is_counted, faults_reset),
         cmocka_unit_test_setup(delay_is_bounded_and_wakes_the_sleeper, faults_reset),
-        cmocka_unit_test_setup(the_same_seed_decides_the_same, faults_reset),
-        cmocka_unit_test_setup(one_fault_does_not_move_the_others, faults_reset),
+        cmocka_unit_test_setup(the_same_seed_repeats_the_same_faults, faults_reset),
+        cmocka_unit_test_setup(other_faults_do_not_change_which_packets_are_lost, faults_reset),
     };
 
     given = own_options;

@@ -36,7 +36,7 @@ static void expect_traffic(struct station *a, struct station *b)
     station_expect(a, LLI_HANDLE_UNICAST, "back", 4);
 }
 
-static void what_a_child_abandons_goes_on_in_the_parent(void **state)
+static void instances_abandoned_by_a_child_serve_the_parent(void **state)
 {
     const int before = descriptors_open();
     struct station a, b, late;
@@ -68,7 +68,7 @@ static void what_a_child_abandons_goes_on_in_the_parent(void **state)
 
 int contract_fork(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(what_a_child_abandons_goes_on_in_the_parent)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(instances_abandoned_by_a_child_serve_the_parent)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,11 +11,8 @@ static struct lli_address address_of(const struct station *station)
     return address;
 }
 
-/*
- * Whoever comes and goes takes no room for good, far more often than there are places; what was forgotten is
- * reached again.
- */
-static void a_forgotten_address_makes_room_and_may_come_back(void **state)
+/* Addresses are forgotten far more often than there are places; a forgotten address can be reached again. */
+static void a_forgotten_address_makes_room_and_is_reached_again(void **state)
 {
     enum { PLACES = 9 };
     struct llm_options options = common;
@@ -53,10 +50,10 @@ static void a_forgotten_address_makes_room_and_may_come_back(void **state)
 }
 
 /*
- * It may be resolved at once, or later: to the end, whoever asks again and again has it, and who gives up
+ * An address may be resolved at once or later. Repeated requests end with a handle; a forgotten address
  * leaves nothing.
  */
-static void an_address_may_be_given_up_before_it_is_known(void **state)
+static void an_unresolved_address_may_be_forgotten(void **state)
 {
     struct lli_address of_b;
     struct station a, b;
@@ -88,10 +85,10 @@ static void an_address_may_be_given_up_before_it_is_known(void **state)
 }
 
 /*
- * The end of an address numbers ports or instances: as many as the options allow for are known at a time,
- * whoever is there.
+ * The last bytes of an address number ports or instances: the transport knows as many at a time as the
+ * options allow.
  */
-static void there_is_a_place_for_every_address_that_the_options_allow_for(void **state)
+static void every_address_within_the_limits_of_the_options_is_accepted(void **state)
 {
     enum { PLACES = 5000 };
     struct llm_options options = common;
@@ -112,8 +109,11 @@ static void there_is_a_place_for_every_address_that_the_options_allow_for(void *
     station_close(&a);
 }
 
-/* Its port is no matter. Of a transport made of others it depends on which of them brought the packet. */
-static void a_packet_came_from_the_host_of_its_sender_and_from_no_other(void **state)
+/*
+ * The port is ignored. For a decorator or a hybrid transport the result depends on the transport that
+ * delivered the packet.
+ */
+static void came_from_accepts_only_the_host_of_the_sender(void **state)
 {
     struct lli_address address = {.size = 0};
     struct station a, b;
@@ -140,10 +140,10 @@ static void a_packet_came_from_the_host_of_its_sender_and_from_no_other(void **s
 int contract_peers(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_forgotten_address_makes_room_and_may_come_back),
-        cmocka_unit_test(an_address_may_be_given_up_before_it_is_known),
-        cmocka_unit_test(there_is_a_place_for_every_address_that_the_options_allow_for),
-        cmocka_unit_test(a_packet_came_from_the_host_of_its_sender_and_from_no_other),
+        cmocka_unit_test(a_forgotten_address_makes_room_and_is_reached_again),
+        cmocka_unit_test(an_unresolved_address_may_be_forgotten),
+        cmocka_unit_test(every_address_within_the_limits_of_the_options_is_accepted),
+        cmocka_unit_test(came_from_accepts_only_the_host_of_the_sender),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

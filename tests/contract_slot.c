@@ -4,11 +4,8 @@
 
 #include <string.h>
 
-/*
- * What is made where it will lie comes as it was made, and as it is what stays there to be read; nothing has
- * to come of it.
- */
-static void a_packet_may_be_made_where_it_will_lie(void **state)
+/* A packet built in a slot arrives unchanged and stays readable; a slot may also remain unused. */
+static void a_packet_may_be_built_in_the_ring_entry(void **state)
 {
     uint8_t packet[1024];
     struct station a, b;
@@ -43,8 +40,8 @@ static void a_packet_may_be_made_where_it_will_lie(void **state)
     station_close(&b);
 }
 
-/* Where nothing of the kind is offered it is not asked for. */
-static void what_can_be_made_there_is_said_at_open(void **state)
+/* The test of slots runs only if the transport offers them. */
+static void open_reports_the_size_of_slots(void **state)
 {
     struct station station;
 
@@ -53,13 +50,13 @@ static void what_can_be_made_there_is_said_at_open(void **state)
     assert_true(station.caps.slot_max == 0 || (transport->slot != NULL && transport->post_slot != NULL));
     assert_true(station.caps.slot_max <= station.caps.payload_max);
     if (station.caps.slot_max > 0)
-        a_packet_may_be_made_where_it_will_lie(state);
+        a_packet_may_be_built_in_the_ring_entry(state);
     station_close(&station);
 }
 
 int contract_slot(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(what_can_be_made_there_is_said_at_open)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(open_reports_the_size_of_slots)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -177,7 +177,7 @@ static void an_instance_follows_its_interface_to_another_address(void **state)
     assert_int_equal(station_counter(&scene.a, "udp_interface_changes"), 4);
 }
 
-static void another_address_beside_the_own_changes_nothing(void **state)
+static void a_second_address_on_the_interface_changes_nothing(void **state)
 {
     const struct lli_address before = address_of(&scene.a);
     struct lli_address now;
@@ -194,8 +194,10 @@ static void another_address_beside_the_own_changes_nothing(void **state)
     expect_all_goes_on();
 }
 
-/* Link-local addresses would do for IPv6, and are there to the end of this host: they go, too. */
-static void an_interface_without_an_address_is_told_once_and_serves_again_when_it_has_one(void **state)
+/*
+ * Link-local addresses would be enough for IPv6 and last as long as the interface: the test removes them too.
+ */
+static void loss_and_return_of_the_address_are_logged_once_each(void **state)
 {
     (void)state;
     address_del(family->first);
@@ -226,7 +228,7 @@ static void send_longest(void)
     station_expect(&scene.b, LLI_HANDLE_UNICAST, packet, sizeof packet);
 }
 
-static void packets_leave_in_fragments_while_the_mtu_is_too_small_for_them(void **state)
+static void packets_are_fragmented_while_the_mtu_is_too_small(void **state)
 {
     (void)state;
     send_longest();
@@ -242,7 +244,7 @@ static void packets_leave_in_fragments_while_the_mtu_is_too_small_for_them(void 
     assert_int_equal(station_counter(&scene.a, "udp_interface_changes"), 2);
 }
 
-static void a_channel_joined_while_the_mtu_is_too_small_sends_too(void **state)
+static void a_channel_joined_while_the_mtu_is_too_small_sends_packets(void **state)
 {
     static const uint8_t packet[BYTES_MAX];
     lli_handle handle;
@@ -271,8 +273,8 @@ static uint64_t trains_sent(void)
     return station_counter(&scene.a, "udp_trains") - before;
 }
 
-/* They are refused before anybody has looked at the interface; and it is as it was when somebody does. */
-static void trains_that_failed_are_sent_again_when_the_mtu_allows_for_them(void **state)
+/* Trains are refused before the interface is checked, and the MTU is restored before the second check. */
+static void trains_resume_when_the_mtu_allows_them(void **state)
 {
     (void)state;
     if (trains_sent() == 0)
@@ -320,7 +322,7 @@ static struct lli_address elsewhere(void)
     return address;
 }
 
-static void an_address_that_no_route_leads_to_is_noted_once_and_described(void **state)
+static void an_address_without_a_route_is_reported_once(void **state)
 {
     const struct lli_address wanted = elsewhere();
     struct lli_address noted;
@@ -341,7 +343,7 @@ static void an_address_that_no_route_leads_to_is_noted_once_and_described(void *
     assert_int_equal(station_counter(&scene.a, "udp_send_errors"), 3);
 }
 
-/* Of several hundred failures in a second some are named. */
+/* Some of several hundred failures in a second are named. */
 static void the_addresses_noted_are_bounded(void **state)
 {
     struct lli_address wanted = elsewhere();
@@ -360,8 +362,8 @@ static void the_addresses_noted_are_bounded(void **state)
     assert_int_equal(noted, 16);
 }
 
-/* Every peer seems to be away then; the cause is this host's. */
-static void peers_are_not_blamed_for_an_address_of_this_host_that_is_gone(void **state)
+/* Sends to all peers fail then, but the cause is this host. */
+static void a_lost_own_address_does_not_make_peers_unreachable(void **state)
 {
     const lli_handle to = station_peer(&scene.a, &scene.b);
     struct lli_address noted;
@@ -375,8 +377,8 @@ static void peers_are_not_blamed_for_an_address_of_this_host_that_is_gone(void *
     assert_false(transport->unreached(scene.a.instance, &noted, &number));
 }
 
-/* Of IPv6 an interface that is down has no address, which says as much. */
-static void packets_to_a_group_that_cannot_be_sent_are_logged_once(void **state)
+/* With IPv6 an interface that is down has no address, and the log line about the address is enough. */
+static void unsendable_group_packets_are_logged_once(void **state)
 {
     bool missing;
 
@@ -400,16 +402,16 @@ static int run(const struct family *of)
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, scene_open, scene_close)
         TEST(an_instance_follows_its_interface_to_another_address),
-        TEST(another_address_beside_the_own_changes_nothing),
-        TEST(packets_leave_in_fragments_while_the_mtu_is_too_small_for_them),
-        TEST(a_channel_joined_while_the_mtu_is_too_small_sends_too),
-        TEST(trains_that_failed_are_sent_again_when_the_mtu_allows_for_them),
-        TEST(an_address_that_no_route_leads_to_is_noted_once_and_described),
+        TEST(a_second_address_on_the_interface_changes_nothing),
+        TEST(packets_are_fragmented_while_the_mtu_is_too_small),
+        TEST(a_channel_joined_while_the_mtu_is_too_small_sends_packets),
+        TEST(trains_resume_when_the_mtu_allows_them),
+        TEST(an_address_without_a_route_is_reported_once),
         TEST(the_addresses_noted_are_bounded),
-        TEST(peers_are_not_blamed_for_an_address_of_this_host_that_is_gone),
+        TEST(a_lost_own_address_does_not_make_peers_unreachable),
         TEST(an_mtu_too_small_for_the_family_is_survived),
-        TEST(an_interface_without_an_address_is_told_once_and_serves_again_when_it_has_one),
-        TEST(packets_to_a_group_that_cannot_be_sent_are_logged_once),
+        TEST(loss_and_return_of_the_address_are_logged_once_each),
+        TEST(unsendable_group_packets_are_logged_once),
     };
 
     family = of;

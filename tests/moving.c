@@ -230,7 +230,7 @@ static void losses_are_repaired_while_the_mtu_is_too_small_and_after(void **stat
 }
 
 /* A host of another network hears the group all the same, and cannot ask for anything. */
-static void a_receiver_without_a_way_back_is_told_once_why_losses_stay(void **state)
+static void a_missing_route_to_the_transmitter_is_reported_once(void **state)
 {
     (void)state;
     scene_open("10.77.0.1/24", "10.88.0.2/24");
@@ -254,7 +254,7 @@ int main(void)
         cmocka_unit_test(losses_are_repaired_after_the_transmitter_has_moved),
         cmocka_unit_test(losses_are_repaired_after_the_receiver_has_moved),
         cmocka_unit_test(losses_are_repaired_while_the_mtu_is_too_small_and_after),
-        cmocka_unit_test(a_receiver_without_a_way_back_is_told_once_why_losses_stay),
+        cmocka_unit_test(a_missing_route_to_the_transmitter_is_reported_once),
     };
 
     if (!hosts_make(2, 1500))

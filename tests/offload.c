@@ -228,7 +228,7 @@ static void a_shorter_packet_is_the_last_of_its_train(void **state)
     expect_trains_of(0, sizes, 16, 1);
 }
 
-static void packets_of_different_sizes_arrive_as_they_were_sent(void **state)
+static void packets_of_different_sizes_arrive_unchanged(void **state)
 {
     static const uint32_t rising[] = {1, 2, 30, 400, 401, 1400};
     static const uint32_t mixed[] = {700, 700, 700, 900, 900, 400, 400, 400, 1000, 1, 2};
@@ -239,7 +239,7 @@ static void packets_of_different_sizes_arrive_as_they_were_sent(void **state)
     expect_trains_of(0, mixed, 11, 4);
 }
 
-static void trains_are_as_long_as_asked_for(void **state)
+static void trains_have_the_configured_length(void **state)
 {
     uint32_t sizes[10];
 
@@ -250,7 +250,7 @@ static void trains_are_as_long_as_asked_for(void **state)
     expect_trains_of(9, sizes, 10, 1);
 }
 
-static void a_lone_packet_is_no_train(void **state)
+static void a_single_packet_is_no_train(void **state)
 {
     struct scene *scene = *state;
     static const uint32_t size = 500;
@@ -276,7 +276,7 @@ static void a_train_goes_to_a_peer(void **state)
     assert_int_equal(station_counter(&scene->plain, "udp_superframes"), 0);
 }
 
-/* They leave by the same socket, and have the same size. */
+/* Both peers are reached by the same socket, with packets of the same size. */
 static void a_train_has_packets_for_one_peer_only(void **state)
 {
     struct scene *scene = *state;
@@ -302,7 +302,7 @@ static void a_train_has_packets_for_one_peer_only(void **state)
  * receiving
  */
 
-static void a_run_is_given_over_as_many_calls_as_it_takes(void **state)
+static void a_train_is_returned_over_several_receive_calls(void **state)
 {
     struct scene *scene = *state;
     uint32_t sizes[40];
@@ -336,10 +336,10 @@ static void the_descriptor_is_readable_while_some_of_a_run_are_left(void **state
 }
 
 /*
- * Leaves with most of a run not fetched: what was lent stays whole, and no buffer is lost, as often as it is
- * done.
+ * The group is left with most of a train unread: lent packets stay valid, and no buffer is lost in any number
+ * of rounds.
  */
-static void leaving_gives_back_what_is_left_of_a_run(void **state)
+static void leaving_releases_the_unread_packets_of_a_train(void **state)
 {
     struct scene *scene = *state;
     uint32_t sizes[20];
@@ -365,7 +365,7 @@ static void leaving_gives_back_what_is_left_of_a_run(void **state)
 }
 
 /* A run of unicasts is in hand when a group is left: it is not the group's. */
-static void leaving_takes_nothing_from_a_run_of_unicasts(void **state)
+static void leaving_a_group_preserves_a_train_of_unicasts(void **state)
 {
     struct scene *scene = *state;
     uint32_t sizes[20];
@@ -380,8 +380,8 @@ static void leaving_takes_nothing_from_a_run_of_unicasts(void **state)
     burst_expect_from(&scene->merging, sizes, 3, 20, BURST);
 }
 
-/* One packet held of each run holds the run's buffer, and the contents of both stay. */
-static void a_buffer_is_used_again_when_the_last_of_its_run_is_given_back(void **state)
+/* One lent packet of each train occupies the train's buffer, and the contents of both stay. */
+static void a_buffer_is_reused_after_all_its_packets_are_released(void **state)
 {
     struct scene *scene = *state;
     static struct lli_in kept[BUFFERS];
@@ -403,8 +403,11 @@ static void a_buffer_is_used_again_when_the_last_of_its_run_is_given_back(void *
     burst_expect(&scene->merging, sizes, 3, 3);
 }
 
-/* What is no train by what its first packet says is one packet; nobody is told of bytes that did not come. */
-static void packets_that_cannot_be_as_they_say_are_given_whole(void **state)
+/*
+ * A train whose first packet has an impossible size is returned as one packet; missing bytes are not
+ * reported.
+ */
+static void packets_with_a_wrong_segment_size_are_returned_whole(void **state)
 {
     struct scene *scene = *state;
     static const uint32_t said[] = {0, 7, 1001, 1472, UINT16_MAX};
@@ -435,8 +438,8 @@ static void packets_that_cannot_be_as_they_say_are_given_whole(void **state)
     assert_int_equal(station_counter(&scene->merging, "udp_superframes"), 1);
 }
 
-/* The kernel stamps what comes, by a call that tells of merged packets as well. */
-static void trains_arrive_with_time_stamps_too(void **state)
+/* The kernel stamps packets by a call that also reports merged packets. */
+static void trains_arrive_with_time_stamps(void **state)
 {
     struct scene *scene = *state;
     struct llm_options options = options_of(0, 1);
@@ -480,24 +483,26 @@ int main(void)
         cmocka_unit_test(a_burst_leaves_as_a_train_and_arrives_as_its_packets),
         cmocka_unit_test(a_burst_longer_than_a_train_leaves_as_several),
         cmocka_unit_test(a_shorter_packet_is_the_last_of_its_train),
-        cmocka_unit_test(packets_of_different_sizes_arrive_as_they_were_sent),
-        cmocka_unit_test(trains_are_as_long_as_asked_for),
-        cmocka_unit_test_setup_teardown(a_lone_packet_is_no_train, scene_begin, scene_end),
+        cmocka_unit_test(packets_of_different_sizes_arrive_unchanged),
+        cmocka_unit_test(trains_have_the_configured_length),
+        cmocka_unit_test_setup_teardown(a_single_packet_is_no_train, scene_begin, scene_end),
         cmocka_unit_test_setup_teardown(a_train_goes_to_a_peer, scene_begin, scene_end),
         cmocka_unit_test_setup_teardown(a_train_has_packets_for_one_peer_only, scene_begin, scene_end),
-        cmocka_unit_test_setup_teardown(a_run_is_given_over_as_many_calls_as_it_takes, scene_begin,
+        cmocka_unit_test_setup_teardown(a_train_is_returned_over_several_receive_calls, scene_begin,
                                         scene_end),
         cmocka_unit_test_setup_teardown(the_descriptor_is_readable_while_some_of_a_run_are_left, scene_begin,
                                         scene_end),
-        cmocka_unit_test_setup_teardown(leaving_gives_back_what_is_left_of_a_run, scene_begin, scene_end),
-        cmocka_unit_test_setup_teardown(leaving_takes_nothing_from_a_run_of_unicasts, scene_begin, scene_end),
-        cmocka_unit_test_setup_teardown(a_buffer_is_used_again_when_the_last_of_its_run_is_given_back,
-                                        scene_begin, scene_end),
+        cmocka_unit_test_setup_teardown(leaving_releases_the_unread_packets_of_a_train, scene_begin,
+                                        scene_end),
+        cmocka_unit_test_setup_teardown(leaving_a_group_preserves_a_train_of_unicasts, scene_begin,
+                                        scene_end),
+        cmocka_unit_test_setup_teardown(a_buffer_is_reused_after_all_its_packets_are_released, scene_begin,
+                                        scene_end),
     };
     const struct CMUnitTest said_tests[] = {
-        cmocka_unit_test_setup_teardown(packets_that_cannot_be_as_they_say_are_given_whole, scene_begin,
+        cmocka_unit_test_setup_teardown(packets_with_a_wrong_segment_size_are_returned_whole, scene_begin,
                                         scene_end),
-        cmocka_unit_test_setup_teardown(trains_arrive_with_time_stamps_too, scene_begin, scene_end),
+        cmocka_unit_test_setup_teardown(trains_arrive_with_time_stamps, scene_begin, scene_end),
     };
     static const char *const groups[] = {GROUP, GROUP_IPV6};
     int failed = 0;

@@ -146,7 +146,7 @@ static void expect_open_refused(const char *at, const struct llm_options *option
     expect_logged(text);
 }
 
-static void what_is_neither_a_group_nor_a_host_is_refused(void **state)
+static void addresses_of_neither_a_group_nor_a_host_are_refused(void **state)
 {
     const struct llm_options options = options_on(NETWORK_INTERFACE);
     struct llm_options source = options;
@@ -174,7 +174,7 @@ static void what_is_neither_a_group_nor_a_host_is_refused(void **state)
     station_close(&station);
 }
 
-static void interfaces_that_cannot_be_used_are_refused(void **state)
+static void unusable_interfaces_are_refused(void **state)
 {
     static const char *const names[] = {"absent0", "down0", "bare0", "deaf0", "10.77.0.99", "fd77::99"};
 
@@ -208,7 +208,7 @@ static void an_mtu_beyond_the_interface_is_refused(void **state)
     expect_open_refused(GROUP_IPV6, &options, LLM_EOPTION, "mtu=1279");
 }
 
-static void a_port_that_another_program_keeps_for_itself_is_named(void **state)
+static void a_port_in_exclusive_use_is_named(void **state)
 {
     const struct llm_options options = options_on(NETWORK_INTERFACE);
     const struct sockaddr_in any = address_v4("0.0.0.0");
@@ -226,7 +226,7 @@ static void a_port_that_another_program_keeps_for_itself_is_named(void **state)
     station_close(&station);
 }
 
-static void addresses_that_would_reach_others_are_refused(void **state)
+static void invalid_peer_addresses_are_refused(void **state)
 {
     static const uint8_t wrong[][7] = {
         {4, 10, 77, 0, 1, 0, 0},       /* no port */
@@ -254,7 +254,7 @@ static void addresses_that_would_reach_others_are_refused(void **state)
     station_close(&station);
 }
 
-static void peers_are_limited_and_all_found_again(void **state)
+static void peers_are_limited_and_have_stable_handles(void **state)
 {
     struct llm_options options = options_on(NETWORK_INTERFACE);
     struct lli_address address = {.size = 7, .bytes = {4, 10, 77, 0, 2}};
@@ -309,7 +309,7 @@ static void the_interface_is_found_by_name_by_address_and_by_default(void **stat
     }
 }
 
-static void the_payload_is_what_the_interface_carries_whole(void **state)
+static void the_payload_size_follows_the_mtu_of_the_interface(void **state)
 {
     struct llm_options options = options_on(NETWORK_INTERFACE);
     struct station station;
@@ -340,7 +340,7 @@ static void the_payload_is_what_the_interface_carries_whole(void **state)
  * packets come
  */
 
-static void a_group_joined_elsewhere_by_others_is_not_delivered(void **state)
+static void packets_of_another_interface_are_not_delivered(void **state)
 {
     const struct llm_options options = options_on(NETWORK_INTERFACE);
     const int other = listener(GROUP, "lo");
@@ -357,7 +357,7 @@ static void a_group_joined_elsewhere_by_others_is_not_delivered(void **state)
     station_close(&station);
 }
 
-static void a_source_specific_join_hears_its_source_only(void **state)
+static void a_source_specific_join_receives_its_source_only(void **state)
 {
     struct llm_options options = options_on(NETWORK_INTERFACE);
     struct station right, wrong;
@@ -403,7 +403,7 @@ static void a_source_of_another_family_is_refused(void **state)
     station_close(&station);
 }
 
-static void packets_carry_the_ttl_asked_for(void **state)
+static void packets_carry_the_configured_ttl(void **state)
 {
     struct llm_options options = options_on(NETWORK_INTERFACE);
     union {
@@ -471,7 +471,7 @@ static void buffers_cut_by_the_system_are_reported_with_the_limit(void **state)
     station_close(&station);
 }
 
-static void packets_that_find_the_buffer_full_are_counted(void **state)
+static void packets_dropped_by_a_full_buffer_are_counted(void **state)
 {
     enum { SENT = 3000 };
     struct llm_options options = options_on(NETWORK_INTERFACE);
@@ -523,7 +523,7 @@ static void packets_larger_than_the_interface_carries_are_dropped_and_counted(vo
     station_close(&station);
 }
 
-static void time_stamps_are_those_of_arrival(void **state)
+static void time_stamps_are_the_times_of_arrival(void **state)
 {
     struct llm_options options = options_on(NETWORK_INTERFACE);
     struct station station;
@@ -556,7 +556,7 @@ static void time_stamps_are_those_of_arrival(void **state)
  * group
  */
 
-static void one_host_stands_in_for_a_group(void **state)
+static void a_channel_may_name_a_host_instead_of_a_group(void **state)
 {
     static const struct {
         const char *interface;
@@ -606,7 +606,7 @@ static void an_address_has_one_owner(void **state)
  * fails
  */
 
-static void packets_that_cannot_be_sent_are_lost_and_hold_nothing_up(void **state)
+static void unsendable_packets_are_dropped_and_block_no_others(void **state)
 {
     const struct llm_options options = options_on("gone0");
     struct station station;
@@ -627,7 +627,7 @@ static void packets_that_cannot_be_sent_are_lost_and_hold_nothing_up(void **stat
     assert_true(network_command("ip link set gone0 up"));
 }
 
-static void a_peer_that_is_gone_disturbs_nobody(void **state)
+static void a_closed_peer_does_not_disturb_other_traffic(void **state)
 {
     const struct llm_options options = options_on(NETWORK_INTERFACE);
     struct lli_address address;
@@ -651,7 +651,7 @@ static void a_peer_that_is_gone_disturbs_nobody(void **state)
 }
 
 /* A slow interface leaves packets in the socket's send buffer until it is full. */
-static void a_full_send_buffer_keeps_the_rest_queued_and_wakes_when_there_is_room(void **state)
+static void a_full_send_buffer_queues_packets_and_wakes_on_room(void **state)
 {
     struct llm_options options = options_on(NETWORK_INTERFACE);
     static const uint8_t data[1400];
@@ -715,29 +715,29 @@ static bool interfaces_add(void)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_neither_a_group_nor_a_host_is_refused),
-        cmocka_unit_test(interfaces_that_cannot_be_used_are_refused),
+        cmocka_unit_test(addresses_of_neither_a_group_nor_a_host_are_refused),
+        cmocka_unit_test(unusable_interfaces_are_refused),
         cmocka_unit_test(an_interface_without_an_address_of_the_family_is_refused),
         cmocka_unit_test(an_mtu_beyond_the_interface_is_refused),
-        cmocka_unit_test(a_port_that_another_program_keeps_for_itself_is_named),
-        cmocka_unit_test(addresses_that_would_reach_others_are_refused),
-        cmocka_unit_test(peers_are_limited_and_all_found_again),
+        cmocka_unit_test(a_port_in_exclusive_use_is_named),
+        cmocka_unit_test(invalid_peer_addresses_are_refused),
+        cmocka_unit_test(peers_are_limited_and_have_stable_handles),
         cmocka_unit_test(the_interface_is_found_by_name_by_address_and_by_default),
-        cmocka_unit_test(the_payload_is_what_the_interface_carries_whole),
-        cmocka_unit_test(a_group_joined_elsewhere_by_others_is_not_delivered),
-        cmocka_unit_test(a_source_specific_join_hears_its_source_only),
+        cmocka_unit_test(the_payload_size_follows_the_mtu_of_the_interface),
+        cmocka_unit_test(packets_of_another_interface_are_not_delivered),
+        cmocka_unit_test(a_source_specific_join_receives_its_source_only),
         cmocka_unit_test(a_source_specific_group_may_be_joined_without_a_source),
         cmocka_unit_test(a_source_of_another_family_is_refused),
-        cmocka_unit_test(packets_carry_the_ttl_asked_for),
+        cmocka_unit_test(packets_carry_the_configured_ttl),
         cmocka_unit_test(buffers_cut_by_the_system_are_reported_with_the_limit),
-        cmocka_unit_test(packets_that_find_the_buffer_full_are_counted),
+        cmocka_unit_test(packets_dropped_by_a_full_buffer_are_counted),
         cmocka_unit_test(packets_larger_than_the_interface_carries_are_dropped_and_counted),
-        cmocka_unit_test(time_stamps_are_those_of_arrival),
-        cmocka_unit_test(one_host_stands_in_for_a_group),
+        cmocka_unit_test(time_stamps_are_the_times_of_arrival),
+        cmocka_unit_test(a_channel_may_name_a_host_instead_of_a_group),
         cmocka_unit_test(an_address_has_one_owner),
-        cmocka_unit_test(packets_that_cannot_be_sent_are_lost_and_hold_nothing_up),
-        cmocka_unit_test(a_peer_that_is_gone_disturbs_nobody),
-        cmocka_unit_test(a_full_send_buffer_keeps_the_rest_queued_and_wakes_when_there_is_room),
+        cmocka_unit_test(unsendable_packets_are_dropped_and_block_no_others),
+        cmocka_unit_test(a_closed_peer_does_not_disturb_other_traffic),
+        cmocka_unit_test(a_full_send_buffer_queues_packets_and_wakes_on_room),
     };
 
     if (!network_own() || !interfaces_add())

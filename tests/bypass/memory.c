@@ -25,7 +25,7 @@ enum {
  * copy
  */
 
-static void packets_are_lent_where_they_lie(void **state)
+static void packets_are_lent_in_place(void **state)
 {
     struct station station;
     struct lli_in packets[40];
@@ -52,8 +52,8 @@ static void packets_are_lent_where_they_lie(void **state)
     station_close(&station);
 }
 
-/* Memory goes back to the socket that it came from, whatever lies beside it. */
-static void packets_of_several_sockets_come_back_together(void **state)
+/* Each buffer returns to the socket that it came from, in any order of release. */
+static void packets_of_several_sockets_are_released_in_one_call(void **state)
 {
     struct station station;
     struct lli_in packets[40];
@@ -75,8 +75,8 @@ static void packets_of_several_sockets_come_back_together(void **state)
     station_close(&station);
 }
 
-/* A packet that came alone is not to wait for the poll that finds no more. */
-static void a_lone_packet_takes_one_poll(void **state)
+/* A single packet must not wait for a second poll that finds no more. */
+static void a_single_packet_takes_one_poll(void **state)
 {
     struct station station;
     struct lli_in packets[BURST];
@@ -116,7 +116,7 @@ static uint32_t await_buffered(const struct station *station, uint32_t bytes)
     return memory[SK_MEMINFO_RMEM_ALLOC];
 }
 
-static void a_burst_is_lent_by_one_call(void **state)
+static void a_burst_is_lent_in_few_calls(void **state)
 {
     struct station station;
     struct lli_in packets[BURST];
@@ -155,7 +155,7 @@ static void expect_copies(uint64_t fetch_errors_min)
     station_close(&station);
 }
 
-static void zero_copy_can_be_done_without(void **state)
+static void packets_are_copied_if_zero_copy_is_unavailable(void **state)
 {
     (void)state;
     own_number("zero_copy", 0);
@@ -167,15 +167,15 @@ static void zero_copy_can_be_done_without(void **state)
     expect_copies(0);
 }
 
-static void a_call_for_zero_copy_that_fails_loses_nothing(void **state)
+static void a_failed_zero_copy_call_loses_no_packet(void **state)
 {
     (void)state;
     setenv("SHIM_ZC_ERROR", "5", 1);
     expect_copies(2);
 }
 
-/* VMA then says that it lent what it copied. */
-static void a_socket_handed_over_later_loses_nothing(void **state)
+/* VMA reports copied packets as lent then. */
+static void a_socket_moved_to_the_kernel_loses_no_packet(void **state)
 {
     struct station station;
 
@@ -189,7 +189,7 @@ static void a_socket_handed_over_later_loses_nothing(void **state)
     station_close(&station);
 }
 
-static void time_stamps_come_with_copies(void **state)
+static void time_stamped_packets_are_copied(void **state)
 {
     struct llm_options options = common;
     struct station station;
@@ -206,7 +206,7 @@ static void time_stamps_come_with_copies(void **state)
     station_close(&station);
 }
 
-static void with_all_places_lent_receiving_waits(void **state)
+static void receiving_stops_while_all_places_are_lent(void **state)
 {
     struct station station;
     static struct lli_in packets[LLI_BYPASS_UNRELEASED_MAX + LLI_UDP_BUFFERS];
@@ -234,8 +234,8 @@ static void with_all_places_lent_receiving_waits(void **state)
     station_close(&station);
 }
 
-/* A message that lies in pieces is put together in one of them, so one has to be free. */
-static void with_all_buffers_of_udp_lent_receiving_waits(void **state)
+/* A packet in pieces is reassembled in a buffer of UDP, so one has to be free. */
+static void receiving_stops_while_all_udp_buffers_are_lent(void **state)
 {
     struct station station;
     struct lli_in packets[LLI_UDP_BUFFERS];
@@ -258,7 +258,7 @@ static void with_all_buffers_of_udp_lent_receiving_waits(void **state)
     station_close(&station);
 }
 
-static void with_the_stacks_memory_lent_packets_are_copied(void **state)
+static void packets_are_copied_while_the_stacks_memory_is_lent(void **state)
 {
     struct station station;
     struct lli_in packets[40];
@@ -277,7 +277,7 @@ static void with_the_stacks_memory_lent_packets_are_copied(void **state)
     station_close(&station);
 }
 
-static void memory_that_is_not_taken_back_is_counted(void **state)
+static void failed_releases_of_memory_are_counted(void **state)
 {
     struct station station;
     struct lli_in packets[5];
@@ -293,7 +293,7 @@ static void memory_that_is_not_taken_back_is_counted(void **state)
     station_close(&station);
 }
 
-/* Each packet goes back to the socket that it came from, so that socket has to be there for as long. */
+/* Each packet is released to the socket that it came from, so the socket has to stay open until then. */
 static void a_group_may_be_left_while_its_packets_are_lent(void **state)
 {
     struct station station;
@@ -324,7 +324,7 @@ static void a_group_may_be_left_while_its_packets_are_lent(void **state)
     station_close(&station);
 }
 
-static void closing_gives_back_what_is_lent(void **state)
+static void closing_releases_lent_packets(void **state)
 {
     struct station station;
     struct lli_in packets[20];
@@ -340,7 +340,7 @@ static void closing_gives_back_what_is_lent(void **state)
 }
 
 /* On the loopback packets are larger than what a stack's buffer holds. */
-static void a_packet_in_pieces_is_put_together(void **state)
+static void a_packet_in_pieces_is_reassembled(void **state)
 {
     struct llm_options options = common;
     struct station station;
@@ -368,7 +368,7 @@ static uint64_t truncated(const struct station *station)
     return ((const struct lli_bypass *)station->instance)->udp.counters.truncated;
 }
 
-/* A plain socket of some other host's may send what the interface carries in fragments only. */
+/* A plain socket of another host may send packets that the interface carries in fragments only. */
 static void a_packet_too_large_is_dropped_and_counted(void **state)
 {
     static const uint8_t data[4000];
@@ -404,21 +404,21 @@ static void a_packet_too_large_is_dropped_and_counted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ODD(packets_are_lent_where_they_lie),
-        ODD(packets_of_several_sockets_come_back_together),
-        ODD(a_lone_packet_takes_one_poll),
-        ODD(a_burst_is_lent_by_one_call),
-        ODD(zero_copy_can_be_done_without),
-        ODD(a_call_for_zero_copy_that_fails_loses_nothing),
-        ODD(a_socket_handed_over_later_loses_nothing),
-        ODD(time_stamps_come_with_copies),
-        ODD(with_all_places_lent_receiving_waits),
-        ODD(with_all_buffers_of_udp_lent_receiving_waits),
-        ODD(with_the_stacks_memory_lent_packets_are_copied),
-        ODD(memory_that_is_not_taken_back_is_counted),
+        ODD(packets_are_lent_in_place),
+        ODD(packets_of_several_sockets_are_released_in_one_call),
+        ODD(a_single_packet_takes_one_poll),
+        ODD(a_burst_is_lent_in_few_calls),
+        ODD(packets_are_copied_if_zero_copy_is_unavailable),
+        ODD(a_failed_zero_copy_call_loses_no_packet),
+        ODD(a_socket_moved_to_the_kernel_loses_no_packet),
+        ODD(time_stamped_packets_are_copied),
+        ODD(receiving_stops_while_all_places_are_lent),
+        ODD(receiving_stops_while_all_udp_buffers_are_lent),
+        ODD(packets_are_copied_while_the_stacks_memory_is_lent),
+        ODD(failed_releases_of_memory_are_counted),
         ODD(a_group_may_be_left_while_its_packets_are_lent),
-        ODD(closing_gives_back_what_is_lent),
-        ODD(a_packet_in_pieces_is_put_together),
+        ODD(closing_releases_lent_packets),
+        ODD(a_packet_in_pieces_is_reassembled),
         ODD(a_packet_too_large_is_dropped_and_counted),
     };
 

@@ -24,7 +24,7 @@ enum {
  * acceleration
  */
 
-static void every_socket_is_asked_for(void **state)
+static void accelerated_sockets_are_counted(void **state)
 {
     struct station station;
 
@@ -39,7 +39,7 @@ static void every_socket_is_asked_for(void **state)
     station_close(&station);
 }
 
-static void without_a_stack_the_channel_is_refused(void **state)
+static void a_channel_is_refused_without_a_stack(void **state)
 {
     struct station station;
 
@@ -50,7 +50,7 @@ static void without_a_stack_the_channel_is_refused(void **state)
     expect_logged("LD_PRELOAD=libvma.so");
 }
 
-static void without_a_stack_the_kernel_will_do_if_allowed(void **state)
+static void the_kernel_replaces_a_missing_stack_if_allowed(void **state)
 {
     struct station station;
 
@@ -147,7 +147,7 @@ static void a_socket_left_to_the_kernel_works_if_allowed(void **state)
     }
 }
 
-static void a_stack_that_cannot_tell_is_not_believed(void **state)
+static void a_stack_without_socket_status_is_refused(void **state)
 {
     struct station station;
 
@@ -160,10 +160,7 @@ static void a_stack_that_cannot_tell_is_not_believed(void **state)
     station_close(&station);
 }
 
-/*
- * Neither stack cuts trains into packets, and where the kernel has the socket of the test nothing is known of
- * the others.
- */
+/* Neither stack cuts trains into packets. */
 static void packets_leave_one_by_one(void **state)
 {
     struct station station;
@@ -179,7 +176,7 @@ static void packets_leave_one_by_one(void **state)
     station_close(&station);
 }
 
-static void counters_of_udp_are_given_too(void **state)
+static void counters_of_udp_are_included(void **state)
 {
     struct station station;
     const struct lli_transport *inner;
@@ -206,7 +203,7 @@ static void poll_idly(struct station *station, int times)
         assert_int_equal(transport->receive(station->instance, &packet, 1), 0);
 }
 
-static void an_idle_path_is_kept_warm_and_nothing_is_sent(void **state)
+static void warm_sends_on_an_idle_path_send_no_packet(void **state)
 {
     struct station station;
 
@@ -232,7 +229,7 @@ static void an_idle_path_is_kept_warm_and_nothing_is_sent(void **state)
     station_close(&station);
 }
 
-static void a_path_is_warm_for_as_long_as_is_said(void **state)
+static void warm_sends_start_after_warm_ns(void **state)
 {
     struct station station;
 
@@ -248,8 +245,8 @@ static void a_path_is_warm_for_as_long_as_is_said(void **state)
     station_close(&station);
 }
 
-/* What Onload says of UDP; a send with the flag would go out. */
-static void no_warm_send_is_made_where_the_stack_has_none(void **state)
+/* Onload reports no warm sends for UDP; a send with the flag would transmit. */
+static void unsupported_warm_sends_are_not_made(void **state)
 {
     struct station station;
 
@@ -264,7 +261,7 @@ static void no_warm_send_is_made_where_the_stack_has_none(void **state)
     station_close(&station);
 }
 
-static void warm_sends_that_cannot_be_had_are_warned_of(void **state)
+static void unavailable_warm_sends_are_logged(void **state)
 {
     struct station station;
 
@@ -295,7 +292,7 @@ static uint64_t number_of_stack(const char *name)
     return number;
 }
 
-static void sockets_are_in_the_stack_that_is_named(void **state)
+static void sockets_belong_to_the_named_stack(void **state)
 {
     int (*fd_stat)(int, struct onload_stat *);
     void *found = __real_dlsym(RTLD_DEFAULT, "onload_fd_stat");
@@ -318,7 +315,7 @@ static void sockets_are_in_the_stack_that_is_named(void **state)
     close(fd);
 }
 
-static void the_thread_that_sleeps_spins_as_asked(void **state)
+static void the_blocking_thread_spins_by_the_option(void **state)
 {
     unsigned *spins = __real_dlsym(RTLD_DEFAULT, "stack_spins");
     struct station station;
@@ -350,7 +347,7 @@ static void expect_option_refused(const char *key, const char *value, const char
     expect_logged(text);
 }
 
-static void what_the_stack_does_not_have_is_refused(void **state)
+static void options_unsupported_by_the_stack_are_refused(void **state)
 {
     (void)state;
     setenv("SHIM_HIDE", "onload_set_stackname,onload_thread_set_spin", 1);
@@ -369,23 +366,23 @@ static void what_the_stack_does_not_have_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ODD(every_socket_is_asked_for),
-        ODD(without_a_stack_the_channel_is_refused),
-        ODD(without_a_stack_the_kernel_will_do_if_allowed),
+        ODD(accelerated_sockets_are_counted),
+        ODD(a_channel_is_refused_without_a_stack),
+        ODD(the_kernel_replaces_a_missing_stack_if_allowed),
         ODD(a_socket_left_to_the_kernel_is_refused_with_reasons),
         ODD(a_socket_left_to_the_kernel_works_if_allowed),
-        ODD(a_stack_that_cannot_tell_is_not_believed),
+        ODD(a_stack_without_socket_status_is_refused),
         ODD(packets_leave_one_by_one),
-        ODD(counters_of_udp_are_given_too),
-        ODD(an_idle_path_is_kept_warm_and_nothing_is_sent),
-        ODD(a_path_is_warm_for_as_long_as_is_said),
-        ODD(no_warm_send_is_made_where_the_stack_has_none),
-        ODD(what_the_stack_does_not_have_is_refused),
+        ODD(counters_of_udp_are_included),
+        ODD(warm_sends_on_an_idle_path_send_no_packet),
+        ODD(warm_sends_start_after_warm_ns),
+        ODD(unsupported_warm_sends_are_not_made),
+        ODD(options_unsupported_by_the_stack_are_refused),
     };
     const struct CMUnitTest onload_tests[] = {
-        ODD(warm_sends_that_cannot_be_had_are_warned_of),
-        ODD(sockets_are_in_the_stack_that_is_named),
-        ODD(the_thread_that_sleeps_spins_as_asked),
+        ODD(unavailable_warm_sends_are_logged),
+        ODD(sockets_belong_to_the_named_stack),
+        ODD(the_blocking_thread_spins_by_the_option),
     };
     int failed;
 

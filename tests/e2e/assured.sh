@@ -36,8 +36,8 @@ assured_window_stops_with_a_killed_receiver_and_moves_with_another() {
     note "the other one began with message $(number other first)"
 }
 
-e2e assured_window_waits_for_a_receiver_by_name_that_comes_back hosts=5
-assured_window_waits_for_a_receiver_by_name_that_comes_back() {
+e2e assured_window_waits_for_a_named_receiver hosts=5
+assured_window_waits_for_a_named_receiver() {
     local steady named sender count=$((10000 / fewer)) some=$((1000 / fewer))
     assure "$HOST_B" steady "$(channel "$IF_B")" && steady=$last || return
     assured_send "$(channel "$IF_A")" --receivers 0 --names book,ledger --messages "$count"
@@ -51,8 +51,8 @@ assured_window_waits_for_a_receiver_by_name_that_comes_back() {
     is_assured "$count" && is named errors == 0 && is named next == "$count" && is steady next == "$count"
 }
 
-e2e more_receivers_than_there_are_are_waited_for_and_told
-more_receivers_than_there_are_are_waited_for_and_told() {
+e2e missing_receivers_are_waited_for_and_reported
+missing_receivers_are_waited_for_and_reported() {
     local receiver sender count=$((5000 / fewer))
     assure "$HOST_B" receiver "$(channel "$IF_B")" && receiver=$last || return
     assured_send "$(channel "$IF_A")" --receivers 3 --messages "$count" --max 1 --then-receivers 1
@@ -62,9 +62,9 @@ more_receivers_than_there_are_are_waited_for_and_told() {
     is_assured "$count" && is sender waits ">" 0 && is receiver next == "$count" && is receiver errors == 0
 }
 
-# One that is slow to, or forgets to, is waited for.
-e2e applications_acknowledge
-applications_acknowledge() {
+# The transmitter waits for an application that acknowledges late.
+e2e applications_acknowledge_messages
+applications_acknowledge_messages() {
     local receiver sender
     assure "$HOST_B" receiver "$(channel "$IF_B" acknowledge=application)" --hold-at 2000 && receiver=$last || return
     assured_send "$(channel "$IF_A")" --messages 5000
@@ -73,9 +73,9 @@ applications_acknowledge() {
     ends "$sender" && ends "$receiver" && is_assured 5000 && is receiver errors == 0
 }
 
-# It reports all the while. Suspended it does not count, and what it acknowledges then counts when it is readmitted.
-e2e who_does_not_acknowledge_is_suspended_until_it_does hosts=3
-who_does_not_acknowledge_is_suspended_until_it_does() {
+# The receiver sends reports all the while. While suspended it does not count; its acknowledgements count once it is readmitted.
+e2e a_receiver_is_suspended_until_it_acknowledges hosts=3
+a_receiver_is_suspended_until_it_acknowledges() {
     local debtor steady sender count=$((5000 / fewer))
     assure "$HOST_B" debtor "$(channel "$IF_B" acknowledge=application)" --hold-at $((count / 2)) && debtor=$last || return
     assure "$HOST_C" steady "$(channel "$IF_B")" && steady=$last || return

@@ -52,7 +52,7 @@ benchmark_slow() {
     ends "$last" && grep -q '^p99 .*(.* to .*)' "$work/slow.txt" || { why=$(tail -n 5 "$work/bench.err") && return 1; }
 }
 
-# All of the past is kept, and everybody has the same priority: no stream has a gap, however busy the machine is.
+# The whole history is retained and all processes have the same priority: no stream has a gap on a busy machine.
 e2e benchmark_join needs=namespaces over=udp
 benchmark_join() {
     benchmark_on join --cpus 0,1,0 --joiners 20 --duration 0.3 --calm 0.1 --rate 2000 --join messages:300 --history 65536 || return
@@ -79,13 +79,13 @@ benchmark_rate() {
     benchmark_on rate --row repairs,paced --limit 1000000 --rate 2000 --stream 200 --duration 0.1
 }
 
-# What is named besides, or before, on a busy machine is counted and fails nothing.
+# Additional or earlier verdicts on a busy machine are counted and do not fail the test.
 e2e benchmark_watch needs=namespaces over=udp
 benchmark_watch() {
     benchmark_on watch --kind application,buffer,network,transport --watch 50 --duration 0.1 --patience 30 --runs 1
 }
 
-# Features did their work, or it says which did not.
+# The benchmark checks that each feature was active.
 e2e benchmark_overhead over=udp
 benchmark_overhead() {
     benchmark_on overhead --transport shm --rounds 2 --messages 512 --runs 1 --watch 0.01 \
@@ -137,7 +137,7 @@ rate_limits_hold_on_the_wire() {
     exact rate --row transmitter,repairs --limit 4000000 --stream 1000 --duration 1.3
 }
 
-e2e bottlenecks_are_named_and_told_as_over needs=namespaces over=udp
-bottlenecks_are_named_and_told_as_over() {
+e2e bottlenecks_and_their_ends_are_reported needs=namespaces over=udp
+bottlenecks_and_their_ends_are_reported() {
     exact watch --watch 50 --duration 0.2 --patience 30 --runs 1
 }

@@ -93,12 +93,12 @@ the_lossy_network_is_named() {
         named_only sender && reported sender "the network, which loses packets"
 }
 
-# The cable takes 20 Mbit/s, and what is queued for it fills the socket's buffer.
-e2e the_transport_that_takes_no_more_is_named needs=namespaces \
+# The cable takes 20 Mbit/s, and the queued packets fill the socket's buffer.
+e2e the_blocked_transport_is_named needs=namespaces \
     not=bypass:"the kernel's buffer of a socket" \
     not=xdp:"the buffer of a socket; nothing queues for an interface that frames leave by" \
     not=roce,shm:"the buffer of a socket"
-the_transport_that_takes_no_more_is_named() {
+the_blocked_transport_is_named() {
     local receiver sender status=0
     # shellcheck disable=SC2086
     $HOST_A tc qdisc add dev "$IF_A" root tbf rate 20mbit burst 64kb latency 10s 2>/dev/null ||
@@ -132,14 +132,14 @@ rate_limit() {
     note "$bytes bytes of data in $took ms"
 }
 
-e2e the_rate_limit_is_kept_and_named \
+e2e the_rate_limit_holds_and_is_named \
     not=bypass:"the short one is the same with fewer messages; it passes if it is named" \
     not=xdp,shm:"the short one is the same with fewer messages"
-the_rate_limit_is_kept_and_named() {
+the_rate_limit_holds_and_is_named() {
     rate_limit $((10000 / (1 + fewer / 10)))
 }
 
-e2e the_rate_limit_is_kept_and_named_shortly over=bypass,xdp,shm
-the_rate_limit_is_kept_and_named_shortly() {
+e2e the_rate_limit_holds_and_is_named_shortly over=bypass,xdp,shm
+the_rate_limit_holds_and_is_named_shortly() {
     rate_limit 4000
 }

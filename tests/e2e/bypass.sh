@@ -3,7 +3,7 @@
 #
 # End-to-end tests of kernel bypass, over stub stacks.
 
-# Neither stack cuts trains into packets, though one takes the option.
+# Neither stack cuts trains into packets.
 e2e packets_leave_one_by_one over=bypass also=vma,stack
 packets_leave_one_by_one() {
     burst "$HOST_A" "$IF_A" "$HOST_B" "$IF_B" 50000 && is sender udp_trains == 0 && is sender udp_trains_refused == 0 &&
@@ -18,9 +18,9 @@ packets_are_lent_from_the_stacks_memory() {
     note "lent $(number receiver bypass_lent) packets, copied $(number receiver bypass_copied)"
 }
 
-# The answers to what is lost go through sockets that spin, and nothing of the warm sends shows.
-e2e warm_sends_disturb_nobody over=bypass also=vma
-warm_sends_disturb_nobody() {
+# Repairs go through sockets that spin; warm sends leave no trace.
+e2e warm_sends_reach_no_receiver over=bypass also=vma
+warm_sends_reach_no_receiver() {
     run_on "$HOST_B env SHIM_WARM=1" receiver "$programs/e2e_flood_receive" "$(channel "$IF_B" warm_ns=1000)"
     local receiver=$last sender
     says receiver listening || return
@@ -32,8 +32,8 @@ warm_sends_disturb_nobody() {
     note "$(number sender bypass_warm_sends) warm sends"
 }
 
-e2e without_a_stack_bypass_is_refused over=bypass also=vma
-without_a_stack_bypass_is_refused() {
+e2e bypass_is_refused_without_a_stack over=bypass also=vma
+bypass_is_refused_without_a_stack() {
     local preload='' sender
     send "$HOST_A" sender "$(channel "$IF_A")" --messages 1
     sender=$last

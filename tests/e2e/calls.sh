@@ -48,9 +48,9 @@ calls_carry_both_ways() {
     note "refused to send $(number caller again) and $(number listener again) times until the other had taken more"
 }
 
-e2e calls_in_spite_of_losses needs=nft \
-    not=shm:"requests_are_replied_to_or_told_why_not loses some"
-calls_in_spite_of_losses() {
+e2e calls_carry_both_ways_despite_losses needs=nft \
+    not=shm:"requests_get_a_reply_or_a_reason loses some"
+calls_carry_both_ways_despite_losses() {
     lose 5 && both "$((some / 5))"
 }
 
@@ -73,12 +73,13 @@ killed() {
     [ $(($(number "$other" over_2) + $(number "$other" over_15))) = 1 ] || { why="$other was not told of the end" && return 1; }
 }
 
-e2e killed_side_of_a_call_is_noticed
-killed_side_of_a_call_is_noticed() {
+e2e killed_side_of_a_call_is_detected
+killed_side_of_a_call_is_detected() {
     killed caller && killed listener
 }
 
-# One after the other, by one process, and by many; there is room for four at a time, and for no connection that was closed.
+# Connections of one process, one after the other, and of many; the listener has room for four at a time, and closed connections
+# take none.
 e2e endless_calls_are_served
 endless_calls_are_served() {
     local listener caller i row=$((300 / fewer)) all=$((320 / fewer))
@@ -92,8 +93,8 @@ endless_calls_are_served() {
         is listener messages == $((5 * all))
 }
 
-e2e calls_nobody_answers_are_given_up
-calls_nobody_answers_are_given_up() {
+e2e unanswered_calls_are_given_up
+unanswered_calls_are_given_up() {
     local caller
     calls "connect_timeout_ns=300000000" && ends "$caller" && is caller over_8 == 1 && is caller connected == 0
 }
@@ -115,9 +116,9 @@ talks() {
         "${@:6}" $idle
 }
 
-# Each by its own reply, by its deadline, or, once, by what became of the connection.
-e2e requests_are_replied_to_or_told_why_not needs=loss
-requests_are_replied_to_or_told_why_not() {
+# Each request ends by its reply, by its deadline or, once, by the end of the connection.
+e2e requests_get_a_reply_or_a_reason needs=loss
+requests_get_a_reply_or_a_reason() {
     local listener caller impaired count=$((3000 / fewer)) kept=$((100 / fewer)) more=1024 reason
     lossy 5 && replies && asks "" --requests "$count" && ends "$caller" && ends "$listener" || return
     is caller errors == 0 && is caller replied == $((count - kept + more)) && is caller unanswered == "$kept" &&

@@ -14,12 +14,12 @@ is_filtered() {
     is "$1" errors == 0 && is "$1" lost == 0 && is "$1" next == "$2" && is "$1" messages == "$3"
 }
 
-# One subscribes to a pattern and a name, one to names that do not exist, one to all.
-e2e a_hundredth_of_ten_thousand_topics_comes_whole_under_loss needs=nft hosts=4 \
+# One receiver subscribes to a pattern and a name, one to names that do not exist, one to all topics.
+e2e a_hundredth_of_ten_thousand_topics_arrives_under_loss needs=nft hosts=4 \
     not=bypass:"the short ones are the same with fewer topics; it passes if it is named" \
     not=roce:"so many topics take a while here; it passes if it is named" \
     not=shm:"the short ones are the same with fewer topics and one receiver"
-a_hundredth_of_ten_thousand_topics_comes_whole_under_loss() {
+a_hundredth_of_ten_thousand_topics_arrives_under_loss() {
     local part none all sender count=$((some * 2))
     count=$((count - count % 10000))
     filtered "$HOST_B" part "$(channel "$IF_B")" --subjects 7 --also 8 && part=$last || return
@@ -35,8 +35,8 @@ a_hundredth_of_ten_thousand_topics_comes_whole_under_loss() {
         is_filtered all "$count" "$count"
 }
 
-# Of a hundred labels, in runs: one receiver wants one, by label, which spares it most packets; one the same by bitmap; one by
-# selector; one all.
+# The messages have one of a hundred labels, in runs. One receiver selects a label by mask, which skips most packets; one the same
+# by bitmap; one by selector; one takes all.
 e2e labels_bitmaps_and_selectors_choose_under_loss needs=nft hosts=5 \
     not=bypass:"the short ones are the same with one receiver; it passes if it is named" \
     not=shm:"the short ones are the same with fewer topics and one receiver"
@@ -59,7 +59,7 @@ labels_bitmaps_and_selectors_choose_under_loss() {
     note "passed over $(number label packets_skipped) of $(number label packets_received) packets whole"
 }
 
-# One receiver that chooses by all of them: of three topics the second, and of a hundred labels one.
+# One receiver uses all filters: it selects the second of three topics, and one of a hundred labels.
 e2e subjects_labels_bitmaps_and_selectors_choose_together needs=loss over=bypass,shm also=vma
 subjects_labels_bitmaps_and_selectors_choose_together() {
     local receiver sender impaired count=25600 run number wanted=0
@@ -79,9 +79,9 @@ subjects_labels_bitmaps_and_selectors_choose_together() {
     note "$(number receiver messages) of $count messages; passed over $(number receiver packets_skipped) packets whole"
 }
 
-# Of two hundred topics a pattern takes two, a name one: all three came of the first half, of the second the one.
-e2e a_subject_taken_back_is_no_longer_delivered also=vma
-a_subject_taken_back_is_no_longer_delivered() {
+# A pattern selects two of two hundred topics, a name one: all three arrive of the first half, the one of the second half.
+e2e an_unsubscribed_subject_is_not_delivered also=vma
+an_unsubscribed_subject_is_not_delivered() {
     local receiver sender count=10000
     filtered "$HOST_B" receiver "$(channel "$IF_B")" --topics 200 --subjects 7 --also 8 \
         --unsubscribe-at $((count / 2 - 200 + 108)) && receiver=$last || return

@@ -48,7 +48,7 @@ flood_with_loss() {
     done
 }
 
-# With the default history: what is lost has to be repaired while it is kept.
+# With the default history: losses have to be repaired while their packets are retained.
 e2e soak needs=nft run=named
 soak() {
     messages=10000000 limit=$((3600 * ${LLM_SLOWNESS:-1})) keep=
@@ -113,7 +113,8 @@ processes_of_one_host() {
     ends "$sender" && ends "$receiver" && complete receiver "$some"
 }
 
-# One transmitter for the network and its own host; receivers who have one of them, or both. Of the network's packets 5 % are lost.
+# One transmitter sends to the network and to its own host; the receivers use one of them, or both. 5 % of the network's packets
+# are lost.
 e2e network_and_own_host_at_once needs=nft hosts=3 \
     not=bypass:"what shares memory has no stack; it passes if it is named" \
     not=shm:"run over udp, which it is about as well"

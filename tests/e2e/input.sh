@@ -6,7 +6,7 @@
 e2e bad_input needs=namespaces \
     not=bypass:"UDP's interfaces and options; tests/bypass/sockets.c has those of stacks" \
     not=xdp:"UDP's interfaces and options; tests/xdp/faults.c has those of frames" \
-    not=roce:"UDP's interfaces and options; what_is_wrong_is_named of tests/roce/suite.sh has those of RDMA" \
+    not=roce:"UDP's interfaces and options; wrong_settings_are_named of tests/roce/suite.sh has those of RDMA" \
     not=shm:"UDP's interfaces and options; tests/shm has those of memory"
 bad_input() {
     # shellcheck disable=SC2086
@@ -19,7 +19,7 @@ bad_input() {
     [ "$status" = 0 ] || { why=$(cat "$work/bad.out" "$work/bad.err") && return 1; }
 }
 
-# As one who may not exceed net.core.rmem_max.
+# The receiver runs without the right to exceed net.core.rmem_max.
 e2e clamped_buffer \
     not=bypass:"the kernel's buffer of a socket" \
     not=xdp,roce,shm:"the buffer of a socket"
@@ -63,7 +63,7 @@ hostile_packets() {
     note "$(cat "$work/hostile.out") bad packets"
 }
 
-# Only those who asked get the packets: the bridge learned from the kernel's IGMP that the transport joined.
+# Only hosts that joined get the packets: the bridge learned from the kernel's IGMP that the transport joined.
 e2e snooping_bridge needs=namespaces \
     not=bypass:"a stack has no part in it; it passes if it is named" \
     not=roce:"all tests run behind one" \

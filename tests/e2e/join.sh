@@ -11,17 +11,17 @@ late() {
     note "$(head -n 1 "$work/late.out")"
 }
 
-e2e many_join_late \
-    not=bypass:"three_join_late_in_spite_of_losses; it passes if it is named" \
-    not=xdp:"each has a context in one process, which needs an interface; three_join_late_in_spite_of_losses has hosts of their own" \
+e2e many_receivers_join_late \
+    not=bypass:"three_receivers_join_late_despite_losses; it passes if it is named" \
+    not=xdp:"each has a context in one process, which needs an interface; three_receivers_join_late_despite_losses has hosts of their own" \
     not=roce:"the one with losses has it too"
-many_join_late() {
+many_receivers_join_late() {
     late "$(channel "$IF_A")" 100
 }
 
-# From the other host, and with all that was sent before it came.
-e2e late_receiver_has_the_past_too over=roce
-late_receiver_has_the_past_too() {
+# The receiver is on the other host and gets all messages sent before it joined.
+e2e late_receiver_gets_the_history over=roce
+late_receiver_gets_the_history() {
     local receiver sender
     send "$HOST_A" sender "$(channel "$IF_A" "$keep")" --messages "$some" --rate "$rate" --step $((some / 2)) --receivers 0
     sender=$last
@@ -32,10 +32,9 @@ late_receiver_has_the_past_too() {
     complete receiver "$some" && is receiver packets_replayed ">" 0
 }
 
-# Each from where it asked for: the beginning, some messages back, or what is sent from then on. Of a topic without history nothing
-# comes that was sent before.
-e2e three_join_late_in_spite_of_losses needs=loss hosts=4 over=bypass,xdp,shm
-three_join_late_in_spite_of_losses() {
+# The receivers join at the start, some messages back, and live. Late joiners get nothing older of a topic without history.
+e2e three_receivers_join_late_despite_losses needs=loss hosts=4 over=bypass,xdp,shm
+three_receivers_join_late_despite_losses() {
     local oldest back live sender impaired half=$((some / 5)) name quotes
     send "$HOST_A" sender "$(channel "$IF_A" "$keep")" --messages $((2 * half)) --rate "$rate" --step "$half" --receivers 0 \
         --quotes 1
@@ -57,12 +56,12 @@ three_join_late_in_spite_of_losses() {
     note "replayed $(number oldest packets_replayed) packets for the one and $(number back packets_replayed) for the other"
 }
 
-e2e many_join_late_over_network_and_memory \
-    not=bypass:"three_join_late_in_spite_of_losses; it passes if it is named" \
+e2e many_receivers_join_late_over_network_and_memory \
+    not=bypass:"three_receivers_join_late_despite_losses; it passes if it is named" \
     not=xdp:"each peer is a context of one process, which needs an interface; the unicasts of xdp go by udp" \
     not=roce:"network_and_own_host_at_once has both, and late joins are the same over all" \
     not=shm:"run over udp, which it is about as well"
-many_join_late_over_network_and_memory() {
+many_receivers_join_late_over_network_and_memory() {
     local status=0
     mkdir -p "$work/shm"
     late "shm+$(channel "$IF_A")&shm_directory=$work/shm" $((50 / fewer)) || status=$?
@@ -70,10 +69,10 @@ many_join_late_over_network_and_memory() {
     return "$status"
 }
 
-e2e many_join_late_in_spite_of_losses needs=nft \
-    not=bypass:"three_join_late_in_spite_of_losses; it passes if it is named" \
+e2e many_receivers_join_late_despite_losses needs=nft \
+    not=bypass:"three_receivers_join_late_despite_losses; it passes if it is named" \
     not=xdp:"each peer is a context of one process, which needs an interface; the unicasts of xdp go by udp" \
-    not=shm:"three_join_late_in_spite_of_losses"
-many_join_late_in_spite_of_losses() {
+    not=shm:"three_receivers_join_late_despite_losses"
+many_receivers_join_late_despite_losses() {
     lose 5 && late "$(channel "$IF_A")" $((50 / fewer))
 }

@@ -26,21 +26,21 @@ kept() {
         "in $(number "$name" cache_packets_received) packets, then $(number "$name" behind)"
 }
 
-e2e who_joins_gets_the_last_value_of_each_topic hosts=3 \
+e2e late_receivers_get_the_last_value_of_each_topic hosts=3 \
     not=bypass:"the short one is the same with fewer topics; it passes if it is named" \
     not=roce,shm:"the short one is the same with fewer topics"
-who_joins_gets_the_last_value_of_each_topic() {
+late_receivers_get_the_last_value_of_each_topic() {
     kept 10000 1 early later
 }
 
-e2e who_joins_gets_the_last_of_each_topic_in_spite_of_losses needs=nft hosts=3 \
+e2e late_receivers_get_the_last_values_despite_losses needs=nft hosts=3 \
     not=bypass:"the short one is the same with fewer topics; it passes if it is named" \
     not=shm:"the short one is the same with fewer topics"
-who_joins_gets_the_last_of_each_topic_in_spite_of_losses() {
+late_receivers_get_the_last_values_despite_losses() {
     lose 5 && kept $((1000 / fewer)) 3 early later
 }
 
-e2e who_joins_gets_the_last_value_of_each_topic_shortly over=bypass,roce,shm also=vma
-who_joins_gets_the_last_value_of_each_topic_shortly() {
+e2e late_receivers_get_the_last_value_of_each_topic_shortly over=bypass,roce,shm also=vma
+late_receivers_get_the_last_value_of_each_topic_shortly() {
     kept $((2000 / fewer)) 1 receiver
 }

@@ -3,10 +3,10 @@
 #
 # End-to-end tests of limits of repairs, of the age of the history, and of a rate that is changed.
 
-# A fifth of all comes again in no less time than the limit leaves, however busy the machine is; a tenth is left for packets that
-# are shorter than others. Memory's packets are held in room for its longest.
-e2e repairs_keep_their_limit_and_all_come needs=loss
-repairs_keep_their_limit_and_all_come() {
+# Repairs of a fifth of all packets take at least the time that the limit implies, on any machine; a tenth is allowed for shorter
+# packets. Shared memory buffers each packet in room for its longest.
+e2e repairs_stay_within_their_limit_and_all_arrive needs=loss
+repairs_stay_within_their_limit_and_all_arrive() {
     local receiver sender impaired begin took bytes count=$((4500 / (1 + fewer / 5))) limit=$(((256 << 10) / (1 + fewer / 5)))
     lossy $((fewer > 1 ? 10 : 20)) && receive "$HOST_B" receiver "$(lossy_channel "$IF_B" "nak_giveup_ns=60000000000&reorder_bytes=256M")" --wait 1 \
         --stop-at "$count" && receiver=$last || return
@@ -31,10 +31,10 @@ joins_old() {
     receive "$HOST_B" "$1" "$(channel "$IF_B" "join=messages&join_messages=$half&join_else=$2")" --wait 1
 }
 
-# The sender keeps nothing as long as it has waited: one who asks for that is told, and gets nothing, or all that is still kept.
-e2e what_is_too_old_is_refused_or_left_out \
+# The history of the transmitter is shorter than its pause: a join in it is refused, or begins with the oldest retained message.
+e2e messages_older_than_history_ns_are_refused_or_left_out \
     not=roce:"for time, three seconds; it passes if it is named"
-what_is_too_old_is_refused_or_left_out() {
+messages_older_than_history_ns_are_refused_or_left_out() {
     local refused older sender half=$((5000 / fewer)) count
     count=$((2 * half))
     send "$HOST_A" sender "$(channel "$IF_A" "history_ns=200000000&$keep")" --messages "$count" --rate "$rate" \
@@ -50,9 +50,9 @@ what_is_too_old_is_refused_or_left_out() {
         is older messages ">=" "$half" && is older messages "<" "$count" && is sender joins_refused ">=" 2
 }
 
-# Without a limit nothing is refused; with one it is kept; without it nothing is refused again.
+# Sends are refused only while a limit is set, and the limit holds.
 e2e rates_change_while_messages_flow \
-    not=roce:"for time, three seconds, and the_rate_limit_is_kept_and_named is run; it passes if it is named"
+    not=roce:"for time, three seconds, and the_rate_limit_holds_and_is_named is run; it passes if it is named"
 rates_change_while_messages_flow() {
     local receiver sender third=6000
     receive "$HOST_B" receiver "$(channel "$IF_B")" --wait 1 && receiver=$last || return

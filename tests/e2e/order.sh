@@ -15,11 +15,11 @@ arrives() {
     note "$1 %: $(number arrival early) of $2 messages came before others that were missing"
 }
 
-# Another one takes them in sequence, and gets all of them, too.
-e2e messages_come_as_they_arrive_in_spite_of_losses hosts=3 \
+# A second receiver delivers in sequence, and gets all messages.
+e2e unordered_messages_survive_loss hosts=3 \
     not=bypass:"the short one is the same with fewer messages; it passes if it is named" \
     not=shm:"the short one is the same with fewer messages and one receiver"
-messages_come_as_they_arrive_in_spite_of_losses() {
+unordered_messages_survive_loss() {
     local loss arrival sequence sender impaired
     for loss in ${some_losses//,/ }; do
         lossy "$loss" && arrives "$loss" "$some" 2 && ends "$sequence" && complete sequence "$some" &&
@@ -27,18 +27,18 @@ messages_come_as_they_arrive_in_spite_of_losses() {
     done
 }
 
-e2e messages_come_as_they_arrive needs=loss over=bypass,shm also=vma
-messages_come_as_they_arrive() {
+e2e unordered_messages_survive_loss_shortly needs=loss over=bypass,shm also=vma
+unordered_messages_survive_loss_shortly() {
     local arrival sender impaired
     lossy 5 && arrives 5 $((some / 4)) 1
 }
 
-# Hardly any history, and what is missing is asked for late: much is gone by then, however slow the sender is. No message is
-# both lost and there. The topics are known before anything is lost, as without them nothing comes early.
-e2e what_never_arrives_is_told_lost_in_any_order needs=nft \
+# The history is short and NAKs are late: many packets are forgotten before they are requested, at any speed of the transmitter.
+# No message is both lost and delivered. The topics are announced before losses begin, as unordered delivery needs their names.
+e2e unordered_delivery_reports_losses needs=nft \
     not=bypass:"a stack has no part in it; it passes if it is named" \
     not=shm:"losses begin while messages flow, which impair+ does not do"
-what_never_arrives_is_told_lost_in_any_order() {
+unordered_delivery_reports_losses() {
     local arrival sender late="order=arrival&nak_delay_ns=300000000"
     receive "$HOST_B" arrival "$(channel "$IF_B" "$late")" --any-order 1 --stop-at $((some / 10)) && arrival=$last || return
     send "$HOST_A" sender "$(channel "$IF_A" "history_packets=64&history_bytes=98304")" --messages "$some" --rate 100000 \

@@ -15,7 +15,7 @@ settle_roce() {
     held_messages=45000 held_window="&flow_window_packets=512"
 }
 
-# A device without a buffer drops without a word: what is missing has to be found out all the same, and all of it is kept here.
+# A device without receive buffers drops silently: the receiver still has to find all losses, and the history retains all packets.
 e2e empty_receive_queue_loses_nothing over=roce
 empty_receive_queue_loses_nothing() {
     stopped "$blast" "flow=open&rcvbuf_bytes=64K&flow_window_packets=256&$keep" sent && complete receiver "$blast" &&
@@ -31,15 +31,15 @@ netem() {
     return "$status"
 }
 
-e2e packets_lost_doubled_and_reordered_on_the_cable over=roce
-packets_lost_doubled_and_reordered_on_the_cable() {
+e2e lost_duplicated_and_reordered_packets_are_repaired over=roce
+lost_duplicated_and_reordered_packets_are_repaired() {
     netem loss 5% duplicate 5% delay 1ms 1ms reorder 50% && is receiver packets_recovered ">" 0 &&
         is receiver packets_duplicate ">" 0 && is receiver packets_reordered ">" 0 || return
     note "repaired $(number receiver packets_recovered), twice $(number receiver packets_duplicate), late" \
         "$(number receiver packets_reordered)"
 }
 
-# Of what arrives at either device, the sender's own among them, a run from the middle.
+# A run from the middle of all packets at either device is lost, including the transmitter's own.
 e2e a_run_of_lost_packets_is_repaired needs=nft over=roce
 a_run_of_lost_packets_is_repaired() {
     lose_run 128 1500 4791 && burst "$HOST_A" "$IF_A" "$HOST_B" "$IF_B" 10000 &&

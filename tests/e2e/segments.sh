@@ -4,27 +4,27 @@
 # End-to-end tests of UDP's segmentation offload, and of the MTU.
 
 # On the loopback a datagram goes whole that a cable takes in fragments only.
-e2e ignored_segmentation_is_noticed needs=shims \
+e2e ignored_segmentation_is_detected needs=shims \
     not=bypass,xdp,roce,shm:"UDP's own offload"
-ignored_segmentation_is_noticed() {
+ignored_segmentation_is_detected() {
     local from
     from=$(under "$HOST_A" ignore)
     burst "$from" lo "$HOST_A" lo 50000 && is sender udp_trains == 0 && is sender udp_trains_refused == 0 || return
     burst "$from" "$IF_A" "$HOST_B" "$IF_B" 50000 && is sender udp_trains == 0 && is sender udp_trains_refused == 0
 }
 
-e2e refused_options_and_segmentation_are_done_without needs=shims \
+e2e refused_options_and_segmentation_are_not_required needs=shims \
     not=bypass,xdp,roce,shm:"UDP's own offload"
-refused_options_and_segmentation_are_done_without() {
+refused_options_and_segmentation_are_not_required() {
     burst "$(under "$HOST_A" refuse)" "$IF_A" "$(under "$HOST_B" refuse)" "$IF_B" 50000 &&
         is sender udp_trains == 0 && is sender udp_trains_refused == 0 && is sender udp_send_errors == 0 &&
         is receiver udp_superframes == 0
 }
 
 # The first is the test at open.
-e2e segmentation_that_fails_later_loses_nothing needs=shims \
+e2e late_failures_of_segmentation_lose_no_message needs=shims \
     not=bypass,xdp,roce,shm:"UDP's own offload"
-segmentation_that_fails_later_loses_nothing() {
+late_failures_of_segmentation_lose_no_message() {
     local after
     for after in 1 2 100; do
         burst "$(under "$HOST_A" fail) SHIM_SEGMENTED_MAX=$after" "$IF_A" "$HOST_B" "$IF_B" 50000 "$window&$keep" &&

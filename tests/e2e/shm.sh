@@ -11,7 +11,7 @@ settle_shm() {
     paces_window=32
 }
 
-# What impairs is on the receiver's side.
+# The receiver's side has the impairment.
 e2e flood_with_faults over=shm
 flood_with_faults() {
     transport=impair+shm
@@ -22,9 +22,9 @@ flood_with_faults() {
     note "repaired $(number receiver packets_recovered), twice $(number receiver packets_duplicate)"
 }
 
-# Whatever was killed before.
-e2e memory_is_given_back lanes=each over=shm
-memory_is_given_back() {
+# Files of processes killed by earlier tests are removed as well.
+e2e shared_memory_files_are_removed_at_the_end lanes=each over=shm
+shared_memory_files_are_removed_at_the_end() {
     flood "$some" "$rate" "$keep" || return
     [ -z "$(ls -A "$memory")" ] || { why="still there: $(find "$memory" -mindepth 1 | head -n 5)" && return 1; }
 }
@@ -59,8 +59,8 @@ another_user_cannot_clean() {
     grep -q dead "$work/tool.out" || { why="not listed: $(cat "$work/tool.out")" && return 1; }
 }
 
-e2e channels_are_listed_and_what_the_dead_left_is_removed lanes=each over=shm
-channels_are_listed_and_what_the_dead_left_is_removed() {
+e2e channels_are_listed_and_files_of_dead_writers_removed lanes=each over=shm
+channels_are_listed_and_files_of_dead_writers_removed() {
     local receiver sender user nothing="no channels in shared memory"
     user=$(id -un)
     [ "$("$build/tools/llm-shm" "$memory")" = "$nothing" ] || { why="there is something before there is" && return 1; }

@@ -18,8 +18,8 @@ slow_is_suspended() {
         "it lost $(number slow lost) of $1"
 }
 
-# By its silence, and nothing else: what a small buffer loses on a busy machine has to be asked for. The limit is longer than a
-# busy machine leaves the steady one without a processor.
+# Silence alone suspends the receiver: losses of a small buffer on a busy machine cause NAKs. The limit is longer than a busy
+# machine leaves the other receiver without a processor.
 e2e stopped_receiver_is_suspended hosts=3
 stopped_receiver_is_suspended() {
     local slow steady sender count=$((4 * rate))
@@ -31,7 +31,7 @@ stopped_receiver_is_suspended() {
     complete steady "$count" && is sender receivers_suspended ">" 0 && is sender receivers_readmitted ">" 0 && complete slow "$count"
 }
 
-# It rests for ten milliseconds after what is sent in one.
+# The receiver rests for ten milliseconds after the messages of one millisecond.
 e2e receiver_at_a_tenth_of_the_rate_is_suspended hosts=3 \
     not=bypass,roce:"the same by another threshold; it passes if it is named"
 receiver_at_a_tenth_of_the_rate_is_suspended() {
@@ -41,18 +41,18 @@ receiver_at_a_tenth_of_the_rate_is_suspended() {
     ends "$sender" && ends "$steady" && ends "$slow" && slow_is_suspended $((rate / 2))
 }
 
-# The same by the bytes that it is behind. Where nothing is lost it takes ten seconds to read them all.
-e2e receiver_behind_by_bytes_is_suspended hosts=3 \
+# The same for lag in bytes. Without losses the receiver needs ten seconds to read all messages.
+e2e receiver_lagging_by_bytes_is_suspended hosts=3 \
     not=bypass,roce:"the same by another threshold; it passes if it is named" \
     not=shm:"its figures are those of a socket's buffer"
-receiver_behind_by_bytes_is_suspended() {
+receiver_lagging_by_bytes_is_suspended() {
     local slow steady sender
     receive "$HOST_B" slow "$(channel "$IF_B" "rcvbuf_bytes=256K&window_packets=512")" --wait 1 --pause-us $((1000000000 / rate)) && slow=$last || return
     slow_and_steady "$HOST_C" "$IF_B" "$rate" "slow_lag_bytes=128K&slow_recover_ns=50000000" || return
     says sender " bytes of lag, limit 131072 (" && ends "$sender" && ends "$steady" && ends "$slow" && slow_is_suspended "$rate"
 }
 
-# The steady one is where nothing is lost.
+# The other receiver is on a path without losses.
 e2e receiver_that_loses_a_fifth_is_suspended needs=loss hosts=3 \
     not=bypass,xdp,roce:"the same by another threshold; it passes if it is named"
 receiver_that_loses_a_fifth_is_suspended() {
@@ -69,8 +69,8 @@ receiver_that_loses_a_fifth_is_suspended() {
         is sender nak_packets ">" $((1000 / fewer))
 }
 
-e2e slow_receiver_is_expelled_if_asked hosts=3
-slow_receiver_is_expelled_if_asked() {
+e2e slow_receiver_is_expelled_if_configured hosts=3
+slow_receiver_is_expelled_if_configured() {
     local slow steady sender
     receive "$HOST_B" slow "$(channel "$IF_B" "rcvbuf_bytes=256K")" --wait 1 --pause-us $((1000000000 / rate)) && slow=$last || return
     slow_and_steady "$HOST_C" "$IF_B" $((2 * rate)) "slow=expel&slow_lag_ns=200000000&slow_patience_ns=0&slow_recover_ns=100000000&slow_expel_ns=100000000" || return
@@ -78,9 +78,9 @@ slow_receiver_is_expelled_if_asked() {
     complete steady $((2 * rate)) && is slow expelled == 1 && is slow errors == 0 && is sender receivers_expelled ">" 0
 }
 
-# As slow_receiver_is_expelled_if_asked, but that nothing is done.
+# As slow_receiver_is_expelled_if_configured, with a policy that only reports.
 e2e slow_receiver_is_reported_and_served hosts=3 \
-    not=roce:"the same as slow_receiver_is_expelled_if_asked, which is run; it passes if it is named"
+    not=roce:"the same as slow_receiver_is_expelled_if_configured, which is run; it passes if it is named"
 slow_receiver_is_reported_and_served() {
     local slow steady sender
     receive "$HOST_B" slow "$(channel "$IF_B" "rcvbuf_bytes=256K&window_packets=512")" --wait 1 --pause-us $((1000000000 / rate)) && slow=$last || return

@@ -37,8 +37,8 @@ sys.exit(not eval(sys.argv[2]))
 END
 }
 
-# Of five topics, at both ends, as objects below their session; and each is a label of what Prometheus reads. Beside them stand the
-# histograms of the lower levels of the latency monitor, and none of a higher one.
+# Five topics are counted at both ends, as objects below their session and as labels for Prometheus. The histograms of the lower
+# levels of the latency monitor are present, those of higher levels are not.
 e2e counters_of_topics \
     not=roce:"for time, four seconds; it passes if it is named"
 counters_of_topics() {
@@ -59,7 +59,7 @@ counters_of_topics() {
     goes_on "$sender" && ends "$sender" && ends "$receiver" && complete receiver 10000
 }
 
-# At the last level every message is measured, at both ends; where the kernel stamps packets, from its stamp on.
+# The last level measures every message at both ends, from the kernel's time stamp if there is one.
 e2e latencies_are_counted_and_shown
 latencies_are_counted_and_shown() {
     local receiver sender with name sees="" of="[o['histograms'] for o in c['e2e_flood_receive']['objects'] if o['kind'] == 'receiver'][0]"
@@ -89,8 +89,8 @@ latencies_are_seen() {
     ends "$view" || { why=$(tail -n 1 "$work/view.err") && return 1; }
 }
 
-# With a counters file the watch runs by itself: a receiver that takes a hundred messages in 20 ms is slow, its transmitter waits for
-# it, and was told why. Nobody is told by an event who did not ask for any. It sends until it is stopped.
+# A counters file starts the watch: a receiver that takes a hundred messages in 20 ms is slow, and its transmitter waits for it
+# and knows the reason. No event is reported without a request. The transmitter sends until it is stopped.
 e2e counters_name_the_bottleneck over=udp
 counters_name_the_bottleneck() {
     local receiver sender with
@@ -142,8 +142,8 @@ counters_of_living_stopped_and_killed_processes() {
     counted "of('e2e_flood_send', 'transmitter', 'messages_sent') == [$half]"
 }
 
-e2e counters_files_that_are_none_are_told_apart over=udp
-counters_files_that_are_none_are_told_apart() {
+e2e invalid_counters_files_are_distinguished over=udp
+invalid_counters_files_are_distinguished() {
     local receiver sender good
     counters_at && counters_flow "$some" || return
     kill -KILL "$sender" "$receiver" && wait "$sender" "$receiver"
@@ -170,8 +170,8 @@ counters_files_that_are_none_are_told_apart() {
     "$llm_context_counter" --once "$counters/none" | grep -q "no counters files" || { why="no directory is no fault" && return 1; }
 }
 
-e2e counters_without_room_do_not_keep_anybody_from_sending needs=root over=udp
-counters_without_room_do_not_keep_anybody_from_sending() {
+e2e counters_without_room_do_not_prevent_sending needs=root over=udp
+counters_without_room_do_not_prevent_sending() {
     local receiver sender
     counters_at
     receive "$HOST_B" receiver "$(channel "$IF_B")" && receiver=$last || return

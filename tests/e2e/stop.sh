@@ -3,13 +3,13 @@
 #
 # End-to-end tests of programs that are stopped or killed, and of interfaces that go down.
 
-# A second receiver on the same host notices nothing: the window is its own. The stopped one stands still while far more is sent
-# than is kept and than its buffer holds, and is told what it lost. Who loses so much may get no repairs for a while: not here.
-# The last messages, which follow a pause and all fit into the history, come however busy this machine is.
-# Both have to keep up, so that the machine does not leave the steady one behind: who stands still is waited for until it is
-# forgotten. Neither polls without a pause, as each window waits for both to have the processor.
-e2e stopped_receiver_is_told_what_it_lost hosts=3
-stopped_receiver_is_told_what_it_lost() {
+# A second receiver on the same host is not affected: the window is its own. The stopped receiver pauses while far more is sent
+# than the history and its buffer hold, and reports its losses. Such losses may suspend repairs, which this test switches off. The
+# last messages, which follow a pause and all fit into the history, arrive on any machine. Flow control waits for both receivers,
+# so that a busy machine does not delay the other one; the stopped receiver is waited for until it is forgotten. Neither polls
+# without a pause, as each window waits for both to have the processor.
+e2e stopped_receiver_reports_its_losses hosts=3
+stopped_receiver_reports_its_losses() {
     local stopped steady sender count=$((3 * rate + rate / 10)) small="rcvbuf_bytes=64K&flow_window_packets=256"
     local both="flow_quorum_percent=100&linger_ns=30000000000"
     receive "$HOST_B" stopped "$(channel "$IF_B" "$small")" --wait 1 --stop-at $((rate / 4)) && stopped=$last || return
@@ -25,8 +25,8 @@ stopped_receiver_is_told_what_it_lost() {
     note "lost $(number stopped lost) of $count in $(number stopped gaps) gaps, the last before message $(number stopped gap_end)"
 }
 
-e2e killed_receiver_disturbs_nobody hosts=3
-killed_receiver_disturbs_nobody() {
+e2e killed_receiver_does_not_disturb_other_receivers hosts=3
+killed_receiver_does_not_disturb_other_receivers() {
     local killed steady sender
     receive "$HOST_B" killed "$(channel "$IF_B")" --stop-at $((rate / 4)) && killed=$last || return
     receive "$HOST_C" steady "$(channel "$IF_B")" && steady=$last || return
@@ -37,8 +37,8 @@ killed_receiver_disturbs_nobody() {
 }
 
 # The first one waits between two steps if it was not killed before.
-e2e killed_transmitter_is_noticed_and_its_successor_followed
-killed_transmitter_is_noticed_and_its_successor_followed() {
+e2e killed_transmitter_is_detected_and_its_successor_followed
+killed_transmitter_is_detected_and_its_successor_followed() {
     local receiver sender
     receive "$HOST_B" receiver "$(channel "$IF_B" "silence_ns=200000000&session_timeout_ns=2000000000")" --sessions 2 \
         --stop-at $((rate / 4)) && receiver=$last || return

@@ -37,10 +37,10 @@ one_stream_to_a_list_of_hosts() {
     note "repaired $(number first packets_recovered), $(number second packets_recovered) and $(number own packets_recovered) packets"
 }
 
-e2e killed_host_of_a_list_disturbs_nobody needs=namespaces hosts=3 \
-    not=bypass,roce:"killed_receiver_disturbs_nobody, of a list; it passes if it is named" \
+e2e killed_host_of_a_list_does_not_disturb_other_hosts needs=namespaces hosts=3 \
+    not=bypass,roce:"killed_receiver_does_not_disturb_other_receivers, of a list; it passes if it is named" \
     not=shm:"memory reaches no hosts"
-killed_host_of_a_list_disturbs_nobody() {
+killed_host_of_a_list_does_not_disturb_other_hosts() {
     local first second own list sender
     listeners "$keep" --stop-at $((rate / 8)) || return
     send "$HOST_A" sender "$list" --messages $((rate / 2)) --rate "$rate" --step $((rate / 4)) --receivers 3
@@ -49,13 +49,13 @@ killed_host_of_a_list_disturbs_nobody() {
     ends "$sender" && ends "$second" && ends "$own" && complete second $((rate / 2)) && complete own $((rate / 2))
 }
 
-# What leaves late fills the sockets' buffers, each in its own time: nobody gets a packet twice for it, and nobody misses one.
-e2e full_send_buffers_double_nothing_of_a_list needs=namespaces hosts=3 \
+# Delayed packets fill the sockets' buffers at different times: each host still gets each packet exactly once.
+e2e full_send_buffers_duplicate_no_packet_of_a_list needs=namespaces hosts=3 \
     not=bypass:"the kernel's buffer of a socket" \
     not=xdp:"the buffer of a socket" \
     not=roce:"the buffer of a socket; tests/unit/roce/send.c fills the device's queue" \
     not=shm:"memory reaches no hosts"
-full_send_buffers_double_nothing_of_a_list() {
+full_send_buffers_duplicate_no_packet_of_a_list() {
     local first second own list sender status=0 name count=$((some * 2 / 5))
     # shellcheck disable=SC2086
     $HOST_A tc qdisc add dev "$IF_A" root tbf rate 100mbit burst 20000 limit 100000000 2>>"$work/tc.log" ||

@@ -33,10 +33,10 @@ unreliable_topics_lose_beside_a_reliable_one_shortly() {
     unreliable 5 10 $((some / 4)) && is receiver packets_recovered ">" 0 && is sender packets_repaired ">" 0
 }
 
-# But for what announces the two topics, in a packet each at most.
-e2e what_is_unreliable_is_never_repaired needs=loss \
+# The only repairs are the announcements of the two topics, in at most one packet each.
+e2e unreliable_topics_are_never_repaired needs=loss \
     not=bypass:"a stack has no part in it; it passes if it is named" \
     not=shm:"the short one is the same with fewer messages"
-what_is_unreliable_is_never_repaired() {
+unreliable_topics_are_never_repaired() {
     unreliable 20 0 && is receiver packets_recovered "<=" 2 && is sender packets_repaired "<" 20
 }

@@ -18,13 +18,13 @@ stopped() {
     kill -CONT "$receiver" && goes_on "$sender" && ends "$sender" && ends "$receiver"
 }
 
-e2e stopped_receiver_holds_the_window \
+e2e stopped_receiver_blocks_the_window \
     not=bypass:"a stack has no part in it; it passes if it is named"
-stopped_receiver_holds_the_window() {
+stopped_receiver_blocks_the_window() {
     stopped "$held_messages" "$window$held_window" held && complete receiver "$held_messages"
 }
 
-# What the window lets go while the receiver stands still is far more than the buffer holds.
+# The window exceeds the buffer of the stopped receiver by far.
 e2e small_receive_buffer \
     not=bypass:"the kernel's buffer of a socket" \
     not=xdp:"full_receive_ring_is_counted_and_repaired is the same of a ring" \
@@ -37,10 +37,10 @@ small_receive_buffer() {
         "$(number receiver packets_recovered)"
 }
 
-e2e stopped_receiver_in_full_blast_is_told_what_it_lost \
-    not=bypass,roce:"stopped_receiver_is_told_what_it_lost, with more messages" \
-    not=xdp:"stopped_receiver_is_told_what_it_lost, with more messages; it passes if it is named"
-stopped_receiver_in_full_blast_is_told_what_it_lost() {
+e2e stopped_receiver_at_full_rate_reports_its_losses \
+    not=bypass,roce:"stopped_receiver_reports_its_losses, with more messages" \
+    not=xdp:"stopped_receiver_reports_its_losses, with more messages; it passes if it is named"
+stopped_receiver_at_full_rate_reports_its_losses() {
     stopped "$blast" "flow=open&rcvbuf_bytes=1M" sent && accounted receiver "$blast" && is receiver lost ">" 0 || return
     note "lost $(number receiver lost) of $blast in $(number receiver gaps) gaps"
 }
@@ -60,13 +60,13 @@ paces() {
     complete first 60000 && complete second 60000 && accounted slow 60000
 }
 
-# When the last message was taken, the slow one had nearly all: it lies behind by two windows and what the transmitter holds
-# back at most, which are 1,280 packets or 10,000 messages.
-e2e slow_receiver_decides_for_all_if_asked hosts=4 \
+# When the last message was accepted, the slow receiver had nearly all: its lag is at most two windows and the packets blocked in
+# the transmitter, which are 1,280 packets or 10,000 messages.
+e2e slow_receiver_limits_all_receivers_if_configured hosts=4 \
     not=bypass:"a stack has no part in it; it passes if it is named" \
     not=xdp:"the window is the transmitter's; it passes if it is named" \
     not=roce:"the_slow_application_is_named waits for one receiver likewise"
-slow_receiver_decides_for_all_if_asked() {
+slow_receiver_limits_all_receivers_if_configured() {
     local flow
     for flow in window paced; do
         paces "$flow" 100 2000 && complete slow 60000 && is slow meanwhile ">" 45000 || { why="$flow: $why" && return 1; }
@@ -74,12 +74,12 @@ slow_receiver_decides_for_all_if_asked() {
     done
 }
 
-# It had only few then, and missed many: its buffer is small, and it soon gives up.
-e2e slow_receiver_does_not_decide_for_the_others hosts=4 \
+# The slow receiver had few messages then and lost many: its buffer is small, and it gives up soon.
+e2e slow_receiver_does_not_limit_other_receivers hosts=4 \
     not=bypass:"a stack has no part in it; it passes if it is named" \
     not=xdp:"the window is the transmitter's; it passes if it is named" \
     not=roce,shm:"its figures are those of a socket's buffer"
-slow_receiver_does_not_decide_for_the_others() {
+slow_receiver_does_not_limit_other_receivers() {
     local flow
     for flow in window paced; do
         paces "$flow" 50 20000 "rcvbuf_bytes=64K&nak_giveup_ns=5000000" && is slow meanwhile "<" 15000 ||

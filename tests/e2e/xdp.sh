@@ -30,8 +30,8 @@ between() {
     complete receiver "$3" || { why="$from to $to: $why" && return 1; }
 }
 
-e2e kernel_and_frames_hear_each_other over=xdp
-kernel_and_frames_hear_each_other() {
+e2e kernel_and_frames_receive_each_other over=xdp
+kernel_and_frames_receive_each_other() {
     between udp xdp "$messages" "$rate" && is receiver xdp_frames_received ">" 0 && is receiver xdp_malformed == 0 || return
     between xdp udp "$messages" "$rate" && is sender xdp_frames_sent ">" 0
 }
@@ -43,7 +43,8 @@ kernel_and_frames_repair_each_others_losses() {
     between udp xdp "$messages" "$rate" "$keep" && is receiver packets_recovered ">" 0
 }
 
-# One by frames, of which some are lost; one beside it and one at the sender's own host, which are the kernel's; one that nobody has.
+# One host receives by frames, of which some are lost; one beside it and one on the transmitter's host receive by the kernel; one
+# address is unused.
 e2e frames_to_a_list_of_hosts over=xdp
 frames_to_a_list_of_hosts() {
     local first second own list sender name nobody=${ADDRESS_B%.*}.99
@@ -119,7 +120,7 @@ full_receive_ring_is_counted_and_repaired() {
     note "the kernel dropped $(number receiver xdp_kernel_drops) frames; repaired $(number receiver packets_recovered)"
 }
 
-# Which has to be asked for on veth.
+# Native mode has to be configured on veth.
 e2e native_mode over=xdp
 native_mode() {
     between xdp xdp "$messages" "$rate" xdp_mode=native && is receiver xdp_frames_received ">" 0 || return

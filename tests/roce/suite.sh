@@ -134,7 +134,7 @@ is() {
 }
 
 # The packets of one group come to both: those of the other device cross the cable.
-multicast_comes_to_both_devices() {
+multicast_reaches_both_devices() {
     need mckey rdmacm-utils || return
     local far near before
     before=$(roce_count $ROCE_DEVICE_B rcvd_pkts)
@@ -200,7 +200,7 @@ refused() {
     return 1
 }
 
-what_is_wrong_is_named() {
+wrong_settings_are_named() {
     local nobody="setpriv --reuid 65534 --regid 65534 --clear-groups --bounding-set -all --inh-caps -all --"
     local channel=roce://239.193.8.4:5004?interface=$ROCE_IF_A
     # Where anybody may run it, wherever the build is.
@@ -254,7 +254,7 @@ as_v1() {
     rmdir "$mode" && return "$status"
 }
 
-doctor_finds_nothing_wrong_with_a_good_device() {
+doctor_finds_no_fault_of_a_good_device() {
     local name
     doctor || { why="$(grep FAIL <<<"$said" | head -n 1)" && return 1; }
     for name in modules device files port gid mode memlock numa versions; do
@@ -263,7 +263,7 @@ doctor_finds_nothing_wrong_with_a_good_device() {
 }
 
 # All of it at once, as each look takes some seconds here.
-doctor_says_what_is_wrong() {
+doctor_names_faults() {
     ip link set $ROCE_IF_A down && port_becomes $ROCE_DEVICE_A DOWN &&
         doctor_fails "memlock interface port gid mode" as_v1 prlimit --memlock=65536 setpriv --bounding-set=-ipc_lock || return
     ip link set $ROCE_IF_A up && port_becomes $ROCE_DEVICE_A ACTIVE && roce_ready $ROCE_DEVICE_A $ROCE_ADDRESS_A
@@ -298,12 +298,12 @@ throughput_measures_lossless_rates() {
 every_test() {
     [ -n "$planning" ] || roce_up
     run "programs of this host's build run" "$build/tests/contract" loop group
-    run multicast_comes_to_both_devices
+    run multicast_reaches_both_devices
     run nft_loses_packets
     run unicast_crosses_the_cable
-    run doctor_finds_nothing_wrong_with_a_good_device
-    run doctor_says_what_is_wrong
-    run what_is_wrong_is_named
+    run doctor_finds_no_fault_of_a_good_device
+    run doctor_names_faults
+    run wrong_settings_are_named
     # What threads cache counts as used.
     run "contract" env GLIBC_TUNABLES=glibc.malloc.tcache_count=0 "$build/tests/contract" roce 239.193.7.1 interface=$ROCE_IF_A
     run "contract with faults" "$build/tests/contract" impair+roce 239.193.7.2 only=faults interface=$ROCE_IF_A

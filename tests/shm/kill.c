@@ -139,8 +139,8 @@ static void bury(struct audit *audit, struct station *witness, struct round *rou
     assert_int_equal(round->faults, 0);
 }
 
-/* Each writer takes the name that the one before was killed under. */
-static void those_who_stay_go_on_when_one_is_killed_at_any_moment(void **state)
+/* Each writer takes the name of the previous, killed writer. */
+static void survivors_continue_after_a_kill_at_any_moment(void **state)
 {
     struct round *round = round_shared();
     struct audit audit = {.writer = 0};
@@ -577,7 +577,7 @@ static void succeed(struct audit *audit, struct station *witness, struct round *
     station_look(witness);
 }
 
-static void those_who_stay_go_on_when_one_is_killed_at_any_instruction(void **state)
+static void survivors_continue_after_a_kill_at_any_instruction(void **state)
 {
     struct round *round = round_shared();
     struct audit audit = {.writer = 0};
@@ -608,10 +608,10 @@ static void those_who_stay_go_on_when_one_is_killed_at_any_instruction(void **st
 }
 
 /*
- * A reader that is a lap behind looks at all that there is with each instruction of a writer that writes over
- * the oldest.
+ * A reader one lap late reads all available packets after each instruction of a writer that overwrites the
+ * oldest.
  */
-static void what_is_written_over_is_whole_or_not_there(void **state)
+static void overwritten_packets_are_read_whole_or_not_at_all(void **state)
 {
     struct round *round = round_shared();
     struct station witness;
@@ -654,10 +654,9 @@ static void what_is_written_over_is_whole_or_not_there(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        shm_test(those_who_stay_go_on_when_one_is_killed_at_any_moment),
-        cmocka_unit_test_setup_teardown(those_who_stay_go_on_when_one_is_killed_at_any_instruction, one_cpu,
-                                        any_cpu),
-        cmocka_unit_test_setup_teardown(what_is_written_over_is_whole_or_not_there, one_cpu, any_cpu),
+        shm_test(survivors_continue_after_a_kill_at_any_moment),
+        cmocka_unit_test_setup_teardown(survivors_continue_after_a_kill_at_any_instruction, one_cpu, any_cpu),
+        cmocka_unit_test_setup_teardown(overwritten_packets_are_read_whole_or_not_at_all, one_cpu, any_cpu),
     };
 
     rounds_arguments(argc, argv, &rounds);

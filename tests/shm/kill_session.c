@@ -184,8 +184,8 @@ static bool kill_and_drain(pid_t pid, struct llm_context *context, const struct 
     return followed;
 }
 
-/* No receiver is behind by more than the window, so all that left is there to be read. */
-static void what_a_killed_transmitter_sent_is_delivered_before_the_end(void **state)
+/* The lag of each receiver is below the window, so all sent packets are readable. */
+static void messages_of_a_killed_transmitter_precede_its_session_end(void **state)
 {
     struct round *round =
         round_make("flow=window&flow_quorum_percent=100&slow=off&history_packets=4096&history_bytes=4M");
@@ -221,10 +221,10 @@ static void what_a_killed_transmitter_sent_is_delivered_before_the_end(void **st
 }
 
 /*
- * Its session ends as if it were dead, and begins anew with what it sends next: the history holds all of it,
- * so nothing is lost.
+ * The session times out and begins again with the next packets: the history has all of them, so no message is
+ * lost.
  */
-static void a_transmitter_that_was_stopped_for_long_is_followed_on_from_where_its_session_ended(void **state)
+static void a_transmitter_stopped_for_long_is_followed_again_without_loss(void **state)
 {
     enum { ALL = 3000 };
     struct round *round =
@@ -258,10 +258,10 @@ static void a_transmitter_that_was_stopped_for_long_is_followed_on_from_where_it
 }
 
 /*
- * The receiver is lapped again and again: what it did not get has a gap in its place. It is never behind by
- * more than the packets that it can hold behind a gap.
+ * The receiver is lapped repeatedly: lost messages have a gap in their place. Its lag never exceeds the
+ * packets that it can buffer after a gap.
  */
-static void what_a_killed_transmitter_wrote_over_has_a_gap_in_its_place(void **state)
+static void packets_overwritten_by_a_killed_transmitter_become_a_gap(void **state)
 {
     enum { STEP = 1000, STEPS = 10 };
     struct round *round = round_make("history_packets=64&history_bytes=64K");
@@ -299,7 +299,7 @@ static void what_a_killed_transmitter_wrote_over_has_a_gap_in_its_place(void **s
     next_writer(&options);
 }
 
-static void a_killed_receiver_costs_nobody_a_message(void **state)
+static void a_killed_receiver_costs_other_receivers_no_message(void **state)
 {
     struct round *round = round_make("flow=window&flow_quorum_percent=100&linger_ns=5000000000");
     const struct llm_options options = small_options();
@@ -334,10 +334,10 @@ static void a_killed_receiver_costs_nobody_a_message(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        shm_test(what_a_killed_transmitter_sent_is_delivered_before_the_end),
-        shm_test(a_transmitter_that_was_stopped_for_long_is_followed_on_from_where_its_session_ended),
-        shm_test(what_a_killed_transmitter_wrote_over_has_a_gap_in_its_place),
-        shm_test(a_killed_receiver_costs_nobody_a_message),
+        shm_test(messages_of_a_killed_transmitter_precede_its_session_end),
+        shm_test(a_transmitter_stopped_for_long_is_followed_again_without_loss),
+        shm_test(packets_overwritten_by_a_killed_transmitter_become_a_gap),
+        shm_test(a_killed_receiver_costs_other_receivers_no_message),
     };
 
     rounds_arguments(argc, argv, &rounds);

@@ -108,7 +108,7 @@ static void a_second_writer_is_refused_unless_both_share(void **state)
     station_close(&second);
 }
 
-static void the_process_that_writes_is_named(void **state)
+static void the_writing_process_is_named(void **state)
 {
     struct shared *shared = shared_open();
     pid_t pid;
@@ -122,7 +122,7 @@ static void the_process_that_writes_is_named(void **state)
     shared_close(shared);
 }
 
-/* What it left goes with that. */
+/* The next writer removes the files of the previous writer. */
 static void a_name_is_free_when_its_writer_left_or_was_killed(void **state)
 {
     struct shared *shared = shared_open();
@@ -147,8 +147,7 @@ static void a_name_is_free_when_its_writer_left_or_was_killed(void **state)
     shared_close(shared);
 }
 
-/* The last one who leaves takes with him what others left. */
-static void what_one_left_who_was_killed_goes_with_the_last_who_shared_it(void **state)
+static void the_last_writer_removes_the_files_of_a_killed_writer(void **state)
 {
     struct shared *shared = shared_open();
     struct station writer;
@@ -202,7 +201,7 @@ static void writers_that_share_a_name_never_refuse_each_other(void **state)
     shared_close(shared);
 }
 
-static void what_another_left_half_made_does_not_matter(void **state)
+static void half_created_files_do_not_prevent_a_new_writer(void **state)
 {
     const struct llm_options options = small_options();
     static struct lli_shm_bell bell;
@@ -249,7 +248,7 @@ static mode_t mode_of(const char *name, const char *ending)
     return file.st_mode & 07777;
 }
 
-static void files_have_the_mode_asked_for(void **state)
+static void files_have_the_configured_mode(void **state)
 {
     static const struct {
         const char *text;
@@ -279,7 +278,7 @@ static void files_have_the_mode_asked_for(void **state)
     umask(mask);
 }
 
-static void modes_that_make_no_sense_are_refused(void **state)
+static void invalid_modes_are_refused(void **state)
 {
     static const char *const wrong[] = {"",     "0666", "0700", "0200", "0400",
                                         "1600", "600x", "rw",   "-600", " 600"};
@@ -298,7 +297,7 @@ static void modes_that_make_no_sense_are_refused(void **state)
     }
 }
 
-static void names_that_could_be_anything_else_are_refused(void **state)
+static void invalid_names_are_refused(void **state)
 {
     static const char *const wrong[] = {"",    ".",    "..",  ".hidden", "@",       "-x",
                                         "a/b", "../x", "a b", "a\n",     "\xc3\xa4"};
@@ -365,7 +364,7 @@ static int read_as_another(void *arg)
     return 0;
 }
 
-static void readers_of_other_users_are_let_in_or_told_what_to_do(void **state)
+static void readers_of_other_users_are_admitted_or_refused_with_advice(void **state)
 {
     struct shared *shared = shared_open();
     struct llm_options mine = small_options();
@@ -402,7 +401,7 @@ static void readers_of_other_users_are_let_in_or_told_what_to_do(void **state)
     shared_close(shared);
 }
 
-static void a_reader_that_came_first_counts_what_it_may_not_read(void **state)
+static void a_waiting_reader_counts_unreadable_segments(void **state)
 {
     struct shared *shared = shared_open();
     const struct llm_options mine = small_options();
@@ -433,10 +432,10 @@ static void a_reader_that_came_first_counts_what_it_may_not_read(void **state)
 }
 
 /*
- * The mode is that of the writer who is there, not of one that was killed; of writers who share, what any of
- * them asks for.
+ * The mode is that of the current writer, not of a killed one; of several writers, the most open of their
+ * modes.
  */
-static void a_name_left_behind_opens_to_those_the_next_writer_lets_in(void **state)
+static void a_reused_name_has_the_mode_of_its_current_writers(void **state)
 {
     struct shared *shared = shared_open();
     const struct llm_options options = small_options();
@@ -503,7 +502,7 @@ static void names_of_other_users_are_refused_to_writers(void **state)
  * directories
  */
 
-static void directories_that_will_not_do_are_named(void **state)
+static void unusable_directories_are_named(void **state)
 {
     struct shared *shared = shared_open();
     struct llm_options options = small_options();
@@ -716,19 +715,19 @@ static void expect_in_process(int (*function)(void *arg))
     assert_int_equal(status, 0);
 }
 
-static void without_room_the_sizes_are_named_and_nothing_is_left(void **state)
+static void a_lack_of_memory_is_named_and_leaves_no_file(void **state)
 {
     (void)state;
     expect_in_process(write_into_little_room);
 }
 
-static void without_files_that_is_named_and_nothing_is_left(void **state)
+static void a_lack_of_files_is_named_and_leaves_no_file(void **state)
 {
     (void)state;
     expect_in_process(write_with_few_files);
 }
 
-static void without_descriptors_their_limit_is_named_and_nothing_is_left(void **state)
+static void a_lack_of_descriptors_is_named_and_leaves_no_file(void **state)
 {
     const struct llm_options options = small_options();
     struct station writer;
@@ -740,7 +739,7 @@ static void without_descriptors_their_limit_is_named_and_nothing_is_left(void **
     station_close(&writer);
 }
 
-static void a_limit_of_file_sizes_is_named_and_ends_nobody(void **state)
+static void a_file_size_limit_is_named_and_kills_no_process(void **state)
 {
     (void)state;
     expect_in_process(write_short_files);
@@ -751,8 +750,8 @@ static void on_alarm(int signal)
     (void)signal;
 }
 
-/* They interrupt what takes longer than there is between two of them. */
-static void signals_do_not_keep_a_writer_from_its_memory(void **state)
+/* The signals are more frequent than the allocation of the memory takes. */
+static void signals_do_not_interrupt_the_allocation_of_memory(void **state)
 {
     const struct itimerval often = {{.tv_usec = 2000}, {.tv_usec = 2000}}, never = {{0, 0}, {0, 0}};
     const struct sigaction action = {.sa_handler = on_alarm};
@@ -776,24 +775,24 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         shm_test(a_second_writer_is_refused_unless_both_share),
-        shm_test(the_process_that_writes_is_named),
+        shm_test(the_writing_process_is_named),
         shm_test(a_name_is_free_when_its_writer_left_or_was_killed),
-        shm_test(what_one_left_who_was_killed_goes_with_the_last_who_shared_it),
+        shm_test(the_last_writer_removes_the_files_of_a_killed_writer),
         shm_test(writers_that_share_a_name_never_refuse_each_other),
-        shm_test(what_another_left_half_made_does_not_matter),
-        shm_test(files_have_the_mode_asked_for),
-        shm_test(modes_that_make_no_sense_are_refused),
-        shm_test(names_that_could_be_anything_else_are_refused),
-        shm_test(readers_of_other_users_are_let_in_or_told_what_to_do),
-        shm_test(a_reader_that_came_first_counts_what_it_may_not_read),
-        shm_test(a_name_left_behind_opens_to_those_the_next_writer_lets_in),
+        shm_test(half_created_files_do_not_prevent_a_new_writer),
+        shm_test(files_have_the_configured_mode),
+        shm_test(invalid_modes_are_refused),
+        shm_test(invalid_names_are_refused),
+        shm_test(readers_of_other_users_are_admitted_or_refused_with_advice),
+        shm_test(a_waiting_reader_counts_unreadable_segments),
+        shm_test(a_reused_name_has_the_mode_of_its_current_writers),
         shm_test(names_of_other_users_are_refused_to_writers),
-        shm_test(directories_that_will_not_do_are_named),
-        shm_test(without_room_the_sizes_are_named_and_nothing_is_left),
-        shm_test(without_files_that_is_named_and_nothing_is_left),
-        shm_test(without_descriptors_their_limit_is_named_and_nothing_is_left),
-        shm_test(a_limit_of_file_sizes_is_named_and_ends_nobody),
-        shm_test(signals_do_not_keep_a_writer_from_its_memory),
+        shm_test(unusable_directories_are_named),
+        shm_test(a_lack_of_memory_is_named_and_leaves_no_file),
+        shm_test(a_lack_of_files_is_named_and_leaves_no_file),
+        shm_test(a_lack_of_descriptors_is_named_and_leaves_no_file),
+        shm_test(a_file_size_limit_is_named_and_kills_no_process),
+        shm_test(signals_do_not_interrupt_the_allocation_of_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

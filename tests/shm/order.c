@@ -59,7 +59,7 @@ static void write_all(struct feed *feed, const struct reading *reading)
     }
 }
 
-static void what_a_reader_sees_was_written_before(void **state)
+static void a_reader_sees_packets_only_after_they_are_written(void **state)
 {
     static struct feed feed;
     const struct llm_options options = small_options();
@@ -91,7 +91,7 @@ static void what_a_reader_sees_was_written_before(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {shm_test(what_a_reader_sees_was_written_before)};
+    const struct CMUnitTest tests[] = {shm_test(a_reader_sees_packets_only_after_they_are_written)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

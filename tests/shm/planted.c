@@ -102,7 +102,7 @@ static void a_link_in_place_of_a_directory_is_refused(void **state)
     next_writer(&options);
 }
 
-static void files_that_are_none_of_ours_stay(void **state)
+static void foreign_files_are_not_removed(void **state)
 {
     static const char *const files[] = {"llm/" NAME "/0123456789abcdef.data",
                                         "llm/" NAME "/0123456789abcdef.bell",
@@ -126,8 +126,8 @@ static void files_that_are_none_of_ours_stay(void **state)
     next_writer(&options);
 }
 
-/* A file of another name whose contents are those of a dead writer's segment. */
-static void a_file_with_a_second_name_stays(void **state)
+/* The test links a file with the contents of a dead writer's segment. */
+static void a_hard_linked_file_is_not_removed(void **state)
 {
     const struct llm_options options = small_options();
     char from[256], to[256];
@@ -151,7 +151,7 @@ static void a_file_with_a_second_name_stays(void **state)
  * claims
  */
 
-static void a_reserved_name_stays_its_owners(void **state)
+static void a_reserved_name_is_not_removed(void **state)
 {
     struct llm_options options = small_options();
 
@@ -169,8 +169,11 @@ static void a_reserved_name_stays_its_owners(void **state)
     next_writer(&options);
 }
 
-/* As root makes it on a host of many users: names are claimed by nobody else, and sockets are everybody's. */
-static void directories_that_the_administrator_made_stay(void **state)
+/*
+ * Root creates them on a host of many users: no other user can claim a name, and all users can create
+ * sockets.
+ */
+static void directories_of_the_administrator_are_not_removed(void **state)
 {
     const struct llm_options options = small_options();
 
@@ -201,8 +204,8 @@ static int write_as_another(void *arg)
     return -status;
 }
 
-/* Even if everybody may write in it: its owner could replace files. */
-static void a_name_that_another_user_claimed_is_refused_with_the_owner(void **state)
+/* A directory with write permission for all users is refused too: its owner could replace files. */
+static void a_name_of_another_user_is_refused_with_its_owner(void **state)
 {
     const struct llm_options options = small_options();
     char *text = shared_memory(sizeof log_text);
@@ -232,7 +235,7 @@ static void a_name_that_another_user_claimed_is_refused_with_the_owner(void **st
 }
 
 /* The first user to claim a name cannot impersonate its transmitter. */
-static void segments_of_other_users_are_read_only_if_the_mode_says_so(void **state)
+static void segments_of_other_users_are_read_only_if_the_mode_allows(void **state)
 {
     static const struct {
         const char *mode;
@@ -291,12 +294,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         shm_test(a_link_in_place_of_a_directory_is_refused),
-        shm_test(files_that_are_none_of_ours_stay),
-        shm_test(a_file_with_a_second_name_stays),
-        shm_test(a_reserved_name_stays_its_owners),
-        shm_test(directories_that_the_administrator_made_stay),
-        shm_test(a_name_that_another_user_claimed_is_refused_with_the_owner),
-        shm_test(segments_of_other_users_are_read_only_if_the_mode_says_so),
+        shm_test(foreign_files_are_not_removed),
+        shm_test(a_hard_linked_file_is_not_removed),
+        shm_test(a_reserved_name_is_not_removed),
+        shm_test(directories_of_the_administrator_are_not_removed),
+        shm_test(a_name_of_another_user_is_refused_with_its_owner),
+        shm_test(segments_of_other_users_are_read_only_if_the_mode_allows),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

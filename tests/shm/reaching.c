@@ -27,10 +27,10 @@ static void count_message(void *arg, const struct llm_message *message)
 }
 
 /*
- * Of one long message come so many packets that several polls deliver nothing; nothing tells of those that
- * are there already.
+ * One long message has so many packets that several polls deliver nothing, and no datagram announces those
+ * already in the ring.
  */
-static void nobody_sleeps_on_what_has_come(void **state)
+static void a_receiver_does_not_sleep_on_available_packets(void **state)
 {
     static const uint8_t bytes[1 << 20];
     struct llm_context *near = NULL, *far = NULL;
@@ -68,7 +68,7 @@ static void nobody_sleeps_on_what_has_come(void **state)
     assert_int_equal(llm_context_close(&near), LLM_OK);
 }
 
-static void only_those_who_sleep_are_woken_and_once(void **state)
+static void only_sleeping_readers_are_woken_and_only_once(void **state)
 {
     const struct llm_options options = small_options();
     struct station writer, sleeper, poller;
@@ -111,7 +111,7 @@ static void only_those_who_sleep_are_woken_and_once(void **state)
     station_close(&writer);
 }
 
-static void all_that_sleep_are_woken_by_the_end_of_a_run(void **state)
+static void all_sleeping_readers_are_woken_by_the_end_of_a_run(void **state)
 {
     enum { READERS = 20 };
     const struct llm_options options = small_options();
@@ -166,8 +166,8 @@ static void a_flush_to_several_names_wakes_the_readers_of_each(void **state)
     station_close(&writer);
 }
 
-/* A socket that is full cannot be told of a new writer. */
-static void a_call_that_found_the_socket_full_is_made_up_for(void **state)
+/* A full socket gets no notification of a new writer. */
+static void a_reader_with_a_full_socket_still_finds_a_new_writer(void **state)
 {
     enum { SENT = 1000 };
     const struct llm_options options = small_options();
@@ -218,7 +218,7 @@ static int read_until_killed(void *arg)
 }
 
 /* All places but one are of a reader that lives. */
-static void the_places_of_readers_are_limited_and_those_of_the_killed_taken(void **state)
+static void reader_places_are_limited_and_those_of_killed_readers_reused(void **state)
 {
     struct flag *flag = shared_memory(sizeof *flag);
     struct station writer, reader, another;
@@ -281,7 +281,7 @@ static int sleep_until_killed(void *arg)
     return 0;
 }
 
-static void a_reader_killed_asleep_is_forgotten_when_it_is_to_be_woken(void **state)
+static void a_reader_killed_asleep_is_removed_at_the_next_wake(void **state)
 {
     struct flag *flag = shared_memory(sizeof *flag);
     struct station writer;
@@ -308,8 +308,11 @@ static void a_reader_killed_asleep_is_forgotten_when_it_is_to_be_woken(void **st
  * only
  */
 
-/* To those who read a segment in it, however many others do, and as fast; to others by their sockets. */
-static void packets_to_one_go_by_the_segment_it_reads_or_by_its_socket(void **state)
+/*
+ * Packets to readers of the writer's segment use the segment, with any number of readers; packets to others
+ * use their sockets.
+ */
+static void unicasts_use_the_segment_of_a_reader_or_its_socket(void **state)
 {
     const struct llm_options options = small_options();
     struct station writer, reader, other, stranger;
@@ -344,11 +347,8 @@ static void packets_to_one_go_by_the_segment_it_reads_or_by_its_socket(void **st
     station_close(&writer);
 }
 
-/*
- * An instance that writes under several names finds the one that a peer reads, though it reads another place
- * later on.
- */
-static void peers_are_found_in_whatever_they_read(void **state)
+/* The writer finds the segment that a peer reads, also if the peer changes to another segment later. */
+static void a_writer_of_several_names_finds_the_segment_of_a_peer(void **state)
 {
     const struct llm_options options = small_options();
     struct station writer, reader, other;
@@ -379,7 +379,7 @@ static void peers_are_found_in_whatever_they_read(void **state)
     station_close(&writer);
 }
 
-static void packets_that_nobody_takes_are_counted(void **state)
+static void undeliverable_unicasts_are_counted(void **state)
 {
     enum { SENT = 1000 };
     const struct llm_options options = small_options();
@@ -501,16 +501,16 @@ static void sending_and_polling_need_no_system_call(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        shm_test(nobody_sleeps_on_what_has_come),
-        shm_test(only_those_who_sleep_are_woken_and_once),
-        shm_test(all_that_sleep_are_woken_by_the_end_of_a_run),
+        shm_test(a_receiver_does_not_sleep_on_available_packets),
+        shm_test(only_sleeping_readers_are_woken_and_only_once),
+        shm_test(all_sleeping_readers_are_woken_by_the_end_of_a_run),
         shm_test(a_flush_to_several_names_wakes_the_readers_of_each),
-        shm_test(a_call_that_found_the_socket_full_is_made_up_for),
-        shm_test(the_places_of_readers_are_limited_and_those_of_the_killed_taken),
-        shm_test(a_reader_killed_asleep_is_forgotten_when_it_is_to_be_woken),
-        shm_test(packets_to_one_go_by_the_segment_it_reads_or_by_its_socket),
-        shm_test(peers_are_found_in_whatever_they_read),
-        shm_test(packets_that_nobody_takes_are_counted),
+        shm_test(a_reader_with_a_full_socket_still_finds_a_new_writer),
+        shm_test(reader_places_are_limited_and_those_of_killed_readers_reused),
+        shm_test(a_reader_killed_asleep_is_removed_at_the_next_wake),
+        shm_test(unicasts_use_the_segment_of_a_reader_or_its_socket),
+        shm_test(a_writer_of_several_names_finds_the_segment_of_a_peer),
+        shm_test(undeliverable_unicasts_are_counted),
 #ifndef SANITIZED
         shm_test(sending_and_polling_need_no_system_call),
 #endif

@@ -13,7 +13,7 @@
  * when
  */
 
-static void readers_may_come_first(void **state)
+static void a_reader_may_open_before_its_writer(void **state)
 {
     const struct llm_options options = small_options();
     struct station writer, reader;
@@ -29,7 +29,7 @@ static void readers_may_come_first(void **state)
     station_close(&reader);
 }
 
-static void readers_that_come_later_get_what_is_sent_from_then_on(void **state)
+static void late_readers_receive_only_new_packets(void **state)
 {
     const struct llm_options options = small_options();
     struct station writer, reader;
@@ -46,8 +46,8 @@ static void readers_that_come_later_get_what_is_sent_from_then_on(void **state)
     station_close(&reader);
 }
 
-/* What the one before left is read to its end, and then let go of. */
-static void readers_follow_a_writer_that_restarts(void **state)
+/* The segment of the previous writer is read to its end and then released. */
+static void readers_follow_a_restarted_writer(void **state)
 {
     const struct llm_options options = small_options();
     struct audit audit = {.writer = 0};
@@ -79,10 +79,8 @@ static void readers_follow_a_writer_that_restarts(void **state)
     station_close(&reader);
 }
 
-/*
- * A call tells of a new segment, without which a poll that finds nothing would have to look at the directory.
- */
-static void readers_hear_of_a_new_writer_by_their_socket(void **state)
+/* A datagram announces a new segment; without it an empty poll would have to read the directory. */
+static void a_new_writer_notifies_readers_by_their_sockets(void **state)
 {
     const struct llm_options options = small_options();
     struct station writer, reader;
@@ -107,8 +105,8 @@ static void readers_hear_of_a_new_writer_by_their_socket(void **state)
  * copies
  */
 
-/* Many laps, with a reader that is behind by less than the ring, and packets sent again from all over it. */
-static void packets_in_the_history_are_read_where_they_are(void **state)
+/* Many laps, with a reader that lags by less than the ring, and repairs from all over it. */
+static void packets_in_the_history_are_read_in_place(void **state)
 {
     enum { ROUNDS = 4000, BEHIND = 20 };
     struct llm_options options = small_options();
@@ -180,7 +178,7 @@ static void expect_held(struct feed *feed, struct station *reader, void (*send)(
  * The ring holds so many of them: a reader that comes when one more was begun has lost the oldest, and no
  * other.
  */
-static void packets_in_the_history_are_read_until_they_are_touched(void **state)
+static void packets_in_the_history_are_readable_until_overwritten(void **state)
 {
     enum { STRIDE = 2048, HELD = HISTORY_BYTES / STRIDE };
     struct llm_options options = small_options();
@@ -210,8 +208,8 @@ static void packets_in_the_history_are_read_until_they_are_touched(void **state)
     station_close(&reader);
 }
 
-/* The same of packets that are copied into the segment. */
-static void copied_packets_are_read_until_they_are_written_over(void **state)
+/* The same for packets copied into the segment. */
+static void copied_packets_are_readable_until_overwritten(void **state)
 {
     enum { SIZE = 1024, HELD = LLI_SHM_COPIES };
     struct llm_options options = small_options();
@@ -228,7 +226,7 @@ static void copied_packets_are_read_until_they_are_written_over(void **state)
     station_close(&reader);
 }
 
-static void copied_packets_of_any_size_lie_whole_in_their_ring(void **state)
+static void copied_packets_of_any_size_are_contiguous(void **state)
 {
     const struct llm_options options = small_options();
     struct audit audit = {.writer = 1};
@@ -255,7 +253,7 @@ static void copied_packets_of_any_size_lie_whole_in_their_ring(void **state)
  */
 
 /* A reader that a whole lap went past goes on in the middle of the ring, and says how many it did not see. */
-static void packets_that_a_lap_went_past_are_counted(void **state)
+static void lapped_packets_are_counted(void **state)
 {
     enum { ENTRIES = 64 };
     const struct llm_options options = small_options();
@@ -285,7 +283,7 @@ static void packets_that_a_lap_went_past_are_counted(void **state)
 }
 
 /* A run of packets that is longer than the ring, whose writer did not come to its end. */
-static void a_run_longer_than_the_ring_is_followed_before_it_ends(void **state)
+static void an_unfinished_run_longer_than_the_ring_is_read(void **state)
 {
     const struct llm_options options = small_options();
     struct lli_shm_sender *sender;
@@ -310,10 +308,10 @@ static void a_run_longer_than_the_ring_is_followed_before_it_ends(void **state)
 }
 
 /*
- * It wrote over the entry that a reader would have read next, a lap behind, when it died: the rest of the lap
- * is there.
+ * The writer died while overwriting the entry that a reader one lap late would read next: the rest of the lap
+ * is readable.
  */
-static void what_a_writer_left_that_died_in_an_entry_is_read_to_the_end(void **state)
+static void packets_of_a_writer_killed_in_an_entry_are_read_to_the_end(void **state)
 {
     enum { ENTRIES = 64 };
     const struct llm_options options = small_options();
@@ -396,7 +394,7 @@ static int flood(void *arg)
 }
 
 /* Rings as small as can be, so that the writer is on the heels of the reader all the time. */
-static void readers_that_are_lapped_get_whole_packets_only(void **state)
+static void lapped_readers_get_whole_packets_only(void **state)
 {
     enum { PACKETS = 200000 };
     int (*const puts[])(struct feed *, uint64_t) = {put_here, put_copied, put_history, put_all};
@@ -428,7 +426,7 @@ static void readers_that_are_lapped_get_whole_packets_only(void **state)
     shared_free(shared, sizeof *shared);
 }
 
-static void packets_are_as_large_as_a_history_holds_many_of(void **state)
+static void the_history_size_bounds_the_packet_size(void **state)
 {
     static const uint64_t sizes[][2] = {
         {64 << 10, 9000}, {1 << 20, 9000}, {2 << 20, 16384}, {4 << 20, 32768}, {24 << 20, 32768}};
@@ -454,19 +452,19 @@ static void packets_are_as_large_as_a_history_holds_many_of(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        shm_test(readers_may_come_first),
-        shm_test(readers_that_come_later_get_what_is_sent_from_then_on),
-        shm_test(readers_follow_a_writer_that_restarts),
-        shm_test(readers_hear_of_a_new_writer_by_their_socket),
-        shm_test(packets_in_the_history_are_read_where_they_are),
-        shm_test(packets_in_the_history_are_read_until_they_are_touched),
-        shm_test(copied_packets_are_read_until_they_are_written_over),
-        shm_test(copied_packets_of_any_size_lie_whole_in_their_ring),
-        shm_test(packets_are_as_large_as_a_history_holds_many_of),
-        shm_test(packets_that_a_lap_went_past_are_counted),
-        shm_test(a_run_longer_than_the_ring_is_followed_before_it_ends),
-        shm_test(what_a_writer_left_that_died_in_an_entry_is_read_to_the_end),
-        shm_test(readers_that_are_lapped_get_whole_packets_only),
+        shm_test(a_reader_may_open_before_its_writer),
+        shm_test(late_readers_receive_only_new_packets),
+        shm_test(readers_follow_a_restarted_writer),
+        shm_test(a_new_writer_notifies_readers_by_their_sockets),
+        shm_test(packets_in_the_history_are_read_in_place),
+        shm_test(packets_in_the_history_are_readable_until_overwritten),
+        shm_test(copied_packets_are_readable_until_overwritten),
+        shm_test(copied_packets_of_any_size_are_contiguous),
+        shm_test(the_history_size_bounds_the_packet_size),
+        shm_test(lapped_packets_are_counted),
+        shm_test(an_unfinished_run_longer_than_the_ring_is_read),
+        shm_test(packets_of_a_writer_killed_in_an_entry_are_read_to_the_end),
+        shm_test(lapped_readers_get_whole_packets_only),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -95,7 +95,7 @@ static void a_datagram_after_empty_rings_arrives(void **state)
 }
 
 /* One ring for each packet is answered at once, however many packets there are. */
-static void rings_with_packets_behind_them_are_heard_at_once(void **state)
+static void rings_followed_by_packets_are_answered_at_once(void **state)
 {
     const struct llm_options options = small_options();
     struct station writer, reader;
@@ -150,7 +150,7 @@ static void expect_woken(struct station *writer, struct station *reader, bool se
 }
 
 /* The reader that is said to sleep does not exist, or does not read its socket. */
-static void waking_readers_that_do_not_sleep_takes_a_share_of_the_time(void **state)
+static void needless_wakes_take_a_bounded_share_of_the_time(void **state)
 {
     const struct llm_options options = small_options();
     struct station writer, reader, awake;
@@ -182,8 +182,8 @@ static void waking_readers_that_do_not_sleep_takes_a_share_of_the_time(void **st
     station_close(&writer);
 }
 
-/* By another reader: half of the places, and all of them. */
-static void a_reader_whose_place_was_overwritten_takes_another(void **state)
+/* Another reader overwrites half of the places, or all of them. */
+static void a_reader_with_an_overwritten_place_takes_another_place(void **state)
 {
     const struct llm_options options = small_options();
     struct station writer, reader;
@@ -206,9 +206,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         shm_test(empty_rings_cost_a_system_call_now_and_then),
         shm_test(a_datagram_after_empty_rings_arrives),
-        shm_test(rings_with_packets_behind_them_are_heard_at_once),
-        shm_test(waking_readers_that_do_not_sleep_takes_a_share_of_the_time),
-        shm_test(a_reader_whose_place_was_overwritten_takes_another),
+        shm_test(rings_followed_by_packets_are_answered_at_once),
+        shm_test(needless_wakes_take_a_bounded_share_of_the_time),
+        shm_test(a_reader_with_an_overwritten_place_takes_another_place),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

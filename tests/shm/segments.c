@@ -124,7 +124,7 @@ static int try_forged(size_t data_bytes, size_t bell_bytes)
     return status;
 }
 
-static void another_version_is_refused_by_its_number(void **state)
+static void a_segment_of_another_version_is_refused_by_number(void **state)
 {
     (void)state;
     assert_int_equal(try_forged(image_bytes, sizeof(struct lli_shm_bell)), 0);
@@ -143,7 +143,7 @@ static void look_and_tell(struct station *reader)
     }
 }
 
-static void a_reader_that_came_first_is_told_once_of_what_it_cannot_read(void **state)
+static void unreadable_segments_are_logged_once_for_a_waiting_reader(void **state)
 {
     const struct llm_options options = small_options();
     struct station reader;
@@ -195,7 +195,7 @@ static void files_of_any_length_are_refused_unless_whole(void **state)
     expect_logged("is no segment; remove the file");
 }
 
-static void a_bell_that_is_too_short_is_refused(void **state)
+static void a_short_bell_file_is_refused(void **state)
 {
     (void)state;
     assert_int_equal(try_forged(image_bytes, sizeof(struct lli_shm_bell) - 1), LLM_EVERSION);
@@ -203,8 +203,8 @@ static void a_bell_that_is_too_short_is_refused(void **state)
     expect_logged("remove the file");
 }
 
-/* A writer that died is not worth a word, whatever it left. */
-static void what_the_dead_left_is_passed_over(void **state)
+/* Invalid files of a dead writer are not logged. */
+static void segments_of_dead_writers_are_skipped(void **state)
 {
     const struct llm_options options = small_options();
     struct station reader;
@@ -290,7 +290,7 @@ static void read_whatever(struct station *reader)
     }
 }
 
-static void reading_survives_whatever_is_in_a_segment(void **state)
+static void reading_survives_any_contents_of_a_segment(void **state)
 {
     const struct llm_options options = small_options();
     uint8_t *whole = malloc(image_bytes);
@@ -322,8 +322,8 @@ static void reading_survives_whatever_is_in_a_segment(void **state)
     free(whole);
 }
 
-/* A byte less would do, for each. */
-static void entries_that_reach_beyond_their_place_are_dropped(void **state)
+/* One byte less is valid in each case. */
+static void entries_beyond_the_end_of_their_ring_are_dropped(void **state)
 {
     static const struct {
         uint32_t place, size;
@@ -357,8 +357,8 @@ static void entries_that_reach_beyond_their_place_are_dropped(void **state)
     }
 }
 
-/* What was checked when it was attached may say something else later. */
-static void reading_survives_what_changes_behind_its_back(void **state)
+/* Values that were checked at attachment change later. */
+static void reading_survives_concurrent_changes_of_a_segment(void **state)
 {
     const struct llm_options options = small_options();
 
@@ -392,14 +392,14 @@ static void reading_survives_what_changes_behind_its_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        segment_test(another_version_is_refused_by_its_number),
-        segment_test(a_reader_that_came_first_is_told_once_of_what_it_cannot_read),
+        segment_test(a_segment_of_another_version_is_refused_by_number),
+        segment_test(unreadable_segments_are_logged_once_for_a_waiting_reader),
         segment_test(files_of_any_length_are_refused_unless_whole),
-        segment_test(a_bell_that_is_too_short_is_refused),
-        segment_test(what_the_dead_left_is_passed_over),
-        segment_test(reading_survives_whatever_is_in_a_segment),
-        segment_test(entries_that_reach_beyond_their_place_are_dropped),
-        segment_test(reading_survives_what_changes_behind_its_back),
+        segment_test(a_short_bell_file_is_refused),
+        segment_test(segments_of_dead_writers_are_skipped),
+        segment_test(reading_survives_any_contents_of_a_segment),
+        segment_test(entries_beyond_the_end_of_their_ring_are_dropped),
+        segment_test(reading_survives_concurrent_changes_of_a_segment),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -66,7 +66,7 @@ static int write_until_killed(void *arg)
     return 0;
 }
 
-static void what_the_dead_left_never_looks_like_a_writers(void **state)
+static void the_files_of_a_dead_writer_never_look_in_use(void **state)
 {
     _Atomic uint64_t *step = shared_memory(sizeof *step);
     const struct llm_options options = small_options();
@@ -97,7 +97,7 @@ static void what_the_dead_left_never_looks_like_a_writers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        shm_test(what_the_dead_left_never_looks_like_a_writers),
+        shm_test(the_files_of_a_dead_writer_never_look_in_use),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

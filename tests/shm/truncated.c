@@ -68,8 +68,8 @@ static void look_and_tell(struct station *station)
     }
 }
 
-/* At lengths in the header, the entries, the copies and the history. */
-static void a_segment_that_its_writer_truncates_ends_no_reader(void **state)
+/* The segment is cut in the header, the entries, the copies and the history. */
+static void a_segment_truncated_by_its_writer_kills_no_reader(void **state)
 {
     static const off_t lengths[] = {0, 1, 4096, 8192, 4096 + 64 * 128, 100000, 139264, 180000};
     static struct feed feed;
@@ -116,7 +116,7 @@ static void a_segment_that_its_writer_truncates_ends_no_reader(void **state)
 }
 
 /* The next access is the writer's in two rounds, the reader's in the others. */
-static void a_bell_that_a_reader_truncates_ends_neither_writer_nor_readers(void **state)
+static void a_bell_truncated_by_a_reader_kills_no_process(void **state)
 {
     static struct feed feed;
     struct llm_options options = options_for_all();
@@ -168,7 +168,7 @@ static void on_sigbus(int signal)
     caught++;
 }
 
-static void the_handler_before_gets_other_signals_and_is_restored(void **state)
+static void the_previous_handler_gets_other_signals_and_is_restored(void **state)
 {
     const struct sigaction mine = {.sa_handler = on_sigbus}, plain = {.sa_handler = SIG_DFL};
     struct llm_options options = options_for_all();
@@ -219,7 +219,7 @@ static int touch_elsewhere(void *arg)
     return map[0];
 }
 
-static void a_fault_elsewhere_ends_the_process_as_ever(void **state)
+static void a_fault_elsewhere_kills_the_process(void **state)
 {
     const struct llm_options options = small_options();
 
@@ -231,11 +231,11 @@ static void a_fault_elsewhere_ends_the_process_as_ever(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        shm_test(a_segment_that_its_writer_truncates_ends_no_reader),
-        shm_test(a_bell_that_a_reader_truncates_ends_neither_writer_nor_readers),
-        shm_test(the_handler_before_gets_other_signals_and_is_restored),
+        shm_test(a_segment_truncated_by_its_writer_kills_no_reader),
+        shm_test(a_bell_truncated_by_a_reader_kills_no_process),
+        shm_test(the_previous_handler_gets_other_signals_and_is_restored),
         shm_test(a_process_without_other_users_files_has_no_handler),
-        shm_test(a_fault_elsewhere_ends_the_process_as_ever),
+        shm_test(a_fault_elsewhere_kills_the_process),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

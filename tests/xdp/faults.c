@@ -94,8 +94,8 @@ static bool attach_as_a_tool(const char *interface, int program, uint32_t flags)
     return good;
 }
 
-/* Whichever mode it is in, and whichever is asked for. */
-static void a_program_of_another_tool_is_named_and_stays(void **state)
+/* In every mode of the other program and of the option. */
+static void a_program_of_another_tool_is_named_and_not_removed(void **state)
 {
     static const uint32_t places[] = {XDP_FLAGS_DRV_MODE, XDP_FLAGS_SKB_MODE};
     static const char *const modes[] = {"auto", "native", "generic"};
@@ -146,7 +146,7 @@ static void wrong_options_are_refused_by_value(void **state)
     expect_refused(&options, LLM_EOPTION, "has queues 0 to");
 }
 
-static void an_interface_that_is_no_ethernet_is_refused(void **state)
+static void an_interface_other_than_ethernet_is_refused(void **state)
 {
     const struct llm_options options = options_on("lo");
 
@@ -154,7 +154,7 @@ static void an_interface_that_is_no_ethernet_is_refused(void **state)
     expect_refused(&options, LLM_EINTERFACE, "lo is no Ethernet");
 }
 
-static void time_stamps_that_frames_have_not_are_warned_of(void **state)
+static void unavailable_time_stamps_are_logged(void **state)
 {
     struct llm_options options = options_on(HOSTS_INTERFACE);
     struct station station;
@@ -291,7 +291,7 @@ static void ends_close(struct station *near, struct station *far)
 }
 
 /* A sender sends by its own queue, and veth delivers in the queue of the same number. */
-static void queues_without_a_socket_are_the_kernels(void **state)
+static void packets_of_queues_without_a_socket_go_to_the_kernel(void **state)
 {
     static const struct {
         const char *near;
@@ -332,7 +332,7 @@ static void note_text(void *arg, enum llm_level level, const char *text)
     snprintf(log_text, sizeof log_text, "%s", text);
 }
 
-static void the_mode_that_was_refused_is_no_remedy(void **state)
+static void the_refused_mode_is_not_proposed_as_remedy(void **state)
 {
     static const struct {
         enum lli_xdp_mode mode;
@@ -360,7 +360,7 @@ static void the_mode_that_was_refused_is_no_remedy(void **state)
     cable_pull();
 }
 
-static void an_mtu_beyond_all_pieces_is_refused(void **state)
+static void an_mtu_beyond_all_buffers_is_refused(void **state)
 {
     const struct llm_options options = options_on("near");
     struct station station = {.host = -1, .options = options, .values = own_options};
@@ -377,7 +377,7 @@ static void an_mtu_beyond_all_pieces_is_refused(void **state)
 }
 
 /* Packets of several chunks wait in their queue when no memory is left to put them together in. */
-static void large_packets_wait_for_those_that_are_lent(void **state)
+static void large_packets_wait_for_the_release_of_lent_packets(void **state)
 {
     enum { SENT = 300 };
     static const uint8_t data[8000];
@@ -402,7 +402,7 @@ static void large_packets_wait_for_those_that_are_lent(void **state)
     ends_close(&near, &far);
 }
 
-static void an_interface_that_is_down_loses_packets_until_it_is_up(void **state)
+static void an_interface_loses_packets_while_it_is_down(void **state)
 {
     enum { SENT = 2000 }; /* more than there are frames to send from */
     const struct llm_options options = options_on("near");
@@ -429,7 +429,7 @@ static void an_interface_that_is_down_loses_packets_until_it_is_up(void **state)
     ends_close(&near, &far);
 }
 
-static void an_interface_that_is_gone_hangs_nobody(void **state)
+static void a_removed_interface_blocks_no_call(void **state)
 {
     const struct llm_options options = options_on("near");
     struct lli_out packet = {(const uint8_t *)"gone", 4, 0};
@@ -526,8 +526,8 @@ static void waiting_close(struct waiting *waiting)
     assert_int_equal(llm_context_close(&waiting->context), 0);
 }
 
-/* By frames or by UDP, who sleeps between polls or not, though nothing comes and nothing is sent. */
-static void who_only_receives_is_told_that_the_interface_is_gone(void **state)
+/* The receiver uses frames or UDP, sleeps between polls or not, and neither sends nor receives packets. */
+static void a_receiver_is_informed_of_a_removed_interface(void **state)
 {
     struct waiting frames, packets, sender;
 
@@ -556,8 +556,8 @@ static bool is_attached(void)
     return network_command("ip -d link show near | grep -q prog/xdp");
 }
 
-/* As another process does that gets no time to tidy up. */
-static void a_process_that_is_killed_leaves_nothing(void **state)
+/* SIGKILL leaves the process no time to clean up. */
+static void a_killed_process_leaves_no_program(void **state)
 {
     const struct llm_options options = options_on("near");
     struct station near, far;
@@ -601,20 +601,20 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_interface_has_one_instance),
-        cmocka_unit_test(a_program_of_another_tool_is_named_and_stays),
+        cmocka_unit_test(a_program_of_another_tool_is_named_and_not_removed),
         cmocka_unit_test(wrong_options_are_refused_by_value),
-        cmocka_unit_test(an_interface_that_is_no_ethernet_is_refused),
-        cmocka_unit_test(time_stamps_that_frames_have_not_are_warned_of),
+        cmocka_unit_test(an_interface_other_than_ethernet_is_refused),
+        cmocka_unit_test(unavailable_time_stamps_are_logged),
         cmocka_unit_test(missing_privileges_are_named),
         cmocka_unit_test(a_limit_of_locked_memory_is_named),
-        cmocka_unit_test(queues_without_a_socket_are_the_kernels),
-        cmocka_unit_test(the_mode_that_was_refused_is_no_remedy),
-        cmocka_unit_test(an_mtu_beyond_all_pieces_is_refused),
-        cmocka_unit_test(large_packets_wait_for_those_that_are_lent),
-        cmocka_unit_test(an_interface_that_is_down_loses_packets_until_it_is_up),
-        cmocka_unit_test(an_interface_that_is_gone_hangs_nobody),
-        cmocka_unit_test(who_only_receives_is_told_that_the_interface_is_gone),
-        cmocka_unit_test(a_process_that_is_killed_leaves_nothing),
+        cmocka_unit_test(packets_of_queues_without_a_socket_go_to_the_kernel),
+        cmocka_unit_test(the_refused_mode_is_not_proposed_as_remedy),
+        cmocka_unit_test(an_mtu_beyond_all_buffers_is_refused),
+        cmocka_unit_test(large_packets_wait_for_the_release_of_lent_packets),
+        cmocka_unit_test(an_interface_loses_packets_while_it_is_down),
+        cmocka_unit_test(a_removed_interface_blocks_no_call),
+        cmocka_unit_test(a_receiver_is_informed_of_a_removed_interface),
+        cmocka_unit_test(a_killed_process_leaves_no_program),
     };
 
     return rig_run(tests, sizeof tests / sizeof tests[0]);

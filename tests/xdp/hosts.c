@@ -113,8 +113,8 @@ static uint32_t talk_until_frames(struct station *station, lli_handle to, int fd
  * sending
  */
 
-/* The kernel resolves the neighbour with the first; each arrives once, whichever way it went. */
-static void packets_to_a_host_leave_as_frames_when_its_neighbour_is_known(void **state)
+/* The kernel resolves the neighbour with the first packet; each packet arrives once, by either path. */
+static void packets_to_a_resolved_neighbour_leave_as_frames(void **state)
 {
     struct station station;
     const int fd = plain(FAR_HOST, FAR, PORT);
@@ -140,7 +140,7 @@ static void packets_to_a_host_leave_as_frames_when_its_neighbour_is_known(void *
     station_close(&station);
 }
 
-static void a_frame_to_a_host_is_as_the_kernel_sends_it(void **state)
+static void a_frame_to_a_host_equals_that_of_the_kernel(void **state)
 {
     struct sockaddr_ll address = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_IP)};
     const int fd = plain(FAR_HOST, FAR, PORT);
@@ -178,11 +178,8 @@ static void a_frame_to_a_host_is_as_the_kernel_sends_it(void **state)
     station_close(&station);
 }
 
-/*
- * Two hosts, a group, one that does not answer, and this host: each of the list gets each packet once, and in
- * order.
- */
-static void each_of_a_list_gets_each_packet_once(void **state)
+/* Two hosts, a group, an unanswering host and this host: each gets each packet once, and in order. */
+static void each_destination_of_a_list_gets_each_packet_once(void **state)
 {
     static const char *const list[] = {FAR, NEAR, NOBODY, OWN, GROUP};
     enum { LISTED = sizeof list / sizeof list[0], TURNS = 40, ROUNDS = 5 };
@@ -225,7 +222,7 @@ static void each_of_a_list_gets_each_packet_once(void **state)
     station_close(&station);
 }
 
-static void a_host_that_does_not_answer_is_named_once(void **state)
+static void an_unanswering_host_is_named_once(void **state)
 {
     struct station station;
     uint64_t until = lli_clock_ns() + WAIT_NS;
@@ -253,8 +250,11 @@ static void a_host_that_does_not_answer_is_named_once(void **state)
     station_close(&station);
 }
 
-/* So that the kernel asks it: a host whose address has moved to another machine is found again. */
-static void a_neighbour_not_heard_of_for_long_gets_a_packet_of_the_kernels(void **state)
+/*
+ * The packet makes the kernel verify the neighbour: a host whose address has moved to another machine is
+ * found again.
+ */
+static void a_stale_neighbour_gets_a_packet_by_the_kernel(void **state)
 {
     struct station station;
     const int fd = plain(FAR_HOST, FAR, PORT);
@@ -285,7 +285,7 @@ static void a_neighbour_not_heard_of_for_long_gets_a_packet_of_the_kernels(void 
  * receiving
  */
 
-static void what_comes_to_this_host_and_port_comes_as_frames(void **state)
+static void packets_to_this_host_and_port_arrive_as_frames(void **state)
 {
     struct station station;
     const int fd = plain(FAR_HOST, FAR, PORT);
@@ -301,8 +301,8 @@ static void what_comes_to_this_host_and_port_comes_as_frames(void **state)
     station_close(&station);
 }
 
-/* What it sends to itself goes by the kernel. */
-static void who_is_its_own_host_hears_itself_once(void **state)
+/* Packets of the instance to itself go by the kernel. */
+static void an_instance_receives_its_own_unicasts_once(void **state)
 {
     struct station station;
     lli_handle to;
@@ -319,7 +319,7 @@ static void who_is_its_own_host_hears_itself_once(void **state)
     station_close(&station);
 }
 
-static void what_is_no_host_of_the_network_is_refused(void **state)
+static void invalid_host_addresses_are_refused(void **state)
 {
     static const char *const none[] = {"10.77.0.255", "127.0.0.1", "0.0.0.0", "255.255.255.255"};
     struct station station;
@@ -339,14 +339,14 @@ static void what_is_no_host_of_the_network_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(packets_to_a_host_leave_as_frames_when_its_neighbour_is_known),
-        cmocka_unit_test(a_frame_to_a_host_is_as_the_kernel_sends_it),
-        cmocka_unit_test(each_of_a_list_gets_each_packet_once),
-        cmocka_unit_test(a_host_that_does_not_answer_is_named_once),
-        cmocka_unit_test(a_neighbour_not_heard_of_for_long_gets_a_packet_of_the_kernels),
-        cmocka_unit_test(what_comes_to_this_host_and_port_comes_as_frames),
-        cmocka_unit_test(who_is_its_own_host_hears_itself_once),
-        cmocka_unit_test(what_is_no_host_of_the_network_is_refused),
+        cmocka_unit_test(packets_to_a_resolved_neighbour_leave_as_frames),
+        cmocka_unit_test(a_frame_to_a_host_equals_that_of_the_kernel),
+        cmocka_unit_test(each_destination_of_a_list_gets_each_packet_once),
+        cmocka_unit_test(an_unanswering_host_is_named_once),
+        cmocka_unit_test(a_stale_neighbour_gets_a_packet_by_the_kernel),
+        cmocka_unit_test(packets_to_this_host_and_port_arrive_as_frames),
+        cmocka_unit_test(an_instance_receives_its_own_unicasts_once),
+        cmocka_unit_test(invalid_host_addresses_are_refused),
     };
 
     return rig_run(tests, sizeof tests / sizeof tests[0]);

@@ -108,7 +108,7 @@ static int tap(int place)
     return fd;
 }
 
-static void frames_are_those_that_the_kernel_sends(void **state)
+static void frames_equal_those_of_the_kernel(void **state)
 {
     const struct llm_options options = options_on(HOSTS_INTERFACE);
     const struct sockaddr_in group = address_v4(GROUP);
@@ -140,8 +140,11 @@ static void frames_are_those_that_the_kernel_sends(void **state)
     station_close(&station);
 }
 
-/* Over the cable, and, if this instance hears itself, from the kernel; and never both ways. */
-static void each_packet_comes_once(void **state)
+/*
+ * A packet arrives over the cable and, if the instance receives its own packets, by the kernel; never by
+ * both.
+ */
+static void each_packet_arrives_once(void **state)
 {
     const struct llm_options options = options_on(HOSTS_INTERFACE);
     struct station station;
@@ -162,8 +165,8 @@ static void each_packet_comes_once(void **state)
     station_close(&station);
 }
 
-/* Nor does a copy for this host leave it when the instance wants other sources than itself. */
-static void each_packet_comes_once_from_who_hears_others_only(void **state)
+/* No copy for this host is sent if the instance wants other sources than itself. */
+static void each_packet_arrives_once_without_own_packets(void **state)
 {
     struct llm_options options = options_on(HOSTS_INTERFACE);
     struct station station;
@@ -179,7 +182,7 @@ static void each_packet_comes_once_from_who_hears_others_only(void **state)
     station_close(&station);
 }
 
-static void a_ttl_of_zero_keeps_packets_on_the_host(void **state)
+static void packets_with_a_ttl_of_zero_stay_on_the_host(void **state)
 {
     struct llm_options options = options_on(HOSTS_INTERFACE);
     struct station station;
@@ -200,7 +203,7 @@ static void a_ttl_of_zero_keeps_packets_on_the_host(void **state)
  * ------------------------------------------------------------------------------------------- what comes how
  */
 
-static void packets_of_a_plain_sender_come_as_frames(void **state)
+static void packets_of_a_plain_socket_arrive_as_frames(void **state)
 {
     const struct llm_options options = options_on(HOSTS_INTERFACE);
     struct station station;
@@ -217,8 +220,8 @@ static void packets_of_a_plain_sender_come_as_frames(void **state)
     station_close(&station);
 }
 
-/* Whoever was woken by the sockets of UDP finds it at the first look. */
-static void what_came_by_the_kernel_is_there_after_arming(void **state)
+/* A thread woken by the sockets of UDP finds the packet at its first receive call. */
+static void packets_by_the_kernel_are_available_after_arming(void **state)
 {
     const struct llm_options options = options_on(HOSTS_INTERFACE);
     struct station station, other;
@@ -238,7 +241,7 @@ static void what_came_by_the_kernel_is_there_after_arming(void **state)
     station_close(&other);
 }
 
-static void fragments_come_by_the_kernel(void **state)
+static void fragments_arrive_by_the_kernel(void **state)
 {
     const struct llm_options options = options_on(HOSTS_INTERFACE);
     struct station station;
@@ -260,7 +263,7 @@ static void fragments_come_by_the_kernel(void **state)
     station_close(&station);
 }
 
-static void packets_with_options_come_by_the_kernel(void **state)
+static void packets_with_ip_options_arrive_by_the_kernel(void **state)
 {
     static const uint8_t nothing[4] = {IPOPT_NOOP, IPOPT_NOOP, IPOPT_NOOP, IPOPT_NOOP};
     const struct llm_options options = options_on(HOSTS_INTERFACE);
@@ -278,7 +281,7 @@ static void packets_with_options_come_by_the_kernel(void **state)
 }
 
 /* The kernel splits them for an interface with a native program. */
-static void trains_of_a_plain_sender_come_packet_by_packet(void **state)
+static void trains_of_a_plain_socket_arrive_packet_by_packet(void **state)
 {
     const struct llm_options options = options_on(HOSTS_INTERFACE);
     struct station station;
@@ -308,8 +311,8 @@ static void say_train(int fd, uint16_t size, int count)
     assert_int_equal(send(fd, data, (size_t)(count * size), 0), count * size);
 }
 
-/* Where it runs the program without a word of the application: its driver would copy each frame once more. */
-static void on_veth_trains_come_by_the_kernel_and_what_is_alone_as_frames(void **state)
+/* On veth the program runs in generic mode by default: the native driver would copy each frame once more. */
+static void trains_on_veth_arrive_by_the_kernel_single_packets_as_frames(void **state)
 {
     const struct llm_options options = options_on(HOSTS_INTERFACE);
     struct station station;
@@ -333,7 +336,7 @@ static void on_veth_trains_come_by_the_kernel_and_what_is_alone_as_frames(void *
     station_close(&station);
 }
 
-static void native_mode_can_be_asked_for_on_veth(void **state)
+static void native_mode_can_be_configured_on_veth(void **state)
 {
     const struct llm_options options = options_on(HOSTS_INTERFACE);
     struct station station;
@@ -351,7 +354,7 @@ static void native_mode_can_be_asked_for_on_veth(void **state)
     station_close(&station);
 }
 
-static void in_generic_mode_trains_that_do_not_say_their_sizes_are_lost_and_counted(void **state)
+static void trains_of_unknown_size_are_lost_in_generic_mode(void **state)
 {
     const struct llm_options options = options_on(HOSTS_INTERFACE);
     struct station station;
@@ -373,7 +376,7 @@ static void in_generic_mode_trains_that_do_not_say_their_sizes_are_lost_and_coun
     station_close(&station);
 }
 
-static void a_source_specific_join_hears_its_source_only(void **state)
+static void a_source_specific_join_receives_its_source_only(void **state)
 {
     struct llm_options options = options_on(HOSTS_INTERFACE);
     struct station station;
@@ -394,7 +397,7 @@ static void a_source_specific_join_hears_its_source_only(void **state)
 }
 
 /* The kernel makes copies; when one is left again, frames come. */
-static void joins_of_one_group_with_different_sources_hear_each_its_own(void **state)
+static void each_join_of_a_group_receives_its_own_source(void **state)
 {
     struct llm_options options = options_on(HOSTS_INTERFACE);
     struct station station;
@@ -419,7 +422,7 @@ static void joins_of_one_group_with_different_sources_hear_each_its_own(void **s
     station_close(&station);
 }
 
-static void others_of_the_host_hear_the_group_again_when_it_is_left(void **state)
+static void other_sockets_of_the_host_receive_a_group_after_it_is_left(void **state)
 {
     const struct llm_options options = options_on(HOSTS_INTERFACE);
     struct station station;
@@ -444,21 +447,21 @@ static void others_of_the_host_hear_the_group_again_when_it_is_left(void **state
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(frames_are_those_that_the_kernel_sends),
-        cmocka_unit_test(each_packet_comes_once),
-        cmocka_unit_test(each_packet_comes_once_from_who_hears_others_only),
-        cmocka_unit_test(a_ttl_of_zero_keeps_packets_on_the_host),
-        cmocka_unit_test(packets_of_a_plain_sender_come_as_frames),
-        cmocka_unit_test(what_came_by_the_kernel_is_there_after_arming),
-        cmocka_unit_test(fragments_come_by_the_kernel),
-        cmocka_unit_test(packets_with_options_come_by_the_kernel),
-        cmocka_unit_test(trains_of_a_plain_sender_come_packet_by_packet),
-        cmocka_unit_test(on_veth_trains_come_by_the_kernel_and_what_is_alone_as_frames),
-        cmocka_unit_test(native_mode_can_be_asked_for_on_veth),
-        cmocka_unit_test(in_generic_mode_trains_that_do_not_say_their_sizes_are_lost_and_counted),
-        cmocka_unit_test(a_source_specific_join_hears_its_source_only),
-        cmocka_unit_test(joins_of_one_group_with_different_sources_hear_each_its_own),
-        cmocka_unit_test(others_of_the_host_hear_the_group_again_when_it_is_left),
+        cmocka_unit_test(frames_equal_those_of_the_kernel),
+        cmocka_unit_test(each_packet_arrives_once),
+        cmocka_unit_test(each_packet_arrives_once_without_own_packets),
+        cmocka_unit_test(packets_with_a_ttl_of_zero_stay_on_the_host),
+        cmocka_unit_test(packets_of_a_plain_socket_arrive_as_frames),
+        cmocka_unit_test(packets_by_the_kernel_are_available_after_arming),
+        cmocka_unit_test(fragments_arrive_by_the_kernel),
+        cmocka_unit_test(packets_with_ip_options_arrive_by_the_kernel),
+        cmocka_unit_test(trains_of_a_plain_socket_arrive_packet_by_packet),
+        cmocka_unit_test(trains_on_veth_arrive_by_the_kernel_single_packets_as_frames),
+        cmocka_unit_test(native_mode_can_be_configured_on_veth),
+        cmocka_unit_test(trains_of_unknown_size_are_lost_in_generic_mode),
+        cmocka_unit_test(a_source_specific_join_receives_its_source_only),
+        cmocka_unit_test(each_join_of_a_group_receives_its_own_source),
+        cmocka_unit_test(other_sockets_of_the_host_receive_a_group_after_it_is_left),
     };
 
     return rig_run(tests, sizeof tests / sizeof tests[0]);

@@ -108,7 +108,7 @@ static void expect_refused(int error, const char *text)
     llm_assurance_init(&assurance);
 }
 
-static void assurances_that_cannot_be_are_refused_with_the_reason(void **state)
+static void impossible_assurances_are_refused_with_the_reason(void **state)
 {
     char names[256] = "a";
 
@@ -216,7 +216,7 @@ static void messages_of_every_kind_wait_until_they_are_acknowledged(void **state
     assert_int_equal(counter("messages_assured"), 4);
 }
 
-static void what_applications_acknowledge_counts_by_name(void **state)
+static void application_acknowledgements_count_for_named_receivers(void **state)
 {
     const uint64_t session = llm_transmitter_session(transmitter), began = llm_clock();
 
@@ -244,7 +244,7 @@ static void what_applications_acknowledge_counts_by_name(void **state)
     assert_int_equal(acknowledged.last, 1);
 }
 
-/* So many that the history goes round: what was acknowledged need not stay. */
+/* The messages exceed the history, so acknowledged ones have to leave it. */
 static void a_list_of_destinations_acknowledges_as_a_group_does(void **state)
 {
     static const char bytes[1000];
@@ -266,7 +266,7 @@ static void a_list_of_destinations_acknowledges_as_a_group_does(void **state)
     assert_int_equal(acknowledged.last, 1999);
 }
 
-static void without_a_handler_what_is_waited_for_is_logged(void **state)
+static void missing_acknowledgements_are_logged_without_a_handler(void **state)
 {
     const uint64_t began = llm_clock();
 
@@ -281,7 +281,7 @@ static void without_a_handler_what_is_waited_for_is_logged(void **state)
 }
 
 /* All receivers have left, so the result is not their number. */
-static void closing_tells_what_was_not_acknowledged(void **state)
+static void closing_reports_unacknowledged_messages(void **state)
 {
     (void)state;
     assert_int_equal(llm_topic_assure(topic, &assurance), LLM_OK);
@@ -303,7 +303,7 @@ static void closing_tells_what_was_not_acknowledged(void **state)
     assert_int_equal(waits.receivers_wanted, 0);
 }
 
-static void closing_after_the_last_acknowledgement_has_nothing_to_tell(void **state)
+static void closing_after_the_last_acknowledgement_reports_nothing(void **state)
 {
     (void)state;
     assert_int_equal(llm_topic_assure(topic, &assurance), LLM_OK);
@@ -320,14 +320,14 @@ static void closing_after_the_last_acknowledgement_has_nothing_to_tell(void **st
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(assurances_that_cannot_be_are_refused_with_the_reason, up, down),
+        cmocka_unit_test_setup_teardown(impossible_assurances_are_refused_with_the_reason, up, down),
         cmocka_unit_test_setup_teardown(the_seventeenth_topic_is_refused, up, down),
         cmocka_unit_test_setup_teardown(messages_of_every_kind_wait_until_they_are_acknowledged, up, down),
-        cmocka_unit_test_setup_teardown(what_applications_acknowledge_counts_by_name, up, down),
+        cmocka_unit_test_setup_teardown(application_acknowledgements_count_for_named_receivers, up, down),
         cmocka_unit_test_setup_teardown(a_list_of_destinations_acknowledges_as_a_group_does, up, down),
-        cmocka_unit_test_setup_teardown(without_a_handler_what_is_waited_for_is_logged, up, down),
-        cmocka_unit_test_setup_teardown(closing_tells_what_was_not_acknowledged, up, down),
-        cmocka_unit_test_setup_teardown(closing_after_the_last_acknowledgement_has_nothing_to_tell, up, down),
+        cmocka_unit_test_setup_teardown(missing_acknowledgements_are_logged_without_a_handler, up, down),
+        cmocka_unit_test_setup_teardown(closing_reports_unacknowledged_messages, up, down),
+        cmocka_unit_test_setup_teardown(closing_after_the_last_acknowledgement_reports_nothing, up, down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -111,7 +111,7 @@ static void ask(unsigned count, unsigned more)
  * A thread that is interrupted finds a heartbeat beside the question, or the transport busy: then the answer
  * may leave later.
  */
-static void a_question_that_comes_alone_is_answered_at_once(void **state)
+static void a_reply_to_a_single_message_leaves_at_once(void **state)
 {
     unsigned at_once = 0, asked = 0;
 
@@ -130,7 +130,7 @@ static void a_question_that_comes_alone_is_answered_at_once(void **state)
     assert_int_equal(answers_came, asked);
 }
 
-static void a_packet_of_questions_is_answered_with_a_packet(void **state)
+static void replies_to_one_packet_share_one_packet(void **state)
 {
     uint64_t before;
 
@@ -148,7 +148,7 @@ static void a_packet_of_questions_is_answered_with_a_packet(void **state)
     assert_int_equal(answers_came, 5);
 }
 
-static void more_to_come_is_waited_for(void **state)
+static void a_reply_with_send_more_does_not_leave_at_once(void **state)
 {
     (void)state;
     flags = LLM_SEND_MORE;
@@ -162,9 +162,9 @@ static void more_to_come_is_waited_for(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_question_that_comes_alone_is_answered_at_once, up, down),
-        cmocka_unit_test_setup_teardown(a_packet_of_questions_is_answered_with_a_packet, up, down),
-        cmocka_unit_test_setup_teardown(more_to_come_is_waited_for, up, down),
+        cmocka_unit_test_setup_teardown(a_reply_to_a_single_message_leaves_at_once, up, down),
+        cmocka_unit_test_setup_teardown(replies_to_one_packet_share_one_packet, up, down),
+        cmocka_unit_test_setup_teardown(a_reply_with_send_more_does_not_leave_at_once, up, down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -183,7 +183,7 @@ static void null_arguments_are_refused(void **state)
     assert_null(receiver);
 }
 
-static void closing_nothing_is_allowed(void **state)
+static void closing_null_is_allowed(void **state)
 {
     (void)state;
     assert_int_equal(llm_context_close(NULL), LLM_OK);
@@ -248,7 +248,7 @@ static void options_of_other_versions_are_checked(void **state)
     assert_int_equal(llm_receiver_open(context, CHANNEL SMALL, NULL, &handlers, &receiver), LLM_OK);
 }
 
-static void context_options_have_to_be_enumerators(void **state)
+static void context_options_outside_their_enums_are_refused(void **state)
 {
     struct llm_context_options options;
     struct llm_context *other = NULL;
@@ -268,7 +268,7 @@ static void context_options_have_to_be_enumerators(void **state)
  * ------------------------------------------------------------------------------------------ open and close
  */
 
-static void what_is_open_can_be_closed_in_any_order(void **state)
+static void objects_can_be_closed_in_any_order(void **state)
 {
     const struct llm_receiver_handlers handlers = all_handlers();
 
@@ -362,7 +362,7 @@ static void a_message_beyond_the_limit_is_refused(void **state)
     assert_int_equal(llm_transmitter_next(transmitter), 1);
 }
 
-static void one_claim_at_a_time(void **state)
+static void a_transmitter_has_one_claim_at_a_time(void **state)
 {
     struct llm_topic *other;
     void *data;
@@ -391,7 +391,7 @@ static void one_claim_at_a_time(void **state)
     assert_string_equal(heard.texts[1], "after");
 }
 
-static void what_was_packed_before_a_claim_that_is_given_up_is_due(void **state)
+static void an_aborted_claim_makes_packed_messages_due(void **state)
 {
     void *data;
 
@@ -482,7 +482,7 @@ static void on_messages(void *arg, const struct llm_message *messages, int count
         on_message(arg, &messages[i]);
 }
 
-static void bursts_come_in_the_place_of_single_messages(void **state)
+static void a_burst_handler_replaces_the_message_handler(void **state)
 {
     struct llm_receiver_handlers handlers = all_handlers();
     struct llm_topic *other;
@@ -511,7 +511,7 @@ static void bursts_come_in_the_place_of_single_messages(void **state)
     assert_string_equal(heard.topics[201], "other");
 }
 
-static void what_is_packed_leaves_with_flush_or_poll(void **state)
+static void packed_messages_leave_with_flush_or_poll(void **state)
 {
     (void)state;
     assert_int_equal(llm_send(topic, "a", 1, LLM_SEND_MORE), LLM_OK);
@@ -656,7 +656,7 @@ static void handlers_may_send_flush_open_topics_and_read_statistics(void **state
         assert_int_equal(heard.handler_results[i], LLM_OK);
 }
 
-static void without_handlers_events_are_logged_and_messages_dropped(void **state)
+static void events_are_logged_and_messages_dropped_without_handlers(void **state)
 {
     struct llm_receiver_handlers handlers;
     uint64_t delivered = 0;
@@ -706,7 +706,7 @@ static void a_sleeper_is_woken_by_its_descriptor_and_its_deadline(void **state)
     assert_int_equal(llm_context_close(&sender), LLM_OK);
 }
 
-static void waiting_ends_with_a_delivery_or_the_time(void **state)
+static void waiting_ends_with_a_delivery_or_the_timeout(void **state)
 {
     const uint64_t began = llm_clock();
 
@@ -720,7 +720,7 @@ static void waiting_ends_with_a_delivery_or_the_time(void **state)
 
 /* ------------------------------------------------------------------------------------------ destinations */
 
-static void each_destination_gets_all_of_it(void **state)
+static void each_destination_gets_all_messages(void **state)
 {
     static const char *const channels[] = {"loop://a:1?mtu=1500" SMALL, "loop://b:2?mtu=1500" SMALL,
                                            "loop://c:3?mtu=1500" SMALL};
@@ -752,7 +752,7 @@ static void each_destination_gets_all_of_it(void **state)
     assert_int_equal(llm_transmitter_close(&transmitter), 0);
 }
 
-static void wrong_destinations_leave_nothing_behind(void **state)
+static void wrong_destinations_open_no_transmitter(void **state)
 {
     (void)state;
     assert_int_equal(llm_transmitter_open(context, "loop://a:1?destinations=b", NULL, NULL, &transmitter),
@@ -772,20 +772,20 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(null_arguments_are_refused, context_up, all_down),
-        cmocka_unit_test_setup_teardown(closing_nothing_is_allowed, context_up, all_down),
+        cmocka_unit_test_setup_teardown(closing_null_is_allowed, context_up, all_down),
         cmocka_unit_test_setup_teardown(wrong_channels_are_refused_by_name, context_up, all_down),
         cmocka_unit_test_setup_teardown(options_of_other_versions_are_checked, context_up, all_down),
-        cmocka_unit_test_setup_teardown(context_options_have_to_be_enumerators, context_up, all_down),
-        cmocka_unit_test_setup_teardown(what_is_open_can_be_closed_in_any_order, context_up, all_down),
+        cmocka_unit_test_setup_teardown(context_options_outside_their_enums_are_refused, context_up,
+                                        all_down),
+        cmocka_unit_test_setup_teardown(objects_can_be_closed_in_any_order, context_up, all_down),
         cmocka_unit_test_setup_teardown(closing_announces_the_end_after_all_messages, all_up, all_down),
         cmocka_unit_test_setup_teardown(messages_of_every_kind_arrive_in_order, all_up, all_down),
         cmocka_unit_test_setup_teardown(a_message_beyond_the_limit_is_refused, all_up, all_down),
-        cmocka_unit_test_setup_teardown(one_claim_at_a_time, all_up, all_down),
-        cmocka_unit_test_setup_teardown(what_was_packed_before_a_claim_that_is_given_up_is_due, all_up,
-                                        all_down),
+        cmocka_unit_test_setup_teardown(a_transmitter_has_one_claim_at_a_time, all_up, all_down),
+        cmocka_unit_test_setup_teardown(an_aborted_claim_makes_packed_messages_due, all_up, all_down),
         cmocka_unit_test_setup_teardown(a_window_is_at_most_half_of_the_history, context_up, all_down),
-        cmocka_unit_test_setup_teardown(bursts_come_in_the_place_of_single_messages, context_up, all_down),
-        cmocka_unit_test_setup_teardown(what_is_packed_leaves_with_flush_or_poll, all_up, all_down),
+        cmocka_unit_test_setup_teardown(a_burst_handler_replaces_the_message_handler, context_up, all_down),
+        cmocka_unit_test_setup_teardown(packed_messages_leave_with_flush_or_poll, all_up, all_down),
         cmocka_unit_test_setup_teardown(topics_have_names_of_their_own_within_limits, all_up, all_down),
         cmocka_unit_test_setup_teardown(a_refused_topic_is_not_delivered, all_up, all_down),
         cmocka_unit_test_setup_teardown(a_refused_session_is_silent, all_up, all_down),
@@ -793,13 +793,13 @@ int main(void)
         cmocka_unit_test_setup_teardown(handlers_may_not_poll_open_or_close, context_up, all_down),
         cmocka_unit_test_setup_teardown(handlers_may_send_flush_open_topics_and_read_statistics, context_up,
                                         all_down),
-        cmocka_unit_test_setup_teardown(without_handlers_events_are_logged_and_messages_dropped, context_up,
+        cmocka_unit_test_setup_teardown(events_are_logged_and_messages_dropped_without_handlers, context_up,
                                         all_down),
         cmocka_unit_test_setup_teardown(a_sleeper_is_woken_by_its_descriptor_and_its_deadline, all_up,
                                         all_down),
-        cmocka_unit_test_setup_teardown(waiting_ends_with_a_delivery_or_the_time, all_up, all_down),
-        cmocka_unit_test_setup_teardown(each_destination_gets_all_of_it, context_up, all_down),
-        cmocka_unit_test_setup_teardown(wrong_destinations_leave_nothing_behind, context_up, all_down),
+        cmocka_unit_test_setup_teardown(waiting_ends_with_a_delivery_or_the_timeout, all_up, all_down),
+        cmocka_unit_test_setup_teardown(each_destination_gets_all_messages, context_up, all_down),
+        cmocka_unit_test_setup_teardown(wrong_destinations_open_no_transmitter, context_up, all_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

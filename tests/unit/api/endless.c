@@ -96,8 +96,8 @@ static struct llm_transmitter *transmit(struct llm_topic **topic)
     return transmitter;
 }
 
-/* Those that are followed and heard stay; one that ended makes room, for one that is older than that, too. */
-static void a_session_for_which_there_is_no_room_is_not_followed_until_there_is(void **state)
+/* Followed sessions stay; an ended one makes room, also for an older session. */
+static void a_session_beyond_the_limit_is_followed_when_another_ends(void **state)
 {
     struct llm_transmitter *transmitters[SESSIONS_MAX + 1];
     struct llm_topic *topics[SESSIONS_MAX + 1];
@@ -161,8 +161,8 @@ static void send_on(struct llm_transmitter *transmitter, int count, int size)
     }
 }
 
-/* Nobody can say whether a topic without a name is wanted: it comes, and counts as one. */
-static void topics_for_which_there_is_no_room_come_without_a_name(void **state)
+/* A topic without a name may be wanted: its messages are delivered and counted. */
+static void messages_of_topics_beyond_the_limit_have_no_topic_name(void **state)
 {
     struct llm_topic *topic;
     struct llm_transmitter *transmitter = transmit(&topic);
@@ -175,7 +175,7 @@ static void topics_for_which_there_is_no_room_come_without_a_name(void **state)
     assert_int_equal(counter("topics_unknown"), TOPICS - TOPICS_MAX);
 }
 
-static void names_for_which_there_is_no_room_are_left_out(void **state)
+static void topic_names_beyond_the_memory_are_left_out(void **state)
 {
     struct llm_topic *topic;
     struct llm_transmitter *transmitter = transmit(&topic);
@@ -188,7 +188,7 @@ static void names_for_which_there_is_no_room_are_left_out(void **state)
     assert_int_equal(counter("topics_unknown"), unnamed);
 }
 
-static void what_is_subscribed_to_is_asked_of_topics_with_names(void **state)
+static void subscriptions_apply_to_topics_with_names_only(void **state)
 {
     struct llm_topic *topic;
     struct llm_transmitter *transmitter;
@@ -206,13 +206,12 @@ static void what_is_subscribed_to_is_asked_of_topics_with_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_session_for_which_there_is_no_room_is_not_followed_until_there_is,
-                                        up, down),
+        cmocka_unit_test_setup_teardown(a_session_beyond_the_limit_is_followed_when_another_ends, up, down),
         cmocka_unit_test_setup_teardown(an_endless_stream_of_sessions_is_followed_one_after_the_other, up,
                                         down),
-        cmocka_unit_test_setup_teardown(topics_for_which_there_is_no_room_come_without_a_name, up, down),
-        cmocka_unit_test_setup_teardown(names_for_which_there_is_no_room_are_left_out, up, down),
-        cmocka_unit_test_setup_teardown(what_is_subscribed_to_is_asked_of_topics_with_names, up, down),
+        cmocka_unit_test_setup_teardown(messages_of_topics_beyond_the_limit_have_no_topic_name, up, down),
+        cmocka_unit_test_setup_teardown(topic_names_beyond_the_memory_are_left_out, up, down),
+        cmocka_unit_test_setup_teardown(subscriptions_apply_to_topics_with_names_only, up, down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

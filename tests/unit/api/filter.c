@@ -242,8 +242,8 @@ static void properties_are_selected(void **state)
     assert_string_equal(polled(), "avp");
 }
 
-/* Longer than a packet, too: then it is put together from several. */
-static void handlers_read_what_a_message_says_of_itself(void **state)
+/* Also of a message that is reassembled from several packets. */
+static void handlers_read_the_attributes_of_a_message(void **state)
 {
     static char large[4000];
     struct llm_filter filter;
@@ -277,8 +277,8 @@ static void handlers_read_what_a_message_says_of_itself(void **state)
     assert_string_equal(heard, "adefeadefe");
 }
 
-/* A filter without a condition throws nothing away. */
-static void who_wants_everything_acknowledges_it(void **state)
+/* A filter without a condition discards no message. */
+static void only_a_filter_without_conditions_acknowledges_messages(void **state)
 {
     struct llm_assurance assurance;
     struct llm_filter filter;
@@ -321,7 +321,7 @@ static void a_bad_selector_is_refused_with_its_column(void **state)
     assert_string_equal(polled(), "b");
 }
 
-static void properties_that_cannot_be_sent_are_refused(void **state)
+static void invalid_properties_are_refused(void **state)
 {
     static uint8_t bytes[600];
     struct llm_property properties[] = {{.code = 5, .type = LLM_PROPERTY_INT32},
@@ -351,7 +351,7 @@ static void properties_that_cannot_be_sent_are_refused(void **state)
     assert_string_equal(polled(), "a");
 }
 
-static void conditions_that_nothing_meets_are_refused_and_change_nothing(void **state)
+static void unsatisfiable_conditions_are_refused_and_change_nothing(void **state)
 {
     const struct llm_label_match never = {.mask = 0x0f, .match = 0x1f}, label = {.mask = 1, .match = 1};
     struct llm_label_match many[LLM_LABELS_MAX + 1] = {{.mask = 0}};
@@ -390,7 +390,7 @@ static void conditions_that_nothing_meets_are_refused_and_change_nothing(void **
     assert_string_equal(polled(), "a");
 }
 
-static void attributes_that_cannot_be_sent_are_refused(void **state)
+static void invalid_attributes_are_refused(void **state)
 {
     static uint8_t bytes[33], large[1 << 20];
     struct llm_attributes attributes = attributes_of(1, bytes, 257);
@@ -419,7 +419,7 @@ static void attributes_that_cannot_be_sent_are_refused(void **state)
     assert_string_equal(heard + 1, "ab");
 }
 
-static void a_full_history_is_told_as_ever(void **state)
+static void sends_with_attributes_report_a_full_history(void **state)
 {
     static uint8_t large[1000];
     const struct llm_attributes attributes = attributes_of(1, NULL, 0);
@@ -433,8 +433,8 @@ static void a_full_history_is_told_as_ever(void **state)
     assert_int_equal(llm_transmitter_next(transmitter), (uint64_t)sent - (error != LLM_OK));
 }
 
-/* As long as packets and longer, of topics of both kinds. */
-static void messages_of_all_sizes_come_whole(void **state)
+/* The messages are shorter and longer than packets, of topics with and without LLM_TOPIC_WHOLE. */
+static void filtered_messages_of_all_sizes_arrive_whole(void **state)
 {
     static char large[40000];
     struct llm_topic *whole;
@@ -460,8 +460,8 @@ static void messages_of_all_sizes_come_whole(void **state)
     assert_int_equal(rejected, 100);
 }
 
-/* Over a network that overtakes itself, to which sequence is one thing and arrival another. */
-static void what_comes_as_it_arrives_is_filtered_too(void **state)
+/* The network reorders packets, so sequence and arrival differ. */
+static void unordered_messages_are_filtered(void **state)
 {
     const struct llm_label_match label = {.mask = 1, .match = 1};
     struct llm_receiver_handlers handlers;
@@ -494,16 +494,15 @@ int main(void)
         cmocka_unit_test_setup_teardown(labels_are_chosen_by_mask_and_match, up, down),
         cmocka_unit_test_setup_teardown(bitmaps_are_chosen_by_a_bit_or_by_all, up, down),
         cmocka_unit_test_setup_teardown(properties_are_selected, up, down),
-        cmocka_unit_test_setup_teardown(handlers_read_what_a_message_says_of_itself, up, down),
-        cmocka_unit_test_setup_teardown(who_wants_everything_acknowledges_it, up, down),
+        cmocka_unit_test_setup_teardown(handlers_read_the_attributes_of_a_message, up, down),
+        cmocka_unit_test_setup_teardown(only_a_filter_without_conditions_acknowledges_messages, up, down),
         cmocka_unit_test_setup_teardown(a_bad_selector_is_refused_with_its_column, up, down),
-        cmocka_unit_test_setup_teardown(properties_that_cannot_be_sent_are_refused, up, down),
-        cmocka_unit_test_setup_teardown(conditions_that_nothing_meets_are_refused_and_change_nothing, up,
-                                        down),
-        cmocka_unit_test_setup_teardown(attributes_that_cannot_be_sent_are_refused, up, down),
-        cmocka_unit_test_setup_teardown(a_full_history_is_told_as_ever, up, down),
-        cmocka_unit_test_setup_teardown(messages_of_all_sizes_come_whole, up, down),
-        cmocka_unit_test_setup_teardown(what_comes_as_it_arrives_is_filtered_too, up, down),
+        cmocka_unit_test_setup_teardown(invalid_properties_are_refused, up, down),
+        cmocka_unit_test_setup_teardown(unsatisfiable_conditions_are_refused_and_change_nothing, up, down),
+        cmocka_unit_test_setup_teardown(invalid_attributes_are_refused, up, down),
+        cmocka_unit_test_setup_teardown(sends_with_attributes_report_a_full_history, up, down),
+        cmocka_unit_test_setup_teardown(filtered_messages_of_all_sizes_arrive_whole, up, down),
+        cmocka_unit_test_setup_teardown(unordered_messages_are_filtered, up, down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

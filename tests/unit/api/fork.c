@@ -390,21 +390,21 @@ static void fork_beside(const char *channel, enum llm_wait_mode wait, bool threa
     ends_close();
 }
 
-static void the_sessions_of_the_parent_go_on_when_the_child_closes_its_contexts(void **state)
+static void sessions_of_the_parent_continue_after_the_child_closes(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof channels / sizeof channels[0]; i++)
         fork_beside(channels[i], LLM_WAIT_SPIN, false);
 }
 
-static void a_parent_that_sleeps_is_woken_after_the_child_has_gone(void **state)
+static void a_sleeping_parent_is_woken_after_the_child_exits(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof channels / sizeof channels[0]; i++)
         fork_beside(channels[i], LLM_WAIT_BLOCK, false);
 }
 
-static __attribute__((unused)) void a_child_closes_contexts_that_have_loop_threads(void **state)
+static __attribute__((unused)) void a_child_closes_contexts_with_loop_threads(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof channels / sizeof channels[0]; i++)
@@ -434,7 +434,7 @@ static void a_handler_may_fork(const char *channel, bool thread)
     ends_close();
 }
 
-static void a_child_may_return_from_the_handler_that_forked(void **state)
+static void a_child_may_return_from_the_forking_handler(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof channels / sizeof channels[0]; i++) {
@@ -485,8 +485,8 @@ static void connection_child_main(void)
     _exit(0);
 }
 
-/* In shared memory receivers read what a transmitter has packed where it lies. */
-static void what_the_child_writes_into_a_history_is_not_seen_by_others(void **state)
+/* Receivers in shared memory read the transmitter's packets in place. */
+static void history_writes_of_the_child_are_invisible_to_others(void **state)
 {
     const uint8_t *bytes;
     uint64_t edge;
@@ -541,14 +541,13 @@ static void a_connection_of_the_parent_stays_open(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_sessions_of_the_parent_go_on_when_the_child_closes_its_contexts,
-                                        up, down),
-        cmocka_unit_test_setup_teardown(a_parent_that_sleeps_is_woken_after_the_child_has_gone, up, down),
+        cmocka_unit_test_setup_teardown(sessions_of_the_parent_continue_after_the_child_closes, up, down),
+        cmocka_unit_test_setup_teardown(a_sleeping_parent_is_woken_after_the_child_exits, up, down),
 #if !ADDRESS_SANITIZED /* whose allocator may be locked for good in a child of several threads */
-        cmocka_unit_test_setup_teardown(a_child_closes_contexts_that_have_loop_threads, up, down),
+        cmocka_unit_test_setup_teardown(a_child_closes_contexts_with_loop_threads, up, down),
 #endif
-        cmocka_unit_test_setup_teardown(a_child_may_return_from_the_handler_that_forked, up, down),
-        cmocka_unit_test_setup_teardown(what_the_child_writes_into_a_history_is_not_seen_by_others, up, down),
+        cmocka_unit_test_setup_teardown(a_child_may_return_from_the_forking_handler, up, down),
+        cmocka_unit_test_setup_teardown(history_writes_of_the_child_are_invisible_to_others, up, down),
         cmocka_unit_test_setup_teardown(a_connection_of_the_parent_stays_open, up, down),
     };
 

@@ -136,7 +136,7 @@ static void the_loop_thread_can_be_started_again_and_closed_with_the_context(voi
     assert_int_equal(llm_context_close(&context), LLM_OK);
 }
 
-static void a_processor_that_does_not_exist_is_refused(void **state)
+static void a_missing_processor_is_refused(void **state)
 {
     (void)state;
     up(LLM_WAIT_BLOCK, "");
@@ -275,7 +275,7 @@ int main(void)
         cmocka_unit_test(batches_are_sent_while_another_thread_claims_and_changes_rates),
         cmocka_unit_test(a_connection_is_awaited_beside_the_loop_thread),
         cmocka_unit_test(the_loop_thread_can_be_started_again_and_closed_with_the_context),
-        cmocka_unit_test(a_processor_that_does_not_exist_is_refused),
+        cmocka_unit_test(a_missing_processor_is_refused),
         cmocka_unit_test(stopping_beside_a_blocking_call_leaves_the_lock_free),
     };
 

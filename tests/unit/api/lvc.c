@@ -112,7 +112,7 @@ static void text(struct llm_topic *to, const char *string)
     assert_int_equal(llm_send(to, string, strlen(string), 0), LLM_OK);
 }
 
-static void the_last_value_of_each_topic_comes_whatever_became_of_the_history(void **state)
+static void the_last_value_of_each_topic_does_not_need_the_history(void **state)
 {
     struct llm_topic *other;
 
@@ -143,7 +143,7 @@ static void the_last_value_of_each_topic_comes_whatever_became_of_the_history(vo
     assert_true(counter("cache_packets_received") > 0);
 }
 
-static void of_each_as_many_as_the_option_says(void **state)
+static void join_messages_limits_the_cached_messages_of_each_topic(void **state)
 {
     (void)state;
     lvc.messages = 3;
@@ -156,8 +156,7 @@ static void of_each_as_many_as_the_option_says(void **state)
     assert_string_equal(got[0], "price 4");
 }
 
-/* However they are sent. */
-static void gathered_claimed_and_labelled_messages_are_kept(void **state)
+static void gathered_claimed_and_labelled_messages_are_cached(void **state)
 {
     const struct iovec pieces[] = {{(void *)(uintptr_t) "ga", 2}, {(void *)(uintptr_t) "thered", 6}};
     struct llm_attributes attributes;
@@ -181,7 +180,7 @@ static void gathered_claimed_and_labelled_messages_are_kept(void **state)
     assert_string_equal(got[2], "price labelled");
 }
 
-static void messages_that_are_too_long_to_be_kept_are_refused(void **state)
+static void messages_too_long_for_the_cache_are_refused(void **state)
 {
     struct llm_attributes attributes;
     char bytes[64] = {0};
@@ -207,7 +206,7 @@ static void expect_refused(int error, const char *why)
     expect_logged(why);
 }
 
-static void what_cannot_be_kept_is_refused_and_said(void **state)
+static void uncacheable_topics_are_refused_with_a_log_line(void **state)
 {
     struct llm_topic *transient;
     void *data;
@@ -240,7 +239,7 @@ static void what_cannot_be_kept_is_refused_and_said(void **state)
 }
 
 /* cache_bytes is for all topics together. */
-static void topics_keep_until_the_bytes_are_spent(void **state)
+static void topics_are_cached_until_cache_bytes_are_used_up(void **state)
 {
     struct llm_topic *topics[20];
     char name[16];
@@ -259,7 +258,7 @@ static void topics_keep_until_the_bytes_are_spent(void **state)
     assert_int_equal(llm_send(topics[6], "x", 1, 0), LLM_OK);
 }
 
-static void without_any_that_keep_it_is_refused_and_another_way_taken(void **state)
+static void a_join_without_cached_topics_is_refused_and_falls_back(void **state)
 {
     (void)state;
     text(topic, "1");
@@ -272,7 +271,7 @@ static void without_any_that_keep_it_is_refused_and_another_way_taken(void **sta
     assert_string_equal(got[0], "price 2");
 }
 
-static void a_topic_may_be_unreliable_rated_or_counted_as_well(void **state)
+static void a_cached_topic_may_be_unreliable_and_rate_limited(void **state)
 {
     struct llm_topic *unreliable;
     struct llm_rate rate;
@@ -296,14 +295,14 @@ static void a_topic_may_be_unreliable_rated_or_counted_as_well(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(the_last_value_of_each_topic_comes_whatever_became_of_the_history),
-        T(of_each_as_many_as_the_option_says),
-        T(gathered_claimed_and_labelled_messages_are_kept),
-        T(messages_that_are_too_long_to_be_kept_are_refused),
-        T(what_cannot_be_kept_is_refused_and_said),
-        T(topics_keep_until_the_bytes_are_spent),
-        T(without_any_that_keep_it_is_refused_and_another_way_taken),
-        T(a_topic_may_be_unreliable_rated_or_counted_as_well),
+        T(the_last_value_of_each_topic_does_not_need_the_history),
+        T(join_messages_limits_the_cached_messages_of_each_topic),
+        T(gathered_claimed_and_labelled_messages_are_cached),
+        T(messages_too_long_for_the_cache_are_refused),
+        T(uncacheable_topics_are_refused_with_a_log_line),
+        T(topics_are_cached_until_cache_bytes_are_used_up),
+        T(a_join_without_cached_topics_is_refused_and_falls_back),
+        T(a_cached_topic_may_be_unreliable_and_rate_limited),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

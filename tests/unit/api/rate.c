@@ -161,7 +161,7 @@ static void about(uint64_t rate, uint64_t expected)
  * transmitter
  */
 
-static void new_data_is_no_faster_than_its_limit_and_that_is_named(void **state)
+static void a_rate_limit_applies_to_new_data_and_is_the_bottleneck(void **state)
 {
     struct llm_bottleneck bottleneck;
 
@@ -202,7 +202,7 @@ static void the_limit_changes_while_messages_flow(void **state)
     assert_int_equal(counter(near, "unsent_packets"), 0);
 }
 
-static void a_window_may_have_a_limit_too(void **state)
+static void window_flow_control_may_have_a_rate_limit(void **state)
 {
     (void)state;
     ends_open("loop", "&flow=window&rate_bytes_per_s=1M", "");
@@ -210,7 +210,7 @@ static void a_window_may_have_a_limit_too(void **state)
     assert_int_equal(counter(near, "send_blocked_flow"), 0);
 }
 
-static void a_pace_keeps_below_the_limit(void **state)
+static void pacing_stays_below_the_rate_limit(void **state)
 {
     uint64_t rate;
 
@@ -222,8 +222,8 @@ static void a_pace_keeps_below_the_limit(void **state)
     assert_true(rate > RATE / 4 && rate < RATE + RATE / 20);
 }
 
-/* Of 5 MB a tenth is lost, and repaired at 64 KiB a second beside them. */
-static void repairs_have_a_limit_apart(void **state)
+/* A tenth of 5 MB is lost and repaired at 64 KiB a second. */
+static void repairs_have_a_separate_rate_limit(void **state)
 {
     uint64_t repaired;
 
@@ -291,7 +291,7 @@ static uint64_t packets_of(uint64_t count, uint64_t far_every)
     return transmitter->tx.history.next - first;
 }
 
-static void held_packets_are_full(const char *options, uint64_t far_every)
+static void blocked_packets_are_full(const char *options, uint64_t far_every)
 {
     const uint64_t least = (uint64_t)SMALL_COUNT * (SMALL + 1) / (PACKET - LLI_WIRE_DATA_HEADER);
     uint64_t packets;
@@ -304,29 +304,29 @@ static void held_packets_are_full(const char *options, uint64_t far_every)
                  (unsigned long long)packets, (unsigned long long)least);
 }
 
-static void packets_that_a_limit_holds_back_are_full(void **state)
+static void packets_blocked_by_a_rate_limit_are_full(void **state)
 {
     (void)state;
-    held_packets_are_full("&rate_bytes_per_s=20M", OFTEN);
+    blocked_packets_are_full("&rate_bytes_per_s=20M", OFTEN);
 }
 
-static void packets_that_a_pace_holds_back_are_full(void **state)
+static void packets_blocked_by_pacing_are_full(void **state)
 {
     (void)state;
-    held_packets_are_full("&flow=paced&flow_bytes_per_s_max=20M", OFTEN);
+    blocked_packets_are_full("&flow=paced&flow_bytes_per_s_max=20M", OFTEN);
 }
 
-static void packets_that_a_window_holds_back_are_full(void **state)
+static void packets_blocked_by_a_window_are_full(void **state)
 {
     (void)state;
-    held_packets_are_full("&flow=window&flow_window_packets=64", SELDOM);
+    blocked_packets_are_full("&flow=window&flow_window_packets=64", SELDOM);
 }
 
 /*
  * Nobody sends any more, and all polls come when llm_context_deadline() says: the packet that is not full is
  * not forgotten.
  */
-static void held_messages_arrive(const char *options, uint64_t far_every, uint64_t bytes_per_s)
+static void blocked_messages_arrive(const char *options, uint64_t far_every, uint64_t bytes_per_s)
 {
     uint64_t sent, until, polls = 0;
 
@@ -348,25 +348,25 @@ static void held_messages_arrive(const char *options, uint64_t far_every, uint64
     assert_true(polls < 20 * counter(near, "packets_sent"));
 }
 
-static void what_a_limit_holds_back_leaves_in_its_time(void **state)
+static void messages_blocked_by_a_rate_limit_leave_in_time(void **state)
 {
     (void)state;
-    held_messages_arrive("&rate_bytes_per_s=1M", OFTEN, RATE);
+    blocked_messages_arrive("&rate_bytes_per_s=1M", OFTEN, RATE);
 }
 
-static void what_a_pace_holds_back_leaves_in_its_time(void **state)
+static void messages_blocked_by_pacing_leave_in_time(void **state)
 {
     (void)state;
-    held_messages_arrive("&flow=paced&flow_bytes_per_s_max=1M", OFTEN, RATE);
+    blocked_messages_arrive("&flow=paced&flow_bytes_per_s_max=1M", OFTEN, RATE);
 }
 
-static void what_a_window_holds_back_leaves_with_the_next_reports(void **state)
+static void messages_blocked_by_a_window_leave_with_the_next_reports(void **state)
 {
     (void)state;
-    held_messages_arrive("&flow=window&flow_window_packets=64", SELDOM, RATE);
+    blocked_messages_arrive("&flow=window&flow_window_packets=64", SELDOM, RATE);
 }
 
-static void a_sleeper_is_not_woken_for_a_packet_that_is_held_back(void **state)
+static void a_sleeper_is_not_woken_for_a_blocked_packet(void **state)
 {
     (void)state;
     ends_open("loop", "&rate_bytes_per_s=64K", "");
@@ -388,7 +388,7 @@ static void a_sleeper_is_not_woken_for_a_packet_that_is_held_back(void **state)
  * topic
  */
 
-static void a_topic_is_held_alone(void **state)
+static void a_blocked_topic_does_not_block_other_topics(void **state)
 {
     uint64_t taken;
 
@@ -406,7 +406,7 @@ static void a_topic_is_held_alone(void **state)
         assert_int_equal(llm_send(limited, "x", 1, LLM_SEND_NOW), LLM_OK);
 }
 
-static void who_sleeps_is_woken_when_the_topic_may_go_on(void **state)
+static void a_sleeper_is_woken_when_a_topic_may_send_again(void **state)
 {
     static const uint8_t data[SIZE];
     uint64_t at = 0;
@@ -433,8 +433,8 @@ static void who_sleeps_is_woken_when_the_topic_may_go_on(void **state)
     assert_true(clock_now <= at + MS);
 }
 
-/* The one that waits longer is refused last, and the transmitter has other things to do meanwhile. */
-static void of_two_topics_that_wait_the_first_to_go_on_is_woken_for(void **state)
+/* The topic with the longer wait is refused last, and the transmitter is busy meanwhile. */
+static void a_sleeper_is_woken_for_the_earlier_of_two_blocked_topics(void **state)
 {
     static const uint8_t data[SIZE];
     uint64_t first;
@@ -480,7 +480,7 @@ static void a_topic_may_be_assured_and_limited(void **state)
     about(flow(limited, 1000) * SIZE, RATE);
 }
 
-static void claims_are_limited_as_messages_are(void **state)
+static void claims_are_rate_limited_like_messages(void **state)
 {
     uint64_t bytes = 0;
     void *claim;
@@ -514,7 +514,7 @@ static void said(int error, int expected, const char *text)
     log_text[0] = '\0';
 }
 
-static void limits_that_contradict_each_other_are_refused(void **state)
+static void contradictory_rate_limits_are_refused(void **state)
 {
     struct llm_transmitter *none = NULL;
     struct llm_rate rate;
@@ -554,35 +554,34 @@ static void limits_that_contradict_each_other_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(new_data_is_no_faster_than_its_limit_and_that_is_named, contexts_open,
+        cmocka_unit_test_setup_teardown(a_rate_limit_applies_to_new_data_and_is_the_bottleneck, contexts_open,
                                         contexts_close),
         cmocka_unit_test_setup_teardown(the_limit_changes_while_messages_flow, contexts_open, contexts_close),
-        cmocka_unit_test_setup_teardown(a_window_may_have_a_limit_too, contexts_open, contexts_close),
-        cmocka_unit_test_setup_teardown(a_pace_keeps_below_the_limit, contexts_open, contexts_close),
-        cmocka_unit_test_setup_teardown(repairs_have_a_limit_apart, contexts_open, contexts_close),
-        cmocka_unit_test_setup_teardown(packets_that_a_limit_holds_back_are_full, contexts_open,
+        cmocka_unit_test_setup_teardown(window_flow_control_may_have_a_rate_limit, contexts_open,
                                         contexts_close),
-        cmocka_unit_test_setup_teardown(packets_that_a_pace_holds_back_are_full, contexts_open,
+        cmocka_unit_test_setup_teardown(pacing_stays_below_the_rate_limit, contexts_open, contexts_close),
+        cmocka_unit_test_setup_teardown(repairs_have_a_separate_rate_limit, contexts_open, contexts_close),
+        cmocka_unit_test_setup_teardown(packets_blocked_by_a_rate_limit_are_full, contexts_open,
                                         contexts_close),
-        cmocka_unit_test_setup_teardown(packets_that_a_window_holds_back_are_full, contexts_open,
+        cmocka_unit_test_setup_teardown(packets_blocked_by_pacing_are_full, contexts_open, contexts_close),
+        cmocka_unit_test_setup_teardown(packets_blocked_by_a_window_are_full, contexts_open, contexts_close),
+        cmocka_unit_test_setup_teardown(messages_blocked_by_a_rate_limit_leave_in_time, contexts_open,
                                         contexts_close),
-        cmocka_unit_test_setup_teardown(what_a_limit_holds_back_leaves_in_its_time, contexts_open,
+        cmocka_unit_test_setup_teardown(messages_blocked_by_pacing_leave_in_time, contexts_open,
                                         contexts_close),
-        cmocka_unit_test_setup_teardown(what_a_pace_holds_back_leaves_in_its_time, contexts_open,
+        cmocka_unit_test_setup_teardown(messages_blocked_by_a_window_leave_with_the_next_reports,
+                                        contexts_open, contexts_close),
+        cmocka_unit_test_setup_teardown(a_sleeper_is_not_woken_for_a_blocked_packet, contexts_open,
                                         contexts_close),
-        cmocka_unit_test_setup_teardown(what_a_window_holds_back_leaves_with_the_next_reports, contexts_open,
+        cmocka_unit_test_setup_teardown(a_blocked_topic_does_not_block_other_topics, contexts_open,
                                         contexts_close),
-        cmocka_unit_test_setup_teardown(a_sleeper_is_not_woken_for_a_packet_that_is_held_back, contexts_open,
+        cmocka_unit_test_setup_teardown(a_sleeper_is_woken_when_a_topic_may_send_again, contexts_open,
                                         contexts_close),
-        cmocka_unit_test_setup_teardown(a_topic_is_held_alone, contexts_open, contexts_close),
-        cmocka_unit_test_setup_teardown(who_sleeps_is_woken_when_the_topic_may_go_on, contexts_open,
-                                        contexts_close),
-        cmocka_unit_test_setup_teardown(of_two_topics_that_wait_the_first_to_go_on_is_woken_for,
+        cmocka_unit_test_setup_teardown(a_sleeper_is_woken_for_the_earlier_of_two_blocked_topics,
                                         contexts_open, contexts_close),
         cmocka_unit_test_setup_teardown(a_topic_may_be_assured_and_limited, contexts_open, contexts_close),
-        cmocka_unit_test_setup_teardown(claims_are_limited_as_messages_are, contexts_open, contexts_close),
-        cmocka_unit_test_setup_teardown(limits_that_contradict_each_other_are_refused, contexts_open,
-                                        contexts_close),
+        cmocka_unit_test_setup_teardown(claims_are_rate_limited_like_messages, contexts_open, contexts_close),
+        cmocka_unit_test_setup_teardown(contradictory_rate_limits_are_refused, contexts_open, contexts_close),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,7 +14,7 @@
  * ------------------------------------------------------------------------------------------------ the rows
  */
 
-static void words_and_initialisers(void **state)
+static void text_and_init_calls_refuse_wrong_arguments(void **state)
 {
     struct llm_event event = {.kind = LLM_EVENT_WARNED};
     char text[8] = "x";
@@ -74,7 +74,7 @@ static int open_sized(size_t size)
         assert_null(opened);                                  \
     } while (0)
 
-static void a_context(void **state)
+static void context_calls_refuse_wrong_arguments(void **state)
 {
     struct llm_context_options options;
     struct llm_context *opened = NULL;
@@ -122,7 +122,7 @@ static void a_context(void **state)
     ROW(llm_context_counter(context, "nothing_of_the_kind", &value), LLM_ENOTFOUND, NULL);
 }
 
-static void a_loop_thread(void **state)
+static void loop_thread_calls_refuse_wrong_arguments(void **state)
 {
     (void)state;
     ROW(llm_context_start_thread(NULL, -1), LLM_EINVAL, NULL);
@@ -161,7 +161,7 @@ static int open_with_size(size_t size)
     return error;
 }
 
-static void a_transmitter(void **state)
+static void transmitter_calls_refuse_wrong_arguments(void **state)
 {
     struct llm_transmitter *opened = NULL;
     struct llm_transmitter_handlers handlers = {.size = 0};
@@ -227,7 +227,7 @@ static void a_transmitter(void **state)
     ROW(llm_transmitter_limit_rate(transmitter, &rate), LLM_EINVAL, "18446744073709551615");
 }
 
-static void a_topic(void **state)
+static void topic_calls_refuse_wrong_arguments(void **state)
 {
     struct llm_assurance assurance = {.size = 0};
     struct llm_cache lvc = {.size = 0};
@@ -284,7 +284,7 @@ static void a_topic(void **state)
     ROW(llm_topic_limit_rate(topic, &rate), LLM_EINVAL, "repair_bytes_per_s");
 }
 
-static void messages_that_are_sent(void **state)
+static void send_calls_refuse_wrong_arguments(void **state)
 {
     static uint8_t large[100000];
     struct llm_attributes attributes = {.size = 0};
@@ -350,7 +350,7 @@ static void messages_that_are_sent(void **state)
     assert_int_equal(llm_transmitter_next(transmitter), 0);
 }
 
-static void claims(void **state)
+static void claim_calls_refuse_wrong_arguments(void **state)
 {
     struct llm_attributes attributes;
     struct llm_rate rate;
@@ -390,7 +390,7 @@ static void claims(void **state)
     assert_int_equal(llm_transmitter_next(transmitter), 1);
 }
 
-static void messages_longer_than_a_topic_may_have(void **state)
+static void messages_longer_than_the_topic_allows_are_refused(void **state)
 {
     static uint8_t bytes[60000];
     struct llm_assurance assurance;
@@ -411,7 +411,7 @@ static void messages_longer_than_a_topic_may_have(void **state)
     ROW(llm_send(topic, bytes, 100, 0), LLM_EAGAIN, NULL);
 }
 
-static void a_receiver(void **state)
+static void receiver_calls_refuse_wrong_arguments(void **state)
 {
     struct llm_receiver_handlers handlers = {.size = 0};
     struct llm_receiver *opened = NULL;
@@ -477,7 +477,7 @@ static void a_receiver(void **state)
     ROW(llm_message_property(receiver, &message, 1, &property), LLM_EINVAL, "message 5");
 }
 
-static void acknowledgements_of_the_application(void **state)
+static void acknowledge_calls_refuse_wrong_arguments(void **state)
 {
     struct llm_receiver_handlers handlers;
     struct llm_receiver *own;
@@ -495,7 +495,7 @@ static void acknowledgements_of_the_application(void **state)
         "message 1000");
 }
 
-static void who_connects(void **state)
+static void connection_calls_refuse_wrong_arguments(void **state)
 {
     struct llm_connection_handlers handlers = {.size = 0};
     static uint8_t bytes[100000];
@@ -532,7 +532,7 @@ static void who_connects(void **state)
     ROW_INSIDE(llm_connection_close(&connection), LLM_ESTATE, "llm_connection_close");
 }
 
-static void a_connection_that_is_over(void **state)
+static void calls_on_an_ended_connection_are_refused(void **state)
 {
     struct llm_topic *of, *opened;
     struct llm_attributes attributes;
@@ -552,7 +552,7 @@ static void a_connection_that_is_over(void **state)
     ROW(llm_connection_reply(connection, 1, "x", 1), LLM_ESTATE, "over");
 }
 
-static void who_listens(void **state)
+static void listener_calls_refuse_wrong_arguments(void **state)
 {
     struct llm_listener_handlers handlers = {.size = 0};
     struct llm_connection_handlers answers;
@@ -633,19 +633,19 @@ static void a_call_refused_in_a_loop_is_logged_once_a_second(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(words_and_initialisers),
-        TEST(a_context),
-        TEST(a_loop_thread),
-        TEST(a_transmitter),
-        TEST(a_topic),
-        TEST(messages_that_are_sent),
-        TEST(claims),
-        TEST(messages_longer_than_a_topic_may_have),
-        TEST(a_receiver),
-        TEST(acknowledgements_of_the_application),
-        TEST(who_connects),
-        TEST(a_connection_that_is_over),
-        TEST(who_listens),
+        TEST(text_and_init_calls_refuse_wrong_arguments),
+        TEST(context_calls_refuse_wrong_arguments),
+        TEST(loop_thread_calls_refuse_wrong_arguments),
+        TEST(transmitter_calls_refuse_wrong_arguments),
+        TEST(topic_calls_refuse_wrong_arguments),
+        TEST(send_calls_refuse_wrong_arguments),
+        TEST(claim_calls_refuse_wrong_arguments),
+        TEST(messages_longer_than_the_topic_allows_are_refused),
+        TEST(receiver_calls_refuse_wrong_arguments),
+        TEST(acknowledge_calls_refuse_wrong_arguments),
+        TEST(connection_calls_refuse_wrong_arguments),
+        TEST(calls_on_an_ended_connection_are_refused),
+        TEST(listener_calls_refuse_wrong_arguments),
         cmocka_unit_test(every_public_function_is_in_a_row),
         TEST(a_call_refused_in_a_loop_is_logged_once_a_second),
     };

@@ -66,7 +66,7 @@ static void expect_lengths(void)
     assert_int_equal(llm_topic_commit(topic, LONGEST, 0), LLM_OK);
 }
 
-static void a_topic_is_plain_until_its_messages_have_to_be_checked(void **state)
+static void a_topic_is_plain_unless_a_feature_needs_checks(void **state)
 {
     struct llm_rate rate;
     struct llm_cache cache;
@@ -88,7 +88,7 @@ static void a_topic_is_plain_until_its_messages_have_to_be_checked(void **state)
     expect_lengths();
 }
 
-static void a_counted_topic_counts_by_every_way_of_sending(void **state)
+static void a_counted_topic_counts_all_send_calls(void **state)
 {
     const struct iovec pieces[] = {{.iov_base = "ab", .iov_len = 2}, {.iov_base = "c", .iov_len = 1}};
     uint64_t messages, bytes;
@@ -109,10 +109,10 @@ static void a_counted_topic_counts_by_every_way_of_sending(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_topic_is_plain_until_its_messages_have_to_be_checked, topic_make,
+        cmocka_unit_test_setup_teardown(a_topic_is_plain_unless_a_feature_needs_checks, topic_make,
                                         topic_end),
-        cmocka_unit_test_prestate_setup_teardown(a_counted_topic_counts_by_every_way_of_sending, topic_make,
-                                                 topic_end, (void *)"&topic_counters=1"),
+        cmocka_unit_test_prestate_setup_teardown(a_counted_topic_counts_all_send_calls, topic_make, topic_end,
+                                                 (void *)"&topic_counters=1"),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -71,7 +71,7 @@ static int down(void **state)
     return llm_context_close(&context);
 }
 
-static void receivers_are_waited_for_until_they_are_known(void **state)
+static void transmitter_wait_returns_when_the_receivers_are_known(void **state)
 {
     (void)state;
     up(LLM_WAIT_BLOCK, "");
@@ -118,7 +118,7 @@ static void expect_room_again(enum llm_wait_mode wait, const char *more,
     assert_int_equal(llm_context_close(&context), LLM_OK);
 }
 
-static void a_topic_is_waited_for_whatever_holds_it(void **state)
+static void topic_wait_works_for_every_cause_of_blocking(void **state)
 {
     static const enum llm_wait_mode modes[] = {LLM_WAIT_SPIN, LLM_WAIT_BLOCK};
     struct llm_assurance assurance;
@@ -138,7 +138,7 @@ static void a_topic_is_waited_for_whatever_holds_it(void **state)
     }
 }
 
-static void a_wait_for_room_ends_when_its_time_has_passed(void **state)
+static void topic_wait_ends_at_its_timeout(void **state)
 {
     struct llm_assurance assurance;
 
@@ -157,7 +157,7 @@ static void a_wait_for_room_ends_when_its_time_has_passed(void **state)
     assert_int_equal(llm_topic_wait(topic, 1, 0), LLM_OK);
 }
 
-static void handlers_do_not_wait(void **state)
+static void handlers_may_not_wait(void **state)
 {
     (void)state;
     up(LLM_WAIT_BLOCK, "");
@@ -199,7 +199,7 @@ static void *claim_elsewhere(void *arg)
     return NULL;
 }
 
-static void a_claim_of_another_thread_is_no_fault_and_is_waited_for(void **state)
+static void topic_wait_waits_for_a_claim_of_another_thread(void **state)
 {
     struct llm_rate rate;
     struct llm_topic *opened;
@@ -233,7 +233,7 @@ static void a_claim_of_another_thread_is_no_fault_and_is_waited_for(void **state
     assert_int_equal(llm_topic_abort(topic), LLM_OK);
 }
 
-static void others_may_wait_beside_the_loop_thread(void **state)
+static void other_threads_may_wait_beside_the_loop_thread(void **state)
 {
     static const enum llm_wait_mode modes[] = {LLM_WAIT_SPIN, LLM_WAIT_BLOCK};
     static uint8_t message[LARGE];
@@ -264,12 +264,12 @@ static void others_may_wait_beside_the_loop_thread(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(receivers_are_waited_for_until_they_are_known),
-        cmocka_unit_test(a_topic_is_waited_for_whatever_holds_it),
-        T(a_wait_for_room_ends_when_its_time_has_passed),
-        T(handlers_do_not_wait),
-        T(a_claim_of_another_thread_is_no_fault_and_is_waited_for),
-        T(others_may_wait_beside_the_loop_thread),
+        T(transmitter_wait_returns_when_the_receivers_are_known),
+        cmocka_unit_test(topic_wait_works_for_every_cause_of_blocking),
+        T(topic_wait_ends_at_its_timeout),
+        T(handlers_may_not_wait),
+        T(topic_wait_waits_for_a_claim_of_another_thread),
+        T(other_threads_may_wait_beside_the_loop_thread),
     };
 
     /* A wait that nothing ends would hang the test: end it. */

@@ -17,7 +17,7 @@ static int parse(struct lli_channel *channel, const char *text)
     return error;
 }
 
-static void a_channel_is_taken_apart(void **state)
+static void a_channel_is_parsed_into_its_parts(void **state)
 {
     struct lli_channel channel;
 
@@ -45,7 +45,7 @@ static void an_ipv6_group_stands_in_brackets(void **state)
     assert_non_null(strstr(logged, "brackets"));
 }
 
-static void the_least_and_the_greatest_port_are_taken(void **state)
+static void the_least_and_the_greatest_port_are_accepted(void **state)
 {
     struct lli_channel channel;
 
@@ -56,7 +56,7 @@ static void the_least_and_the_greatest_port_are_taken(void **state)
     assert_int_equal(channel.port, 1);
 }
 
-static void what_is_no_channel_is_refused_and_quoted(void **state)
+static void invalid_channels_are_refused_and_quoted(void **state)
 {
     static const char *const texts[] = {
         "",
@@ -134,7 +134,7 @@ static void the_channel_wins_over_the_structure(void **state)
     assert_int_equal(channel.options.linger_ns, 77);
 }
 
-static void options_of_the_structure_are_checked_too(void **state)
+static void options_of_the_structure_are_checked(void **state)
 {
     struct llm_options options;
     struct lli_channel channel;
@@ -163,7 +163,7 @@ static void mangled_channels_are_read_within_their_bounds(void **state)
     }
 }
 
-static void destinations_are_taken_one_by_one(void **state)
+static void destinations_are_parsed_one_by_one(void **state)
 {
     struct lli_channel channel;
     const char *text;
@@ -201,15 +201,15 @@ static void wrong_destinations_are_refused_and_quoted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_channel_is_taken_apart),
+        cmocka_unit_test(a_channel_is_parsed_into_its_parts),
         cmocka_unit_test(an_ipv6_group_stands_in_brackets),
-        cmocka_unit_test(the_least_and_the_greatest_port_are_taken),
-        cmocka_unit_test(what_is_no_channel_is_refused_and_quoted),
+        cmocka_unit_test(the_least_and_the_greatest_port_are_accepted),
+        cmocka_unit_test(invalid_channels_are_refused_and_quoted),
         cmocka_unit_test(options_have_the_form_key_value),
         cmocka_unit_test(a_channel_longer_than_the_bound_is_refused),
         cmocka_unit_test(the_channel_wins_over_the_structure),
-        cmocka_unit_test(options_of_the_structure_are_checked_too),
-        cmocka_unit_test(destinations_are_taken_one_by_one),
+        cmocka_unit_test(options_of_the_structure_are_checked),
+        cmocka_unit_test(destinations_are_parsed_one_by_one),
         cmocka_unit_test(wrong_destinations_are_refused_and_quoted),
         cmocka_unit_test(mangled_channels_are_read_within_their_bounds),
     };

@@ -45,7 +45,7 @@ static void expect_bound(const char *name, uint64_t value, bool allowed)
     }
 }
 
-static void numbers_are_taken_up_to_their_bounds_and_no_further(void **state)
+static void numbers_are_accepted_up_to_their_bounds_only(void **state)
 {
     (void)state;
 #define BOUNDS_str(name, min, max)
@@ -67,8 +67,8 @@ static void numbers_are_taken_up_to_their_bounds_and_no_further(void **state)
     LLM_OPTIONS(BOUNDS)
 }
 
-/* Each option of scope INSTANCE, and no other. */
-static void instances_are_shared_by_those_who_agree_in_their_options(void **state)
+/* The test changes each option: those of scope INSTANCE prevent sharing, the others do not. */
+static void channels_with_equal_instance_options_share_an_instance(void **state)
 {
     struct llm_options a, b;
 
@@ -171,7 +171,7 @@ static void expect_transport_shared(const char *scheme, const struct lli_option 
     assert_true(lli_option_values_share_instance(&a, &b));
 }
 
-static void instances_are_shared_by_those_who_agree_in_the_options_of_transports(void **state)
+static void channels_with_equal_transport_options_share_an_instance(void **state)
 {
     (void)state;
     each_transport_option(expect_transport_shared);
@@ -196,7 +196,7 @@ static void an_option_of_another_transport_is_refused_with_its_scheme(void **sta
     each_transport_option(expect_transport_named);
 }
 
-static void decorators_have_the_options_of_all_below_them(void **state)
+static void decorators_accept_the_options_of_inner_transports(void **state)
 {
     struct lli_option_values values;
 
@@ -229,7 +229,7 @@ static void numbers_have_suffixes(void **state)
     assert_int_equal(options.join_ns, UINT64_MAX);
 }
 
-static void what_is_no_number_is_refused(void **state)
+static void invalid_numbers_are_refused(void **state)
 {
     static const char *const texts[] = {"",
                                         " 1",
@@ -295,7 +295,7 @@ static void expect_refused(const char *key, const char *value, const char *named
     expect_logged(named);
 }
 
-static void options_that_contradict_each_other_are_refused(void **state)
+static void contradictory_options_are_refused(void **state)
 {
     (void)state;
     expect_refused("history_packets", "65537", "history_packets");
@@ -330,7 +330,7 @@ static void expect_no_word(const char *key, const char *value, const char *named
     expect_logged(named);
 }
 
-static void words_that_are_no_choice_are_refused(void **state)
+static void unknown_words_are_refused_as_choices(void **state)
 {
     struct llm_options options;
 
@@ -345,7 +345,7 @@ static void words_that_are_no_choice_are_refused(void **state)
     expect_logged("option join: 4");
 }
 
-static void contradictory_policies_on_slow_receivers_are_refused(void **state)
+static void contradictory_slow_receiver_policies_are_refused(void **state)
 {
     struct llm_options options;
 
@@ -372,7 +372,7 @@ static void contradictory_policies_on_slow_receivers_are_refused(void **state)
     expect_both("status_ns", "100000000", "slow_lag_ns", "5");
 }
 
-static void the_policy_on_slow_receivers_is_what_the_options_say(void **state)
+static void the_slow_receiver_policy_follows_the_options(void **state)
 {
     struct llm_options options;
     struct lli_slow_policy policy;
@@ -417,7 +417,7 @@ static void expect_vain(const struct llm_options *options, const char *named, co
         fail_msg("%s and %s: %s", named, other, logged);
 }
 
-static void policies_that_have_no_effect_are_warned_of(void **state)
+static void policies_without_effect_are_logged(void **state)
 {
     struct llm_options options;
 
@@ -461,7 +461,7 @@ static void a_window_of_flow_control_is_no_lag(void **state)
     assert_non_null(strstr(logged, "flow_window_packets"));
 }
 
-static void the_structure_is_checked_as_its_text_is(void **state)
+static void the_structure_is_checked_like_its_text(void **state)
 {
     struct llm_options options;
 
@@ -476,7 +476,7 @@ static void the_structure_is_checked_as_its_text_is(void **state)
  * ------------------------------------------------------------------------------------------------- versions
  */
 
-static void a_smaller_structure_of_an_older_caller_keeps_the_later_defaults(void **state)
+static void a_smaller_structure_leaves_later_options_at_their_defaults(void **state)
 {
     struct llm_options options, older;
 
@@ -519,7 +519,7 @@ static void a_structure_whose_size_cuts_a_word_is_refused(void **state)
     }
 }
 
-static void a_structure_that_was_not_initialised_is_refused(void **state)
+static void an_uninitialised_structure_is_refused(void **state)
 {
     struct llm_options options, zero;
 
@@ -535,27 +535,27 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_defaults_are_those_of_the_table_and_valid),
-        cmocka_unit_test(numbers_are_taken_up_to_their_bounds_and_no_further),
-        cmocka_unit_test(instances_are_shared_by_those_who_agree_in_their_options),
+        cmocka_unit_test(numbers_are_accepted_up_to_their_bounds_only),
+        cmocka_unit_test(channels_with_equal_instance_options_share_an_instance),
         cmocka_unit_test(options_of_transports_have_the_same_bounds),
-        cmocka_unit_test(instances_are_shared_by_those_who_agree_in_the_options_of_transports),
+        cmocka_unit_test(channels_with_equal_transport_options_share_an_instance),
         cmocka_unit_test(an_option_of_another_transport_is_refused_with_its_scheme),
-        cmocka_unit_test(decorators_have_the_options_of_all_below_them),
+        cmocka_unit_test(decorators_accept_the_options_of_inner_transports),
         cmocka_unit_test(numbers_have_suffixes),
-        cmocka_unit_test(what_is_no_number_is_refused),
+        cmocka_unit_test(invalid_numbers_are_refused),
         cmocka_unit_test(an_unknown_option_is_named),
         cmocka_unit_test(strings_fit_or_are_refused),
-        cmocka_unit_test(options_that_contradict_each_other_are_refused),
-        cmocka_unit_test(words_that_are_no_choice_are_refused),
-        cmocka_unit_test(contradictory_policies_on_slow_receivers_are_refused),
-        cmocka_unit_test(the_policy_on_slow_receivers_is_what_the_options_say),
-        cmocka_unit_test(policies_that_have_no_effect_are_warned_of),
+        cmocka_unit_test(contradictory_options_are_refused),
+        cmocka_unit_test(unknown_words_are_refused_as_choices),
+        cmocka_unit_test(contradictory_slow_receiver_policies_are_refused),
+        cmocka_unit_test(the_slow_receiver_policy_follows_the_options),
+        cmocka_unit_test(policies_without_effect_are_logged),
         cmocka_unit_test(a_window_of_flow_control_is_no_lag),
-        cmocka_unit_test(the_structure_is_checked_as_its_text_is),
-        cmocka_unit_test(a_smaller_structure_of_an_older_caller_keeps_the_later_defaults),
+        cmocka_unit_test(the_structure_is_checked_like_its_text),
+        cmocka_unit_test(a_smaller_structure_leaves_later_options_at_their_defaults),
         cmocka_unit_test(a_larger_structure_is_refused_and_not_read_beyond_the_known_size),
         cmocka_unit_test(a_structure_whose_size_cuts_a_word_is_refused),
-        cmocka_unit_test(a_structure_that_was_not_initialised_is_refused),
+        cmocka_unit_test(an_uninitialised_structure_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,7 +27,7 @@ static void expect_refused(const char *channel, const char *named, const char *u
     llm_context_close(&context);
 }
 
-static void a_scheme_that_this_build_lacks_says_how_to_get_it(void **state)
+static void a_scheme_missing_in_this_build_is_refused_with_advice(void **state)
 {
     (void)state;
     expect_refused("roce://239.192.1.1:5001", "-Droce=enabled", "not known");
@@ -36,7 +36,7 @@ static void a_scheme_that_this_build_lacks_says_how_to_get_it(void **state)
     expect_refused("impair+roce://239.192.1.1:5001?impair_loss_ppm=1", "-Droce=enabled", "not known");
 }
 
-static void a_scheme_of_no_build_is_not_known(void **state)
+static void an_unknown_scheme_is_refused(void **state)
 {
     (void)state;
     expect_refused("rdma://239.192.1.1:5001",
@@ -49,8 +49,8 @@ static void a_scheme_of_no_build_is_not_known(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_scheme_that_this_build_lacks_says_how_to_get_it),
-        cmocka_unit_test(a_scheme_of_no_build_is_not_known),
+        cmocka_unit_test(a_scheme_missing_in_this_build_is_refused_with_advice),
+        cmocka_unit_test(an_unknown_scheme_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

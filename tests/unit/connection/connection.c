@@ -18,7 +18,7 @@
  * about
  */
 
-static void hybrid_sides_are_told_and_messages_go_both_ways(void **state)
+static void both_peers_connect_and_messages_flow_both_ways(void **state)
 {
     (void)state;
     connected_over(LOOP);
@@ -30,7 +30,7 @@ static void hybrid_sides_are_told_and_messages_go_both_ways(void **state)
     assert_int_equal(stat_of(&sides[LISTENS], "requests_accepted"), 1);
 }
 
-static void one_context_may_be_both_sides(void **state)
+static void one_context_may_hold_both_peers(void **state)
 {
     struct side *other = &sides[CONNECTS];
     const struct llm_connection_handlers handlers = handlers_of(other);
@@ -45,7 +45,7 @@ static void one_context_may_be_both_sides(void **state)
     POLL_UNTIL(sides[LISTENS].disconnected);
 }
 
-static void over_udp_it_is_the_same(void **state)
+static void a_connection_over_udp_carries_messages_and_closes(void **state)
 {
     (void)state;
     connected_over("udp://127.0.0.1:15931?" SMALL);
@@ -55,7 +55,7 @@ static void over_udp_it_is_the_same(void **state)
     assert_int_equal(sides[LISTENS].last.reason, LLM_REASON_CLOSED);
 }
 
-static void what_the_application_refuses_is_told_with_its_code(void **state)
+static void a_refusal_carries_the_code_of_the_application(void **state)
 {
     (void)state;
     answer = 403;
@@ -69,7 +69,7 @@ static void what_the_application_refuses_is_told_with_its_code(void **state)
     assert_int_equal(stat_of(&sides[LISTENS], "requests_refused"), 1);
 }
 
-static void an_answer_that_is_none_refuses_and_says_what_would_be_one(void **state)
+static void an_invalid_answer_of_the_application_refuses_and_is_logged(void **state)
 {
     (void)state;
     answer = -99;
@@ -105,7 +105,7 @@ static void the_application_may_answer_later(void **state)
     assert_int_equal(sides[CONNECTS].last.first, 7);
 }
 
-static void nobody_there_is_told_in_time(void **state)
+static void an_unanswered_connect_is_reported_in_time(void **state)
 {
     const uint64_t begin = llm_clock();
 
@@ -118,7 +118,7 @@ static void nobody_there_is_told_in_time(void **state)
     assert_null(sides[CONNECTS].connection);
 }
 
-static void a_message_longer_than_the_other_side_takes_is_refused(void **state)
+static void a_message_longer_than_the_peer_accepts_is_refused(void **state)
 {
     static uint8_t bytes[4000];
 
@@ -134,7 +134,7 @@ static void a_message_longer_than_the_other_side_takes_is_refused(void **state)
  * ------------------------------------------------------------------------------------------------- carrying
  */
 
-static void loss_duplicates_and_reordering_change_nothing(void **state)
+static void loss_duplicates_and_reordering_do_not_change_the_stream(void **state)
 {
     (void)state;
     connected_over(
@@ -144,7 +144,7 @@ static void loss_duplicates_and_reordering_change_nothing(void **state)
     assert_true(stat_of(&sides[LISTENS], "packets_recovered") > 0);
 }
 
-static void a_side_that_does_not_take_holds_the_other_back(void **state)
+static void a_peer_that_does_not_poll_blocks_the_other_peer(void **state)
 {
     struct side *sender = &sides[CONNECTS];
     uint64_t sent = 0;
@@ -165,10 +165,10 @@ static void a_side_that_does_not_take_holds_the_other_back(void **state)
 }
 
 /*
- * A receiver that is not heard is forgotten by a transmitter, which then sends as if nobody were behind: a
- * connection must not.
+ * A transmitter forgets a silent receiver and then sends without limit; the transmitter of a connection must
+ * not.
  */
-static void a_pause_longer_than_reports_are_waited_for_loses_nothing(void **state)
+static void a_pause_longer_than_the_report_timeout_loses_no_message(void **state)
 {
     struct side *sender = &sides[CONNECTS];
     uint64_t sent = 0;
@@ -193,7 +193,7 @@ static void a_pause_longer_than_reports_are_waited_for_loses_nothing(void **stat
  * --------------------------------------------------------------------------------------------------- ending
  */
 
-static void what_was_sent_is_delivered_before_the_end(void **state)
+static void sent_messages_are_delivered_before_the_end(void **state)
 {
     struct side *sender = &sides[CONNECTS];
     uint64_t sent = 0;
@@ -221,7 +221,7 @@ static void what_was_sent_is_delivered_before_the_end(void **state)
     assert_int_equal(llm_connection_close(&sides[LISTENS].connection), 0);
 }
 
-static void what_an_unreliable_topic_loses_does_not_break_the_connection(void **state)
+static void losses_of_an_unreliable_topic_do_not_end_the_connection(void **state)
 {
     struct side *sender = &sides[CONNECTS], *receiver = &sides[LISTENS];
     uint64_t sent = 0;
@@ -246,7 +246,7 @@ static void what_an_unreliable_topic_loses_does_not_break_the_connection(void **
     assert_true(llm_connection_close(&receiver->connection) >= 0);
 }
 
-static void a_side_that_goes_without_waiting_is_told_so(void **state)
+static void closing_without_linger_is_reported_as_abandoned(void **state)
 {
     struct side *sender = &sides[CONNECTS];
     uint64_t sent = 0;
@@ -262,7 +262,7 @@ static void a_side_that_goes_without_waiting_is_told_so(void **state)
     assert_true(sides[LISTENS].received < sent);
 }
 
-static void a_dead_peer_is_noticed_by_its_silence(void **state)
+static void a_dead_peer_is_detected_by_its_silence(void **state)
 {
     struct side *alive = &sides[CONNECTS];
     const uint64_t begin = llm_clock();
@@ -285,10 +285,10 @@ static void a_dead_peer_is_noticed_by_its_silence(void **state)
 #define LOSSY "impair+loop://calls:3?impair_loss_ppm=200000&linger_ns=10000000000&" SMALL
 
 /*
- * Of five packets one is lost, and whoever closes ends as a process does that exits. It waits for a side that
- * may be held up.
+ * One of five packets is lost, and the closing context is closed at once, as by a process that exits. The
+ * close waits for the other side, which may be delayed.
  */
-static void hybrid_sides_know_that_all_arrived_in_spite_of_losses(void **state)
+static void closing_confirms_delivery_despite_losses(void **state)
 {
     (void)state;
     listen_on(LOSSY);
@@ -313,8 +313,8 @@ static void hybrid_sides_know_that_all_arrived_in_spite_of_losses(void **state)
     sides[CONNECTS].context = context_make();
 }
 
-/* Whoever closes is held up between its end and its last word for longer than reports are waited for. */
-static void who_closes_and_is_held_up_has_taken_what_it_took(void **state)
+/* The closing side pauses between its end and its CLOSE for longer than the report timeout. */
+static void a_delayed_close_still_confirms_delivery(void **state)
 {
     struct side *closes = &sides[CONNECTS], *other = &sides[LISTENS];
 
@@ -336,7 +336,7 @@ static void who_closes_and_is_held_up_has_taken_what_it_took(void **state)
     assert_int_equal(llm_connection_close(&other->connection), 0);
 }
 
-static void a_last_word_that_is_not_answered_is_repeated_so_often(void **state)
+static void an_unanswered_close_is_repeated_then_given_up(void **state)
 {
     const struct side *side = &sides[CONNECTS];
     uint64_t begin, repeated = 0;
@@ -360,10 +360,8 @@ static void a_last_word_that_is_not_answered_is_repeated_so_often(void **state)
     assert_int_equal(llm_connection_close(&sides[LISTENS].connection), 0);
 }
 
-/*
- * The clock stands still from the poll before to the one that closes, as it does for a process that is fast.
- */
-static void who_closes_right_after_a_poll_and_does_not_wait_says_the_end_all_the_same(void **state)
+/* The clock does not advance between the poll and the close, as in a fast process. */
+static void closing_right_after_a_poll_without_linger_sends_the_end(void **state)
 {
     struct llm_context *context = sides[CONNECTS].context;
 
@@ -378,7 +376,7 @@ static void who_closes_right_after_a_poll_and_does_not_wait_says_the_end_all_the
     assert_int_equal(llm_connection_close(&sides[LISTENS].connection), 0);
 }
 
-static void who_is_not_there_any_more_answers_all_the_same(void **state)
+static void a_closed_peer_still_answers_close(void **state)
 {
     struct side *closer = &sides[CONNECTS], *other = &sides[LISTENS];
 
@@ -392,7 +390,7 @@ static void who_is_not_there_any_more_answers_all_the_same(void **state)
     assert_true(stat_of(other, "closes_repeated") < LLI_CLOSE_RETRY_WORDS - 1);
 }
 
-static void hybrid_may_close_at_once(void **state)
+static void both_peers_may_close_at_once(void **state)
 {
     (void)state;
     connected_over(LOOP);
@@ -419,7 +417,7 @@ static void close_in_the_last_handler(void *arg, struct llm_connection *connecti
     side->disconnected++;
 }
 
-static void a_connection_that_is_over_may_be_closed_in_its_handler(void **state)
+static void an_ended_connection_may_be_closed_in_its_handler(void **state)
 {
     struct llm_connection_handlers handlers = handlers_of(&sides[CONNECTS]);
 
@@ -439,7 +437,7 @@ static void a_connection_that_is_over_may_be_closed_in_its_handler(void **state)
  * ------------------------------------------------------------------------------------------------- bad days
  */
 
-static void more_than_connections_max_are_refused_until_one_is_closed(void **state)
+static void connects_beyond_connections_max_are_refused_until_one_closes(void **state)
 {
     struct llm_connection *first;
 
@@ -460,7 +458,7 @@ static void more_than_connections_max_are_refused_until_one_is_closed(void **sta
     POLL_UNTIL(sides[LISTENS].connected == 2 && sides[CONNECTS].connected == 2);
 }
 
-static void those_who_ask_and_are_never_heard_again_leave_no_trace(void **state)
+static void callers_that_vanish_after_connect_leave_no_trace(void **state)
 {
     (void)state;
     listen_on(LOOP "&connections_max=4&connect_timeout_ns=50000000");
@@ -565,7 +563,7 @@ static void hurl(int fd, uint64_t *random, const struct side *side, uint16_t por
     }
 }
 
-/* They get in as far as the application lets them, here all the way, and no further than that. */
+/* The application accepts hostile callers; they stay unconfirmed and are given up. */
 static void hostile_packets_disturb_no_connection(void **state)
 {
     const int fd = socket(AF_INET, SOCK_DGRAM, 0);
@@ -706,10 +704,9 @@ static void hand_take(struct hand *hand)
     assert_true(llm_poll(sides[LISTENS].context) >= 0)
 
 /*
- * Its heartbeats and guesses are no proof that it got the ACCEPT: they may come from somebody else than its
- * address says.
+ * The caller's heartbeats and guesses do not prove that it got the ACCEPT: another host may have sent them.
  */
-static void an_accepted_caller_is_sent_the_answer_alone_until_it_has_shown_that_this_came(void **state)
+static void an_unconfirmed_caller_is_sent_only_accept(void **state)
 {
     struct hand hand;
 
@@ -739,7 +736,7 @@ static void an_accepted_caller_is_sent_the_answer_alone_until_it_has_shown_that_
     close(hand.fd);
 }
 
-static void an_accepted_caller_that_was_not_heard_is_told_of_the_end_by_one_packet_at_most(void **state)
+static void an_unconfirmed_caller_gets_at_most_one_close(void **state)
 {
     struct hand hand;
 
@@ -757,8 +754,8 @@ static void an_accepted_caller_that_was_not_heard_is_told_of_the_end_by_one_pack
     sides[LISTENS].context = context_make();
 }
 
-/* The other side is gone as soon as it has accepted. */
-static void a_caller_that_hears_nothing_after_the_answer_is_told_in_time(void **state)
+/* The accepting side ends right after the ACCEPT. */
+static void silence_after_accept_is_reported_to_the_caller_in_time(void **state)
 {
     const uint64_t begin = llm_clock();
 
@@ -779,7 +776,7 @@ static void a_caller_that_hears_nothing_after_the_answer_is_told_in_time(void **
  * misuse
  */
 
-static void what_makes_no_sense_is_refused(void **state)
+static void invalid_connection_arguments_are_refused(void **state)
 {
     const struct llm_connection_handlers handlers = handlers_of(&sides[CONNECTS]);
     struct llm_listener_handlers none;
@@ -829,36 +826,36 @@ static void what_makes_no_sense_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(hybrid_sides_are_told_and_messages_go_both_ways),
-        TEST(one_context_may_be_both_sides),
-        TEST(over_udp_it_is_the_same),
-        TEST(what_the_application_refuses_is_told_with_its_code),
-        TEST(an_answer_that_is_none_refuses_and_says_what_would_be_one),
+        TEST(both_peers_connect_and_messages_flow_both_ways),
+        TEST(one_context_may_hold_both_peers),
+        TEST(a_connection_over_udp_carries_messages_and_closes),
+        TEST(a_refusal_carries_the_code_of_the_application),
+        TEST(an_invalid_answer_of_the_application_refuses_and_is_logged),
         TEST(the_application_may_answer_later),
-        TEST(nobody_there_is_told_in_time),
-        TEST(a_message_longer_than_the_other_side_takes_is_refused),
-        TEST(loss_duplicates_and_reordering_change_nothing),
-        TEST(a_side_that_does_not_take_holds_the_other_back),
-        TEST(a_pause_longer_than_reports_are_waited_for_loses_nothing),
-        TEST(what_was_sent_is_delivered_before_the_end),
-        TEST(what_an_unreliable_topic_loses_does_not_break_the_connection),
-        TEST(a_side_that_goes_without_waiting_is_told_so),
-        TEST(a_dead_peer_is_noticed_by_its_silence),
-        TEST(hybrid_sides_know_that_all_arrived_in_spite_of_losses),
-        TEST(who_closes_and_is_held_up_has_taken_what_it_took),
-        TEST(a_last_word_that_is_not_answered_is_repeated_so_often),
-        TEST(who_closes_right_after_a_poll_and_does_not_wait_says_the_end_all_the_same),
-        TEST(who_is_not_there_any_more_answers_all_the_same),
-        TEST(hybrid_may_close_at_once),
-        TEST(a_connection_that_is_over_may_be_closed_in_its_handler),
-        TEST(more_than_connections_max_are_refused_until_one_is_closed),
-        TEST(those_who_ask_and_are_never_heard_again_leave_no_trace),
+        TEST(an_unanswered_connect_is_reported_in_time),
+        TEST(a_message_longer_than_the_peer_accepts_is_refused),
+        TEST(loss_duplicates_and_reordering_do_not_change_the_stream),
+        TEST(a_peer_that_does_not_poll_blocks_the_other_peer),
+        TEST(a_pause_longer_than_the_report_timeout_loses_no_message),
+        TEST(sent_messages_are_delivered_before_the_end),
+        TEST(losses_of_an_unreliable_topic_do_not_end_the_connection),
+        TEST(closing_without_linger_is_reported_as_abandoned),
+        TEST(a_dead_peer_is_detected_by_its_silence),
+        TEST(closing_confirms_delivery_despite_losses),
+        TEST(a_delayed_close_still_confirms_delivery),
+        TEST(an_unanswered_close_is_repeated_then_given_up),
+        TEST(closing_right_after_a_poll_without_linger_sends_the_end),
+        TEST(a_closed_peer_still_answers_close),
+        TEST(both_peers_may_close_at_once),
+        TEST(an_ended_connection_may_be_closed_in_its_handler),
+        TEST(connects_beyond_connections_max_are_refused_until_one_closes),
+        TEST(callers_that_vanish_after_connect_leave_no_trace),
         TEST(an_endless_stream_of_connections_is_served),
         TEST(hostile_packets_disturb_no_connection),
-        TEST(an_accepted_caller_is_sent_the_answer_alone_until_it_has_shown_that_this_came),
-        TEST(an_accepted_caller_that_was_not_heard_is_told_of_the_end_by_one_packet_at_most),
-        TEST(a_caller_that_hears_nothing_after_the_answer_is_told_in_time),
-        TEST(what_makes_no_sense_is_refused),
+        TEST(an_unconfirmed_caller_is_sent_only_accept),
+        TEST(an_unconfirmed_caller_gets_at_most_one_close),
+        TEST(silence_after_accept_is_reported_to_the_caller_in_time),
+        TEST(invalid_connection_arguments_are_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -132,7 +132,7 @@ static void close_both(void)
  * ------------------------------------------------------------------------------------------------------ late
  */
 
-static void hybrid_sides_wait_until_the_other_can_be_reached(void **state)
+static void both_peers_wait_until_their_addresses_are_resolved(void **state)
 {
     (void)state;
     listen_late(LOOP);
@@ -149,7 +149,7 @@ static void hybrid_sides_wait_until_the_other_can_be_reached(void **state)
     assert_int_equal(stat_of(&sides[LISTENS], "requests_full"), 0);
 }
 
-static void a_refusal_waits_too_also_a_repeated_one(void **state)
+static void a_refusal_waits_until_the_address_is_resolved(void **state)
 {
     (void)state;
     answer = 403;
@@ -163,7 +163,7 @@ static void a_refusal_waits_too_also_a_repeated_one(void **state)
     assert_int_equal(llm_connection_close(&sides[CONNECTS].connection), 0);
 }
 
-static void who_is_turned_away_is_told_so(void **state)
+static void a_caller_beyond_the_limit_gets_a_refusal(void **state)
 {
     struct llm_connection *first;
 
@@ -184,8 +184,8 @@ static void who_is_turned_away_is_told_so(void **state)
     close_both();
 }
 
-/* Its address is kept until the application has said what it wants, and the answer was sent. */
-static void an_application_that_answers_later_can_be_sure_of_the_way(void **state)
+/* The caller's address stays known until the application has answered and the answer was sent. */
+static void a_late_answer_of_the_application_reaches_the_caller(void **state)
 {
     const struct llm_connection_handlers handlers = handlers_of(&sides[LISTENS]);
 
@@ -207,7 +207,7 @@ static void an_application_that_answers_later_can_be_sure_of_the_way(void **stat
     assert_int_equal(known_count, 2);
 }
 
-static void an_application_that_does_not_answer_lets_the_address_go(void **state)
+static void a_connect_without_an_answer_releases_its_address(void **state)
 {
     (void)state;
     answer = LLM_EAGAIN;
@@ -224,7 +224,7 @@ static void an_application_that_does_not_answer_lets_the_address_go(void **state
  * ----------------------------------------------------------------------------------------------------- never
  */
 
-static void who_cannot_be_reached_is_not_shown_and_given_up(void **state)
+static void an_unreachable_caller_is_not_shown_and_given_up(void **state)
 {
     (void)state;
     takes = NEVER;
@@ -237,7 +237,7 @@ static void who_cannot_be_reached_is_not_shown_and_given_up(void **state)
     assert_int_equal(stat_of(&sides[LISTENS], "requests_full"), 0);
 }
 
-static void whoever_asked_cannot_reach_the_listener_and_gives_up(void **state)
+static void a_caller_gives_up_an_unreachable_listener(void **state)
 {
     const uint64_t begin = llm_clock();
 
@@ -255,7 +255,7 @@ static void whoever_asked_cannot_reach_the_listener_and_gives_up(void **state)
     assert_int_equal(sides[LISTENS].connected + sides[LISTENS].disconnected, 0);
 }
 
-static void an_answer_that_never_can_be_sent_is_given_up(void **state)
+static void an_unsendable_answer_is_given_up(void **state)
 {
     (void)state;
     answer = LLM_EAGAIN;
@@ -274,7 +274,7 @@ static void an_answer_that_never_can_be_sent_is_given_up(void **state)
  * closed
  */
 
-static void a_connection_closed_while_the_listener_is_resolved_leaves_nothing(void **state)
+static void a_connection_closed_during_resolution_leaves_no_address(void **state)
 {
     (void)state;
     takes = NEVER;
@@ -286,7 +286,7 @@ static void a_connection_closed_while_the_listener_is_resolved_leaves_nothing(vo
     POLL_UNTIL(stat_of(&sides[LISTENS], "connections_unconfirmed") == 1);
 }
 
-static void a_listener_closed_while_somebody_is_resolved_leaves_nothing(void **state)
+static void a_listener_closed_during_resolution_leaves_no_address(void **state)
 {
     const struct lli_endpoint *endpoint;
 
@@ -307,10 +307,10 @@ static void a_listener_closed_while_somebody_is_resolved_leaves_nothing(void **s
 }
 
 /*
- * Two listen to the same group, and both accept: whoever asked has one of them, and tells the other, late as
- * it may be. What the other does then ends nothing.
+ * Two listeners of one group accept: the caller uses the first ACCEPT and closes the other, whose answer ends
+ * nothing.
  */
-static void who_accepts_second_is_told_that_there_is_no_connection(void **state)
+static void the_accept_of_a_second_listener_has_no_effect(void **state)
 {
     struct llm_context *context = context_make();
     struct llm_listener_handlers handlers;
@@ -349,8 +349,8 @@ static void who_accepts_second_is_told_that_there_is_no_connection(void **state)
  * full
  */
 
-/* There is room for one address, and more want to connect than that: each when another has gone. */
-static void a_table_that_is_full_is_waited_for(void **state)
+/* The table has room for one address: each caller gets it when the previous one has left. */
+static void callers_in_turn_share_one_place_of_the_address_table(void **state)
 {
     (void)state;
     takes = MS / 4;
@@ -374,7 +374,7 @@ static void a_table_that_is_full_is_waited_for(void **state)
     sides[CONNECTS].context = context_make();
 }
 
-static void who_finds_the_table_full_waits_until_somebody_leaves(void **state)
+static void a_caller_waits_while_the_address_table_is_full(void **state)
 {
     struct side *last = &sides[CONNECTS];
     struct side first;
@@ -404,19 +404,19 @@ static void who_finds_the_table_full_waits_until_somebody_leaves(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(hybrid_sides_wait_until_the_other_can_be_reached),
-        TEST(a_refusal_waits_too_also_a_repeated_one),
-        TEST(who_is_turned_away_is_told_so),
-        TEST(an_application_that_answers_later_can_be_sure_of_the_way),
-        TEST(an_application_that_does_not_answer_lets_the_address_go),
-        TEST(who_cannot_be_reached_is_not_shown_and_given_up),
-        TEST(whoever_asked_cannot_reach_the_listener_and_gives_up),
-        TEST(an_answer_that_never_can_be_sent_is_given_up),
-        TEST(a_connection_closed_while_the_listener_is_resolved_leaves_nothing),
-        TEST(a_listener_closed_while_somebody_is_resolved_leaves_nothing),
-        TEST(who_accepts_second_is_told_that_there_is_no_connection),
-        TEST(a_table_that_is_full_is_waited_for),
-        TEST(who_finds_the_table_full_waits_until_somebody_leaves),
+        TEST(both_peers_wait_until_their_addresses_are_resolved),
+        TEST(a_refusal_waits_until_the_address_is_resolved),
+        TEST(a_caller_beyond_the_limit_gets_a_refusal),
+        TEST(a_late_answer_of_the_application_reaches_the_caller),
+        TEST(a_connect_without_an_answer_releases_its_address),
+        TEST(an_unreachable_caller_is_not_shown_and_given_up),
+        TEST(a_caller_gives_up_an_unreachable_listener),
+        TEST(an_unsendable_answer_is_given_up),
+        TEST(a_connection_closed_during_resolution_leaves_no_address),
+        TEST(a_listener_closed_during_resolution_leaves_no_address),
+        TEST(the_accept_of_a_second_listener_has_no_effect),
+        TEST(callers_in_turn_share_one_place_of_the_address_table),
+        TEST(a_caller_waits_while_the_address_table_is_full),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

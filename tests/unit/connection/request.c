@@ -136,7 +136,7 @@ static void requests_are_replied_to_among_messages(void **state)
     assert_int_equal(sides[CONNECTS].others + sides[LISTENS].others, 2);
 }
 
-static void a_request_without_a_reply_is_told_in_time_and_only_once(void **state)
+static void an_unanswered_request_is_reported_once_and_in_time(void **state)
 {
     const uint64_t begin = llm_clock();
     uint64_t late = 1000;
@@ -160,7 +160,7 @@ static void a_request_without_a_reply_is_told_in_time_and_only_once(void **state
     assert_int_equal(talk.unanswered + talk.over, 2);
 }
 
-static void so_many_requests_may_wait_and_no_more(void **state)
+static void waiting_requests_are_bounded(void **state)
 {
     (void)state;
     talk_over(LOOP);
@@ -178,7 +178,7 @@ static void so_many_requests_may_wait_and_no_more(void **state)
     assert_int_equal(ask(0, UINT64_MAX), LLM_ESTATE);
 }
 
-static void a_request_that_waits_is_told_when_its_own_side_closes(void **state)
+static void a_waiting_request_is_reported_when_its_own_side_closes(void **state)
 {
     (void)state;
     talk_over(LOOP);
@@ -190,7 +190,7 @@ static void a_request_that_waits_is_told_when_its_own_side_closes(void **state)
     assert_int_equal(talk.reason, LLM_REASON_CLOSED);
 }
 
-static void requests_that_make_no_sense_are_refused(void **state)
+static void invalid_requests_are_refused(void **state)
 {
     static uint8_t bytes[65536];
 
@@ -214,10 +214,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(requests_are_replied_to_among_messages),
-        TEST(a_request_without_a_reply_is_told_in_time_and_only_once),
-        TEST(so_many_requests_may_wait_and_no_more),
-        TEST(a_request_that_waits_is_told_when_its_own_side_closes),
-        TEST(requests_that_make_no_sense_are_refused),
+        TEST(an_unanswered_request_is_reported_once_and_in_time),
+        TEST(waiting_requests_are_bounded),
+        TEST(a_waiting_request_is_reported_when_its_own_side_closes),
+        TEST(invalid_requests_are_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -50,7 +50,7 @@ static void queue_put_before(struct lli_endpoint *endpoint)
 }
 
 /* Heartbeats are all that an idle transmitter sends: nothing that follows takes one along. */
-static void a_control_packet_that_found_the_queue_full_leaves_with_the_poll_that_made_room(void **state)
+static void a_control_packet_leaves_when_a_full_queue_has_room(void **state)
 {
     struct llm_context_options options;
     struct llm_transmitter *transmitter;
@@ -108,7 +108,7 @@ static void report_of(struct llm_context *context, const struct llm_transmitter 
         assert_true(llm_poll(context) >= 0);
 }
 
-static void what_announces_another_host_is_refused_unless_an_option_says_otherwise(void **state)
+static void packets_that_announce_another_host_are_refused_by_default(void **state)
 {
     static const char *const options_text[] = {"", "&check_source=0"};
     struct llm_context_options options;
@@ -142,8 +142,8 @@ static void what_announces_another_host_is_refused_unless_an_option_says_otherwi
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_control_packet_that_found_the_queue_full_leaves_with_the_poll_that_made_room),
-        cmocka_unit_test(what_announces_another_host_is_refused_unless_an_option_says_otherwise),
+        cmocka_unit_test(a_control_packet_leaves_when_a_full_queue_has_room),
+        cmocka_unit_test(packets_that_announce_another_host_are_refused_by_default),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

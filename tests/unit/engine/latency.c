@@ -130,7 +130,7 @@ static const struct llm_stats_histogram *histogram_of(const char *name)
     return NULL;
 }
 
-static void at_off_there_is_no_histogram(void **state)
+static void the_level_off_has_no_histogram(void **state)
 {
     (void)state;
     open_at(LLM_LATENCY_OFF);
@@ -179,8 +179,8 @@ static void the_second_level_measures_to_and_from_the_wire(void **state)
     stat_free(&snapshot);
 }
 
-/* Of those that share packets, all are. */
-static void messages_that_share_packets_share_the_readings(void **state)
+/* All messages of a packet are measured. */
+static void messages_in_one_packet_share_clock_readings(void **state)
 {
     (void)state;
     open_at(LLM_LATENCY_WIRE);
@@ -192,7 +192,7 @@ static void messages_that_share_packets_share_the_readings(void **state)
     stat_free(&snapshot);
 }
 
-static void a_message_that_waits_in_a_packet_is_seen_to_wait(void **state)
+static void the_wait_of_a_message_in_its_packet_is_measured(void **state)
 {
     (void)state;
     open_at(LLM_LATENCY_STAGES);
@@ -214,7 +214,7 @@ static void a_message_that_waits_in_a_packet_is_seen_to_wait(void **state)
     stat_free(&snapshot);
 }
 
-static void the_last_level_tells_handlers_from_the_way_to_them(void **state)
+static void the_last_level_measures_handlers_separately(void **state)
 {
     (void)state;
     open_at(LLM_LATENCY_STAGES);
@@ -232,8 +232,8 @@ static void the_last_level_tells_handlers_from_the_way_to_them(void **state)
     stat_free(&snapshot);
 }
 
-/* Their flushes take the longer way for their pace already. */
-static void paced_transmitters_are_measured_too(void **state)
+/* Flushes of paced transmitters take the slow path. */
+static void paced_transmitters_are_measured(void **state)
 {
     struct llm_transmitter *paced = NULL;
     struct llm_topic *other;
@@ -259,7 +259,7 @@ static void paced_transmitters_are_measured_too(void **state)
     stat_free(&snapshot);
 }
 
-static void a_level_that_there_is_not_is_refused(void **state)
+static void an_unknown_level_is_refused(void **state)
 {
     struct llm_context_options options;
 
@@ -273,14 +273,14 @@ static void a_level_that_there_is_not_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(at_off_there_is_no_histogram),
+        cmocka_unit_test(the_level_off_has_no_histogram),
         cmocka_unit_test(the_first_level_measures_queues_only),
         cmocka_unit_test(the_second_level_measures_to_and_from_the_wire),
-        cmocka_unit_test(messages_that_share_packets_share_the_readings),
-        cmocka_unit_test(a_message_that_waits_in_a_packet_is_seen_to_wait),
-        cmocka_unit_test(the_last_level_tells_handlers_from_the_way_to_them),
-        cmocka_unit_test(paced_transmitters_are_measured_too),
-        cmocka_unit_test(a_level_that_there_is_not_is_refused),
+        cmocka_unit_test(messages_in_one_packet_share_clock_readings),
+        cmocka_unit_test(the_wait_of_a_message_in_its_packet_is_measured),
+        cmocka_unit_test(the_last_level_measures_handlers_separately),
+        cmocka_unit_test(paced_transmitters_are_measured),
+        cmocka_unit_test(an_unknown_level_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

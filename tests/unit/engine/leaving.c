@@ -107,7 +107,7 @@ static struct lli_wire_status status_of(const struct lli_packet *packet)
     return status;
 }
 
-static void a_report_that_was_put_off_behind_the_end_is_sent_on_leaving(void **state)
+static void a_report_postponed_after_the_end_is_sent_on_leaving(void **state)
 {
     struct lli_wire_status status;
     struct lli_packet packet;
@@ -126,7 +126,7 @@ static void a_report_that_was_put_off_behind_the_end_is_sent_on_leaving(void **s
     assert_int_equal(status.acknowledged_next, 0);
 }
 
-static void an_acknowledgement_behind_the_end_is_sent_on_leaving(void **state)
+static void an_acknowledgement_after_the_end_is_sent_on_leaving(void **state)
 {
     struct lli_wire_status status;
     struct lli_packet packet;
@@ -141,7 +141,7 @@ static void an_acknowledgement_behind_the_end_is_sent_on_leaving(void **state)
     assert_int_equal(status.acknowledged_next, 2);
 }
 
-static void the_end_is_answered_within_a_tenth_of_a_second_by_a_thousand(void **state)
+static void one_of_a_thousand_receivers_answers_the_end_in_time(void **state)
 {
     struct lli_packet packet;
 
@@ -174,8 +174,8 @@ static void heartbeat_of_share(uint64_t session_receiver, uint32_t k)
     receiver_take(&r, buffer, lli_wire_put_heartbeat(buffer, &heartbeat), now, pull);
 }
 
-/* Only who is in it reports by packets, and when the transmitter waits. */
-static void a_receiver_that_is_not_in_the_share_reports_by_time(void **state)
+/* Only receivers of the share report by packets, and when the transmitter waits. */
+static void a_receiver_outside_the_share_reports_by_time(void **state)
 {
     struct lli_packet packet;
 
@@ -196,7 +196,7 @@ static void a_receiver_that_is_not_in_the_share_reports_by_time(void **state)
     assert_true(rx->report.at < now + r.config.status);
 }
 
-static void a_transmitter_that_fell_silent_behind_the_end_is_told_nothing(void **state)
+static void a_transmitter_silent_after_the_end_gets_no_report(void **state)
 {
     struct lli_packet packet;
 
@@ -209,8 +209,8 @@ static void a_transmitter_that_fell_silent_behind_the_end_is_told_nothing(void *
     assert_true(lli_rx_leave(rx, now, buffer, &packet));
 }
 
-/* It would be forgotten that it was expelled. */
-static void a_receiver_that_was_expelled_does_not_leave(void **state)
+/* A leave would remove the record of the expulsion. */
+static void an_expelled_receiver_sends_no_leave(void **state)
 {
     const struct lli_wire_notice notice = {.session = SESSION,
                                            .receiver = RECEIVER,
@@ -248,7 +248,7 @@ static void leave(uint64_t receiver, uint64_t acknowledged_next, uint8_t flags)
     tx_take(tx, buffer, lli_wire_put_status(buffer, &status), now);
 }
 
-static void acknowledgements_of_those_who_left_behind_the_end_count_together(void **state)
+static void acknowledgements_of_departed_receivers_add_up_after_the_end(void **state)
 {
     const struct lli_ack_rule rule = {
         .receivers = 2, .messages_max = 8, .bytes_max = 1000, .patience = 1000 * MS};
@@ -318,7 +318,7 @@ static void *close_receivers(void *arg)
     return NULL;
 }
 
-static void nine_receivers_that_close_at_the_end_leave_no_doubt_that_they_have_everything(void **state)
+static void nine_receivers_closing_at_the_end_confirm_all_messages(void **state)
 {
     struct llm_context_options options;
     struct llm_transmitter *transmitter;
@@ -354,14 +354,14 @@ static void nine_receivers_that_close_at_the_end_leave_no_doubt_that_they_have_e
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(a_report_that_was_put_off_behind_the_end_is_sent_on_leaving),
-        T(an_acknowledgement_behind_the_end_is_sent_on_leaving),
-        T(the_end_is_answered_within_a_tenth_of_a_second_by_a_thousand),
-        T(a_receiver_that_is_not_in_the_share_reports_by_time),
-        T(a_transmitter_that_fell_silent_behind_the_end_is_told_nothing),
-        T(a_receiver_that_was_expelled_does_not_leave),
-        T(acknowledgements_of_those_who_left_behind_the_end_count_together),
-        cmocka_unit_test(nine_receivers_that_close_at_the_end_leave_no_doubt_that_they_have_everything),
+        T(a_report_postponed_after_the_end_is_sent_on_leaving),
+        T(an_acknowledgement_after_the_end_is_sent_on_leaving),
+        T(one_of_a_thousand_receivers_answers_the_end_in_time),
+        T(a_receiver_outside_the_share_reports_by_time),
+        T(a_transmitter_silent_after_the_end_gets_no_report),
+        T(an_expelled_receiver_sends_no_leave),
+        T(acknowledgements_of_departed_receivers_add_up_after_the_end),
+        cmocka_unit_test(nine_receivers_closing_at_the_end_confirm_all_messages),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -211,7 +211,7 @@ static void the_least_recently_used_address_makes_room(void **state)
     assert_string_equal(log_text, "");
 }
 
-static void the_addresses_of_members_stay_and_those_of_the_departed_go(void **state)
+static void addresses_of_departed_members_are_forgotten(void **state)
 {
     (void)state;
     for (uint32_t number = 0; number < 6; number++) {
@@ -231,7 +231,7 @@ static void the_addresses_of_members_stay_and_those_of_the_departed_go(void **st
 }
 
 /* A peer that is answered once in a few seconds, and is no member, keeps its place. */
-static void an_address_in_use_is_kept_between_two_uses(void **state)
+static void an_address_in_use_is_not_forgotten_between_two_uses(void **state)
 {
     (void)state;
     assert_int_equal(reach(1), LLM_OK);
@@ -246,7 +246,7 @@ static void an_address_in_use_is_kept_between_two_uses(void **state)
 }
 
 /* Members that stay need theirs, however many others are answered once. */
-static void an_address_that_nobody_needs_goes_before_one_that_is_needed(void **state)
+static void an_unneeded_address_is_replaced_before_a_needed_address(void **state)
 {
     (void)state;
     for (uint32_t number = 0; number < 6; number++) {
@@ -265,7 +265,7 @@ static void an_address_that_nobody_needs_goes_before_one_that_is_needed(void **s
  * Several transmitters share an endpoint: together they may have more members than the options of the first
  * allow for.
  */
-static void more_needed_addresses_than_places_are_reached_in_turn_and_that_is_logged_once(void **state)
+static void needed_addresses_beyond_the_places_take_turns(void **state)
 {
     struct llm_transmitter *other;
 
@@ -292,7 +292,7 @@ static void more_needed_addresses_than_places_are_reached_in_turn_and_that_is_lo
  * unreachable
  */
 
-static void an_address_that_sends_fail_to_is_logged_once_and_told(void **state)
+static void an_address_with_failing_sends_is_logged_and_reported_once(void **state)
 {
     (void)state;
     member_add(3);
@@ -310,7 +310,7 @@ static void an_address_that_sends_fail_to_is_logged_once_and_told(void **state)
     assert_int_equal(world.endpoint->counters.addresses_unreachable, 1);
 }
 
-/* Nobody here knows who is there: the log says it, and no session is told. */
+/* The peer is unknown: the log names the address, and no session gets an event. */
 static void an_address_of_no_session_is_only_logged(void **state)
 {
     (void)state;
@@ -331,7 +331,7 @@ static void the_lines_about_unreachable_addresses_are_bounded(void **state)
     assert_int_equal(logged_count("not named"), 1);
 }
 
-static void an_address_that_is_none_is_told(void **state)
+static void an_invalid_address_is_reported(void **state)
 {
     (void)state;
     member_add(9);
@@ -345,7 +345,7 @@ static void an_address_that_is_none_is_told(void **state)
     assert_int_equal(net.count, 0);
 }
 
-static void an_address_that_is_not_resolved_for_long_is_told(void **state)
+static void an_address_unresolved_for_long_is_reported(void **state)
 {
     (void)state;
     member_add(9);
@@ -361,7 +361,7 @@ static void an_address_that_is_not_resolved_for_long_is_told(void **state)
     assert_int_equal(world.event.reason, LLM_REASON_NO_ROUTE);
 }
 
-static void an_address_that_is_resolved_in_time_is_not_told(void **state)
+static void an_address_resolved_in_time_is_not_reported(void **state)
 {
     (void)state;
     member_add(9);
@@ -378,16 +378,16 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
         TEST(the_least_recently_used_address_makes_room),
-        TEST(the_addresses_of_members_stay_and_those_of_the_departed_go),
-        TEST(an_address_in_use_is_kept_between_two_uses),
-        TEST(an_address_that_nobody_needs_goes_before_one_that_is_needed),
-        TEST(more_needed_addresses_than_places_are_reached_in_turn_and_that_is_logged_once),
-        TEST(an_address_that_sends_fail_to_is_logged_once_and_told),
+        TEST(addresses_of_departed_members_are_forgotten),
+        TEST(an_address_in_use_is_not_forgotten_between_two_uses),
+        TEST(an_unneeded_address_is_replaced_before_a_needed_address),
+        TEST(needed_addresses_beyond_the_places_take_turns),
+        TEST(an_address_with_failing_sends_is_logged_and_reported_once),
         TEST(an_address_of_no_session_is_only_logged),
         TEST(the_lines_about_unreachable_addresses_are_bounded),
-        TEST(an_address_that_is_none_is_told),
-        TEST(an_address_that_is_not_resolved_for_long_is_told),
-        TEST(an_address_that_is_resolved_in_time_is_not_told),
+        TEST(an_invalid_address_is_reported),
+        TEST(an_address_unresolved_for_long_is_reported),
+        TEST(an_address_resolved_in_time_is_not_reported),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -150,7 +150,7 @@ static void poll_for(lli_ns time)
  * The first poll finds more packets of one group than it takes at a time, and has not seen any of the others
  * then.
  */
-static void a_context_that_was_stopped_ends_no_session_that_it_did_not_read(void **state)
+static void a_stopped_context_ends_no_session_with_unread_packets(void **state)
 {
     (void)state;
     for (int i = 0; i < GROUPS; i++)
@@ -177,8 +177,8 @@ static void a_context_that_was_stopped_ends_no_session_that_it_did_not_read(void
     assert_int_equal(end_reason, LLM_REASON_TIMEOUT);
 }
 
-/* Its socket overflowed, so nothing of it is there to be read. */
-static void a_context_that_was_stopped_gives_sessions_time_to_be_heard(void **state)
+/* The socket overflowed, so no packet of the session can be read. */
+static void a_stopped_context_waits_for_heartbeats_of_its_sessions(void **state)
 {
     (void)state;
     heartbeat(0, 0x100000001, START);
@@ -191,7 +191,7 @@ static void a_context_that_was_stopped_gives_sessions_time_to_be_heard(void **st
     assert_int_equal(news, 1);
 }
 
-static void invented_sessions_give_way_to_one_that_sends_data(void **state)
+static void invented_sessions_are_replaced_by_a_session_with_data(void **state)
 {
     const uint64_t genuine = 0x1111111122222222;
 
@@ -212,8 +212,8 @@ static void invented_sessions_give_way_to_one_that_sends_data(void **state)
     assert_int_equal(end_reason, LLM_REASON_REPLACED);
 }
 
-/* Idle sessions do not push each other out again and again. */
-static void heartbeats_alone_take_no_place_of_sessions_that_are_heard(void **state)
+/* Idle sessions do not replace each other. */
+static void heartbeats_alone_replace_no_active_session(void **state)
 {
     (void)state;
     for (int round = 0; round < 5; round++) {
@@ -230,10 +230,10 @@ static void heartbeats_alone_take_no_place_of_sessions_that_are_heard(void **sta
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(a_context_that_was_stopped_ends_no_session_that_it_did_not_read),
-        T(a_context_that_was_stopped_gives_sessions_time_to_be_heard),
-        T(invented_sessions_give_way_to_one_that_sends_data),
-        T(heartbeats_alone_take_no_place_of_sessions_that_are_heard),
+        T(a_stopped_context_ends_no_session_with_unread_packets),
+        T(a_stopped_context_waits_for_heartbeats_of_its_sessions),
+        T(invented_sessions_are_replaced_by_a_session_with_data),
+        T(heartbeats_alone_replace_no_active_session),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,7 +17,7 @@ static const struct lli_log test_log = {.function = log_keep, .level = LLM_LEVEL
 
 /* ----------------------------------------------------------------------------------------------- subjects */
 
-static void patterns_take_one_element_or_the_rest(void **state)
+static void wildcards_match_one_element_or_the_rest(void **state)
 {
     (void)state;
     assert_true(lli_subject_matches("a", "a"));
@@ -43,7 +43,7 @@ static void patterns_take_one_element_or_the_rest(void **state)
     assert_false(lli_subject_matches("*.>", "a"));
 }
 
-static void wildcards_within_an_element_stand_for_themselves(void **state)
+static void wildcards_within_an_element_are_literal(void **state)
 {
     (void)state;
     assert_true(lli_subject_matches("a*.b>", "a*.b>"));
@@ -125,7 +125,7 @@ static void wrong_subjects_are_refused_with_their_column(void **state)
     lli_subjects_fini(&subjects);
 }
 
-static void subjects_are_bounded_and_each_is_there_once(void **state)
+static void subjects_are_bounded_and_unique(void **state)
 {
     struct lli_subjects subjects = {.chosen = false};
     char text[32];
@@ -249,7 +249,7 @@ static const char *send_each(struct llm_topic *const *topics, int count)
     return heard.topics;
 }
 
-static void only_what_is_subscribed_to_is_delivered(void **state)
+static void only_subscribed_topics_are_delivered(void **state)
 {
     struct llm_topic *topics[4];
     uint64_t refused = 0;
@@ -269,7 +269,7 @@ static void only_what_is_subscribed_to_is_delivered(void **state)
     assert_int_equal(refused, 2);
 }
 
-static void the_accept_predicate_has_the_last_word(void **state)
+static void the_accept_predicate_overrides_subjects(void **state)
 {
     struct llm_topic *topics[2];
 
@@ -286,7 +286,7 @@ static void the_accept_predicate_has_the_last_word(void **state)
     assert_string_equal(heard.told, "a");
 }
 
-static void subjects_come_and_go_while_messages_flow(void **state)
+static void subjects_change_while_messages_flow(void **state)
 {
     struct llm_topic *topics[3];
 
@@ -312,7 +312,7 @@ static void subjects_come_and_go_while_messages_flow(void **state)
     assert_string_equal(heard.asked, "abc");
 }
 
-static void a_topic_is_told_when_a_subject_takes_it_at_last(void **state)
+static void a_topic_is_reported_when_a_subject_is_added_for_it(void **state)
 {
     struct llm_topic *topics[1];
 
@@ -329,7 +329,7 @@ static void a_topic_is_told_when_a_subject_takes_it_at_last(void **state)
     assert_string_equal(send_each(topics, 1), "a");
 }
 
-static void a_topic_that_was_thrown_away_is_not_acknowledged(void **state)
+static void a_discarded_topic_is_not_acknowledged(void **state)
 {
     struct llm_assurance assurance;
     struct llm_topic *topics[2];
@@ -365,16 +365,16 @@ static void null_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(patterns_take_one_element_or_the_rest),
-        cmocka_unit_test(wildcards_within_an_element_stand_for_themselves),
+        cmocka_unit_test(wildcards_match_one_element_or_the_rest),
+        cmocka_unit_test(wildcards_within_an_element_are_literal),
         cmocka_unit_test(random_patterns_agree_with_the_model),
         cmocka_unit_test(wrong_subjects_are_refused_with_their_column),
-        cmocka_unit_test(subjects_are_bounded_and_each_is_there_once),
-        cmocka_unit_test_setup_teardown(only_what_is_subscribed_to_is_delivered, all_up, all_down),
-        cmocka_unit_test_setup_teardown(the_accept_predicate_has_the_last_word, all_up, all_down),
-        cmocka_unit_test_setup_teardown(subjects_come_and_go_while_messages_flow, all_up, all_down),
-        cmocka_unit_test_setup_teardown(a_topic_is_told_when_a_subject_takes_it_at_last, all_up, all_down),
-        cmocka_unit_test_setup_teardown(a_topic_that_was_thrown_away_is_not_acknowledged, all_up, all_down),
+        cmocka_unit_test(subjects_are_bounded_and_unique),
+        cmocka_unit_test_setup_teardown(only_subscribed_topics_are_delivered, all_up, all_down),
+        cmocka_unit_test_setup_teardown(the_accept_predicate_overrides_subjects, all_up, all_down),
+        cmocka_unit_test_setup_teardown(subjects_change_while_messages_flow, all_up, all_down),
+        cmocka_unit_test_setup_teardown(a_topic_is_reported_when_a_subject_is_added_for_it, all_up, all_down),
+        cmocka_unit_test_setup_teardown(a_discarded_topic_is_not_acknowledged, all_up, all_down),
         cmocka_unit_test_setup_teardown(null_is_refused, all_up, all_down),
     };
 

@@ -95,7 +95,7 @@ static void expect_turns(const char *counter, uint64_t count)
     assert_int_equal(most, TURN);
 }
 
-static void packets_of_the_past_leave_in_turns(void **state)
+static void replayed_packets_leave_in_turns(void **state)
 {
     (void)state;
     /* Who comes while all is kept that was ever sent is no late joiner. */
@@ -120,7 +120,7 @@ static void repairs_leave_in_turns(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(packets_of_the_past_leave_in_turns, up, down),
+        cmocka_unit_test_setup_teardown(replayed_packets_leave_in_turns, up, down),
         cmocka_unit_test_setup_teardown(repairs_leave_in_turns, up, down),
     };
 

@@ -61,7 +61,7 @@ static void traffic(void)
         (void)llm_poll(context);
 }
 
-static void an_empty_context_has_no_such_counter(void **state)
+static void an_empty_context_has_no_counters(void **state)
 {
     uint64_t value = 7;
 
@@ -95,7 +95,7 @@ static void counters_are_found_by_name_and_object(void **state)
     assert_true(sent && delivered);
 }
 
-static void no_more_are_written_than_there_is_room_for(void **state)
+static void counters_are_written_up_to_the_given_room(void **state)
 {
     struct llm_counter stats[3] = {{.value = 0}, {.value = 0}, {.object = "mine"}};
 
@@ -107,7 +107,7 @@ static void no_more_are_written_than_there_is_room_for(void **state)
 }
 
 /* More objects than any table on the stack has room for. */
-static void sums_are_over_all_objects_however_many(void **state)
+static void sums_cover_all_objects(void **state)
 {
     uint64_t value = 0;
 
@@ -132,7 +132,7 @@ static int instances(void)
     return found;
 }
 
-static void channels_share_an_instance_if_they_agree_in_what_concerns_it(void **state)
+static void channels_share_an_instance_if_its_options_are_equal(void **state)
 {
     static const char *const own[] = {"&gro=0", "&timestamps=1", "&check_source=0", "&busy_poll_us=1"};
     const int count = sizeof own / sizeof own[0];
@@ -152,12 +152,12 @@ static void channels_share_an_instance_if_they_agree_in_what_concerns_it(void **
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(an_empty_context_has_no_such_counter, context_up, context_down),
+        cmocka_unit_test_setup_teardown(an_empty_context_has_no_counters, context_up, context_down),
         cmocka_unit_test_setup_teardown(counters_are_found_by_name_and_object, context_up, context_down),
-        cmocka_unit_test_setup_teardown(no_more_are_written_than_there_is_room_for, context_up, context_down),
-        cmocka_unit_test_setup_teardown(sums_are_over_all_objects_however_many, context_up, context_down),
-        cmocka_unit_test_setup_teardown(channels_share_an_instance_if_they_agree_in_what_concerns_it,
-                                        context_up, context_down),
+        cmocka_unit_test_setup_teardown(counters_are_written_up_to_the_given_room, context_up, context_down),
+        cmocka_unit_test_setup_teardown(sums_cover_all_objects, context_up, context_down),
+        cmocka_unit_test_setup_teardown(channels_share_an_instance_if_its_options_are_equal, context_up,
+                                        context_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -187,7 +187,7 @@ static void every_counter_is_in_the_file(void **state)
     assert_int_equal(llm_context_close(&context), LLM_OK);
 }
 
-static void sessions_and_known_receivers_are_below_their_own(void **state)
+static void sessions_and_members_are_below_their_parent_objects(void **state)
 {
     struct llm_context *context = context_make();
     struct stat_snapshot snapshot;
@@ -213,8 +213,8 @@ static void sessions_and_known_receivers_are_below_their_own(void **state)
     assert_int_equal(llm_context_close(&context), LLM_OK);
 }
 
-/* What is told of rates is told by name, wherever a row stood before. */
-static void earlier_values_are_found_when_objects_have_come_before_them(void **state)
+/* Rates compare values by name, at any row of the table. */
+static void earlier_values_are_found_after_new_objects(void **state)
 {
     struct llm_context *context = context_make();
     struct stat_snapshot before, now;
@@ -269,7 +269,7 @@ static void a_closed_context_leaves_no_file(void **state)
     assert_int_equal(files(path), 0);
 }
 
-static void without_the_option_there_is_no_file(void **state)
+static void no_file_is_written_without_the_option(void **state)
 {
     struct llm_context_options options = options_of(NULL);
     struct llm_context *context = NULL;
@@ -312,7 +312,7 @@ static void die(void)
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
-static void what_a_killed_process_has_counted_can_be_read(void **state)
+static void counters_of_a_killed_process_are_readable(void **state)
 {
     struct stat_snapshot snapshot;
     char path[512];
@@ -342,7 +342,7 @@ static void refused(const struct llm_context_options *options, int error, const 
     expect_logged(text);
 }
 
-static void a_file_that_cannot_be_had_is_refused_with_the_reason(void **state)
+static void an_unavailable_file_is_refused_with_the_reason(void **state)
 {
     struct llm_context_options options = options_of("/dev/shm/llm-unit-absent/below");
     struct llm_context *context = NULL;
@@ -419,7 +419,7 @@ static enum stat_fault parse_copy(const uint8_t *bytes, size_t size)
     return fault;
 }
 
-static void bad_files_are_told_apart(void **state)
+static void bad_files_are_distinguished(void **state)
 {
     struct llm_stats_file header, bad;
     size_t size;
@@ -449,7 +449,7 @@ static void bad_files_are_told_apart(void **state)
     free(bytes);
 }
 
-/* Whatever is changed, and wherever it is cut, a reader stays within the bytes: sanitizers look. */
+/* Files are changed and cut at random: a reader stays within the bytes, as sanitizers check. */
 static void hostile_tables_do_no_harm(void **state)
 {
     uint32_t random = 12345;
@@ -485,7 +485,7 @@ static void hostile_tables_do_no_harm(void **state)
     free(bytes);
 }
 
-static void texts_end_and_are_text(void **state)
+static void texts_are_terminated_and_printable(void **state)
 {
     struct llm_stats_file header;
     struct llm_stats_object *objects;
@@ -532,7 +532,7 @@ static void buckets_cover_all_values_and_are_narrow(void **state)
     assert_int_equal(llm_stats_bucket(UINT64_MAX), LLM_STATS_BUCKETS - 1);
 }
 
-static void percentiles_are_of_what_came_since(void **state)
+static void percentiles_cover_values_since_the_previous_snapshot(void **state)
 {
     static struct llm_stats_histogram before, now;
 
@@ -560,21 +560,21 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(every_counter_is_in_the_file, directory_up, directory_down),
-        cmocka_unit_test_setup_teardown(sessions_and_known_receivers_are_below_their_own, directory_up,
+        cmocka_unit_test_setup_teardown(sessions_and_members_are_below_their_parent_objects, directory_up,
                                         directory_down),
-        cmocka_unit_test_setup_teardown(earlier_values_are_found_when_objects_have_come_before_them,
-                                        directory_up, directory_down),
+        cmocka_unit_test_setup_teardown(earlier_values_are_found_after_new_objects, directory_up,
+                                        directory_down),
         cmocka_unit_test_setup_teardown(a_closed_context_leaves_no_file, directory_up, directory_down),
-        cmocka_unit_test_setup_teardown(without_the_option_there_is_no_file, directory_up, directory_down),
-        cmocka_unit_test_setup_teardown(what_a_killed_process_has_counted_can_be_read, directory_up,
+        cmocka_unit_test_setup_teardown(no_file_is_written_without_the_option, directory_up, directory_down),
+        cmocka_unit_test_setup_teardown(counters_of_a_killed_process_are_readable, directory_up,
                                         directory_down),
-        cmocka_unit_test_setup_teardown(a_file_that_cannot_be_had_is_refused_with_the_reason, directory_up,
+        cmocka_unit_test_setup_teardown(an_unavailable_file_is_refused_with_the_reason, directory_up,
                                         directory_down),
-        cmocka_unit_test_setup_teardown(bad_files_are_told_apart, directory_up, directory_down),
+        cmocka_unit_test_setup_teardown(bad_files_are_distinguished, directory_up, directory_down),
         cmocka_unit_test_setup_teardown(hostile_tables_do_no_harm, directory_up, directory_down),
-        cmocka_unit_test_setup_teardown(texts_end_and_are_text, directory_up, directory_down),
+        cmocka_unit_test_setup_teardown(texts_are_terminated_and_printable, directory_up, directory_down),
         cmocka_unit_test(buckets_cover_all_values_and_are_narrow),
-        cmocka_unit_test(percentiles_are_of_what_came_since),
+        cmocka_unit_test(percentiles_cover_values_since_the_previous_snapshot),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

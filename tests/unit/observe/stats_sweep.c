@@ -140,7 +140,7 @@ static void sweep_and_clean(void)
  * stay
  */
 
-static void the_dead_leave_only_so_many_files(void **state)
+static void files_of_dead_processes_are_bounded(void **state)
 {
     (void)state;
     write_dead_files();
@@ -150,7 +150,7 @@ static void the_dead_leave_only_so_many_files(void **state)
     assert_int_equal(files_in(directory), 0);
 }
 
-static void files_that_are_no_counters_files_stay(void **state)
+static void foreign_files_are_not_swept(void **state)
 {
     char name[64];
 
@@ -185,7 +185,7 @@ static void name_and_header_must_agree(void **state)
     assert_false(exists("dead.7.999"));
 }
 
-static void a_header_that_is_cut_or_makes_no_sense_is_not_enough(void **state)
+static void a_truncated_or_invalid_header_is_not_swept(void **state)
 {
     struct llm_stats_file header = dead_header(1);
 
@@ -203,7 +203,7 @@ static void a_header_that_is_cut_or_makes_no_sense_is_not_enough(void **state)
     assert_false(exists("dead.1.3"));
 }
 
-static void conn_and_what_they_lead_to_stay(void **state)
+static void links_and_their_targets_are_not_swept(void **state)
 {
     char from[512], to[512];
 
@@ -243,7 +243,7 @@ static void a_link_in_place_of_the_directory_is_refused(void **state)
     assert_int_equal(files_in(directory), DEAD);
 }
 
-static void nothing_is_removed_where_everybody_can_rename_files(void **state)
+static void no_file_is_removed_if_all_users_can_rename_files(void **state)
 {
     (void)state;
     write_dead_files();
@@ -257,7 +257,7 @@ static void nothing_is_removed_where_everybody_can_rename_files(void **state)
     assert_int_equal(stat_watch_clean(directory), DEAD);
 }
 
-static void nothing_is_removed_where_another_user_can_rename_files(void **state)
+static void no_file_is_removed_if_another_user_can_rename_files(void **state)
 {
     (void)state;
     if (geteuid() != 0)
@@ -268,7 +268,7 @@ static void nothing_is_removed_where_another_user_can_rename_files(void **state)
     assert_int_equal(files_in(directory), DEAD);
 }
 
-static void files_of_other_users_are_left_to_them_and_to_root(void **state)
+static void files_are_removed_only_by_their_owner_or_root(void **state)
 {
     pid_t child;
     int status;
@@ -293,7 +293,7 @@ static void files_of_other_users_are_left_to_them_and_to_root(void **state)
     assert_int_equal(stat_watch_clean(directory), DEAD + 1);
 }
 
-static void a_context_removes_no_file_that_took_the_place_of_its_own(void **state)
+static void a_context_does_not_remove_a_replacement_of_its_file(void **state)
 {
     struct llm_context_options options;
     struct llm_context *context = NULL;
@@ -397,7 +397,7 @@ static void long_files_are_refused_by_name_and_not_read(void **state)
     stat_watch_fini(&watch);
 }
 
-static void all_files_together_are_read_to_a_limit(void **state)
+static void the_bytes_read_of_all_files_are_limited(void **state)
 {
     struct stat_watch watch = {.directory = directory};
     int read = 0, refused = 0;
@@ -425,18 +425,18 @@ static void all_files_together_are_read_to_a_limit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        sweep_test(the_dead_leave_only_so_many_files),
-        sweep_test(files_that_are_no_counters_files_stay),
+        sweep_test(files_of_dead_processes_are_bounded),
+        sweep_test(foreign_files_are_not_swept),
         sweep_test(name_and_header_must_agree),
-        sweep_test(a_header_that_is_cut_or_makes_no_sense_is_not_enough),
-        sweep_test(conn_and_what_they_lead_to_stay),
+        sweep_test(a_truncated_or_invalid_header_is_not_swept),
+        sweep_test(links_and_their_targets_are_not_swept),
         sweep_test(a_link_in_place_of_the_directory_is_refused),
-        sweep_test(nothing_is_removed_where_everybody_can_rename_files),
-        sweep_test(nothing_is_removed_where_another_user_can_rename_files),
-        sweep_test(files_of_other_users_are_left_to_them_and_to_root),
-        sweep_test(a_context_removes_no_file_that_took_the_place_of_its_own),
+        sweep_test(no_file_is_removed_if_all_users_can_rename_files),
+        sweep_test(no_file_is_removed_if_another_user_can_rename_files),
+        sweep_test(files_are_removed_only_by_their_owner_or_root),
+        sweep_test(a_context_does_not_remove_a_replacement_of_its_file),
         sweep_test(long_files_are_refused_by_name_and_not_read),
-        sweep_test(all_files_together_are_read_to_a_limit),
+        sweep_test(the_bytes_read_of_all_files_are_limited),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

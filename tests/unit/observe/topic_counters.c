@@ -178,7 +178,7 @@ static void messages_and_bytes_of_each_topic_are_counted_at_both_ends(void **sta
     assert_int_equal(snapshot.table.dropped, 0);
 }
 
-static void what_a_filter_lets_through_is_counted(void **state)
+static void messages_accepted_by_a_filter_are_counted(void **state)
 {
     const struct llm_label_match odd = {.mask = 1, .match = 1};
     struct llm_transmitter *transmitter;
@@ -208,7 +208,7 @@ static void what_a_filter_lets_through_is_counted(void **state)
     counted(LLM_STATS_SESSION, session, "px", 2 * MESSAGES, MESSAGES * (10 + sizeof data));
 }
 
-static void sessions_count_for_themselves(void **state)
+static void sessions_count_separately(void **state)
 {
     struct llm_transmitter *first, *second;
 
@@ -224,8 +224,8 @@ static void sessions_count_for_themselves(void **state)
     assert_int_equal(topic_of(LLM_STATS_TRANSMITTER, llm_transmitter_session(first), "px"), UINT32_MAX);
 }
 
-/* The place of the receiver's session is another one's then. */
-static void a_new_session_begins_at_nothing(void **state)
+/* The new session reuses the place of the previous one. */
+static void counts_of_a_new_session_begin_at_zero(void **state)
 {
     (void)state;
     receiver_make("&topic_counters=1");
@@ -239,7 +239,7 @@ static void a_new_session_begins_at_nothing(void **state)
     }
 }
 
-static void nothing_is_counted_where_nobody_asks(void **state)
+static void topics_are_not_counted_without_the_option(void **state)
 {
     struct llm_transmitter *transmitter;
     struct llm_topic *topic;
@@ -256,7 +256,7 @@ static void nothing_is_counted_where_nobody_asks(void **state)
     assert_int_equal(topic->count.messages, 0);
 }
 
-static void no_more_topics_are_written_than_there_is_room_for(void **state)
+static void topics_are_written_up_to_the_given_room(void **state)
 {
     struct llm_transmitter *transmitter;
     uint32_t of_transmitter = 0, of_session = 0;
@@ -286,7 +286,7 @@ static void no_more_topics_are_written_than_there_is_room_for(void **state)
 }
 
 /* Two sessions have a topic of the same name and number. */
-static void rates_are_those_of_the_same_session(void **state)
+static void rates_compare_values_of_the_same_session(void **state)
 {
     struct llm_transmitter *first, *second;
     struct llm_topic *px[2];
@@ -321,12 +321,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(messages_and_bytes_of_each_topic_are_counted_at_both_ends, up, down),
-        cmocka_unit_test_setup_teardown(what_a_filter_lets_through_is_counted, up, down),
-        cmocka_unit_test_setup_teardown(sessions_count_for_themselves, up, down),
-        cmocka_unit_test_setup_teardown(a_new_session_begins_at_nothing, up, down),
-        cmocka_unit_test_setup_teardown(nothing_is_counted_where_nobody_asks, up, down),
-        cmocka_unit_test_setup_teardown(no_more_topics_are_written_than_there_is_room_for, up, down),
-        cmocka_unit_test_setup_teardown(rates_are_those_of_the_same_session, up, down),
+        cmocka_unit_test_setup_teardown(messages_accepted_by_a_filter_are_counted, up, down),
+        cmocka_unit_test_setup_teardown(sessions_count_separately, up, down),
+        cmocka_unit_test_setup_teardown(counts_of_a_new_session_begin_at_zero, up, down),
+        cmocka_unit_test_setup_teardown(topics_are_not_counted_without_the_option, up, down),
+        cmocka_unit_test_setup_teardown(topics_are_written_up_to_the_given_room, up, down),
+        cmocka_unit_test_setup_teardown(rates_compare_values_of_the_same_session, up, down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -171,7 +171,7 @@ static enum llm_limit of_transmitter(void)
  * receivers
  */
 
-static void where_all_is_well_nothing_is_named(void **state)
+static void a_stream_without_bottleneck_gives_no_event(void **state)
 {
     struct llm_bottleneck bottleneck;
 
@@ -187,8 +187,8 @@ static void where_all_is_well_nothing_is_named(void **state)
     assert_true(bottleneck.time_ns >= 100 * MS && bottleneck.time_ns < 110 * MS);
 }
 
-/* It has to ask for what was sent before, but the network did not lose that. */
-static void to_come_within_the_first_second_is_no_loss(void **state)
+/* The receiver requests earlier packets, which the network did not lose. */
+static void packets_before_a_join_in_the_first_second_are_no_loss(void **state)
 {
     uint64_t missed = 1, recovered = 0;
 
@@ -208,7 +208,7 @@ static void to_come_within_the_first_second_is_no_loss(void **state)
     assert_int_equal(near.events + far.events, 0);
 }
 
-static void a_slow_handler_is_named_and_forgiven(void **state)
+static void a_slow_handler_is_named_until_it_is_fast(void **state)
 {
     (void)state;
     ends_open("loop", "", "");
@@ -244,7 +244,7 @@ static void bursts_that_overflow_the_buffer_are_named(void **state)
 }
 
 /* The same drops, while the thread was elsewhere for long. */
-static void an_application_that_stays_away_is_named_for_what_overflows_meanwhile(void **state)
+static void an_absent_application_is_named_for_its_overflows(void **state)
 {
     (void)state;
     ends_open("loop", "", "&rcvbuf_bytes=4096");
@@ -260,8 +260,8 @@ static void an_application_that_stays_away_is_named_for_what_overflows_meanwhile
     assert_true(far.named & 1u << LLM_LIMIT_APPLICATION);
 }
 
-/* The interval is over when it comes back; what was dropped is found missing in the next one. */
-static void an_application_that_stays_away_is_named_also_if_the_loss_shows_later(void **state)
+/* The interval ends when the application polls again; the drops are found missing in the next interval. */
+static void an_absent_application_is_named_for_losses_found_later(void **state)
 {
     (void)state;
     ends_open("loop", "", "&rcvbuf_bytes=4096");
@@ -273,8 +273,8 @@ static void an_application_that_stays_away_is_named_also_if_the_loss_shows_later
     assert_int_equal(far.named, 1u << LLM_LIMIT_NONE | 1u << LLM_LIMIT_APPLICATION);
 }
 
-/* A burst overflows the buffer just before each interval is over, so that it is found missing behind it. */
-static void drops_explain_what_is_missed_in_the_next_interval_also_if_there_were_some_before(void **state)
+/* A burst overflows the buffer at the end of each interval, so its losses are found in the next one. */
+static void drops_explain_missing_packets_of_the_next_interval(void **state)
 {
     static const uint8_t data[1000];
 
@@ -293,7 +293,7 @@ static void drops_explain_what_is_missed_in_the_next_interval_also_if_there_were
     assert_int_equal(far.named & ~1u, 1u << LLM_LIMIT_BUFFER);
 }
 
-static void a_network_that_loses_is_named(void **state)
+static void a_lossy_network_is_named(void **state)
 {
     (void)state;
     ends_open("impair+loop", "", "&impair_loss_ppm=50000");
@@ -308,7 +308,7 @@ static void a_network_that_loses_is_named(void **state)
  * transmitters
  */
 
-static void a_window_that_no_report_moves_on_is_named(void **state)
+static void a_window_without_reports_is_named(void **state)
 {
     struct llm_bottleneck bottleneck;
     uint64_t held = 0, again = 0;
@@ -330,7 +330,7 @@ static void a_window_that_no_report_moves_on_is_named(void **state)
     assert_int_equal(near.events, 2);
 }
 
-static void messages_that_nobody_acknowledges_are_named(void **state)
+static void unacknowledged_messages_are_named(void **state)
 {
     struct llm_assurance assurance;
     uint64_t unacknowledged = 0;
@@ -356,7 +356,7 @@ static int stuck_flush(void *instance)
     return LLM_EAGAIN;
 }
 
-static void a_transport_that_takes_no_more_is_named(void **state)
+static void a_blocked_transport_is_named(void **state)
 {
     struct lli_endpoint *endpoint;
     const struct lli_transport *transport;
@@ -381,7 +381,7 @@ static void a_transport_that_takes_no_more_is_named(void **state)
     assert_int_equal(of_transmitter(), LLM_LIMIT_NONE);
 }
 
-static void what_a_receiver_finds_out_its_transmitter_is_told(void **state)
+static void bottlenecks_of_a_receiver_are_reported_to_its_transmitter(void **state)
 {
     struct llm_congestion of[2] = {{.receiver = 0}};
     struct llm_bottleneck own;
@@ -413,7 +413,7 @@ static void what_a_receiver_finds_out_its_transmitter_is_told(void **state)
  * api
  */
 
-static void the_watch_runs_where_it_is_asked_for(void **state)
+static void the_watch_runs_only_if_configured(void **state)
 {
     struct llm_context_options options;
     struct llm_context *context = NULL;
@@ -470,22 +470,19 @@ static void an_interval_out_of_its_range_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(where_all_is_well_nothing_is_named, ends_close),
-        cmocka_unit_test_teardown(to_come_within_the_first_second_is_no_loss, ends_close),
-        cmocka_unit_test_teardown(a_slow_handler_is_named_and_forgiven, ends_close),
+        cmocka_unit_test_teardown(a_stream_without_bottleneck_gives_no_event, ends_close),
+        cmocka_unit_test_teardown(packets_before_a_join_in_the_first_second_are_no_loss, ends_close),
+        cmocka_unit_test_teardown(a_slow_handler_is_named_until_it_is_fast, ends_close),
         cmocka_unit_test_teardown(bursts_that_overflow_the_buffer_are_named, ends_close),
-        cmocka_unit_test_teardown(an_application_that_stays_away_is_named_for_what_overflows_meanwhile,
-                                  ends_close),
-        cmocka_unit_test_teardown(an_application_that_stays_away_is_named_also_if_the_loss_shows_later,
-                                  ends_close),
-        cmocka_unit_test_teardown(
-            drops_explain_what_is_missed_in_the_next_interval_also_if_there_were_some_before, ends_close),
-        cmocka_unit_test_teardown(a_network_that_loses_is_named, ends_close),
-        cmocka_unit_test_teardown(a_window_that_no_report_moves_on_is_named, ends_close),
-        cmocka_unit_test_teardown(messages_that_nobody_acknowledges_are_named, ends_close),
-        cmocka_unit_test_teardown(a_transport_that_takes_no_more_is_named, ends_close),
-        cmocka_unit_test_teardown(what_a_receiver_finds_out_its_transmitter_is_told, ends_close),
-        cmocka_unit_test_teardown(the_watch_runs_where_it_is_asked_for, ends_close),
+        cmocka_unit_test_teardown(an_absent_application_is_named_for_its_overflows, ends_close),
+        cmocka_unit_test_teardown(an_absent_application_is_named_for_losses_found_later, ends_close),
+        cmocka_unit_test_teardown(drops_explain_missing_packets_of_the_next_interval, ends_close),
+        cmocka_unit_test_teardown(a_lossy_network_is_named, ends_close),
+        cmocka_unit_test_teardown(a_window_without_reports_is_named, ends_close),
+        cmocka_unit_test_teardown(unacknowledged_messages_are_named, ends_close),
+        cmocka_unit_test_teardown(a_blocked_transport_is_named, ends_close),
+        cmocka_unit_test_teardown(bottlenecks_of_a_receiver_are_reported_to_its_transmitter, ends_close),
+        cmocka_unit_test_teardown(the_watch_runs_only_if_configured, ends_close),
         cmocka_unit_test(an_interval_out_of_its_range_is_refused),
     };
 

@@ -18,7 +18,7 @@ static void send_some(int count)
  * ------------------------------------------------------------------------------------------------ send queue
  */
 
-static void a_send_queue_that_stopped_is_repaired_and_sending_goes_on(void **state)
+static void a_stopped_send_queue_is_reset_and_sending_continues(void **state)
 {
     static const struct {
         enum ibv_qp_state state;
@@ -52,7 +52,7 @@ static void a_send_queue_that_stopped_is_repaired_and_sending_goes_on(void **sta
     }
 }
 
-static void what_is_posted_to_a_stopped_queue_before_that_is_known_is_lost_and_counted(void **state)
+static void packets_posted_before_a_queue_stop_is_known_are_lost(void **state)
 {
     (void)state;
     rig_up();
@@ -67,7 +67,7 @@ static void what_is_posted_to_a_stopped_queue_before_that_is_known_is_lost_and_c
 }
 
 /* The device ends a test in which a queue is reset that has something in it. */
-static void a_send_queue_is_repaired_when_all_of_it_was_given_back(void **state)
+static void a_send_queue_is_reset_after_all_its_completions(void **state)
 {
     (void)state;
     rig_up();
@@ -86,7 +86,7 @@ static void a_send_queue_is_repaired_when_all_of_it_was_given_back(void **state)
     assert_int_equal(rig_reap(), 10);
 }
 
-static void a_single_failure_that_stopped_nothing_needs_no_move(void **state)
+static void a_failure_without_a_stop_needs_no_reset(void **state)
 {
     (void)state;
     rig_up();
@@ -141,7 +141,7 @@ static void expect_gone(void)
     assert_int_equal(rig_reap(), taken + 1010);
 }
 
-static void a_send_queue_that_cannot_be_repaired_is_the_end(void **state)
+static void an_irreparable_send_queue_ends_the_instance(void **state)
 {
     (void)state;
     for (int at = 0; at < 5; at++) {
@@ -251,7 +251,7 @@ static void expect_outcome(int event)
     rig_release(&got, 1);
 }
 
-static void events_before_a_join(void **state)
+static void device_events_before_a_join_are_handled(void **state)
 {
     (void)state;
     for (int event = 0; event < EVENTS; event++) {
@@ -276,7 +276,7 @@ static void *emit_soon(void *arg)
     return NULL;
 }
 
-static void events_during_a_join(void **state)
+static void device_events_during_a_join_are_handled(void **state)
 {
     (void)state;
     for (int event = 0; event < EVENTS; event++) {
@@ -298,7 +298,7 @@ static void events_during_a_join(void **state)
     }
 }
 
-static void events_with_packets_in_flight_and_queued(void **state)
+static void device_events_with_packets_in_flight_and_queued_are_handled(void **state)
 {
     (void)state;
     for (int event = 0; event < EVENTS; event++) {
@@ -316,7 +316,7 @@ static void events_with_packets_in_flight_and_queued(void **state)
     }
 }
 
-static void events_with_packets_lent(void **state)
+static void device_events_with_lent_packets_are_handled(void **state)
 {
     const struct fake_packet packet = {
         .source = OTHER, .to = GROUP, .note = rig_note(PORT), .size = 500, .which = 3};
@@ -341,7 +341,7 @@ static void events_with_packets_lent(void **state)
     }
 }
 
-static void events_after_the_device_is_gone(void **state)
+static void device_events_after_its_removal_are_handled(void **state)
 {
     (void)state;
     for (int first = 0; first < FATALS; first++) {
@@ -358,7 +358,7 @@ static void events_after_the_device_is_gone(void **state)
     }
 }
 
-static void events_during_close(void **state)
+static void device_events_during_close_are_handled(void **state)
 {
     uint64_t random = 1;
 
@@ -375,7 +375,7 @@ static void events_during_close(void **state)
     }
 }
 
-static void an_event_is_for_the_instances_that_it_means(void **state)
+static void an_event_affects_only_its_instances(void **state)
 {
     (void)state;
     for (int round = 0; round < 10; round++) {
@@ -399,18 +399,18 @@ static void an_event_is_for_the_instances_that_it_means(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_send_queue_that_stopped_is_repaired_and_sending_goes_on),
-        TEST(what_is_posted_to_a_stopped_queue_before_that_is_known_is_lost_and_counted),
-        TEST(a_send_queue_is_repaired_when_all_of_it_was_given_back),
-        TEST(a_single_failure_that_stopped_nothing_needs_no_move),
-        TEST(a_send_queue_that_cannot_be_repaired_is_the_end),
-        TEST(events_before_a_join),
-        TEST(events_during_a_join),
-        TEST(events_with_packets_in_flight_and_queued),
-        TEST(events_with_packets_lent),
-        TEST(events_after_the_device_is_gone),
-        TEST(events_during_close),
-        TEST(an_event_is_for_the_instances_that_it_means),
+        TEST(a_stopped_send_queue_is_reset_and_sending_continues),
+        TEST(packets_posted_before_a_queue_stop_is_known_are_lost),
+        TEST(a_send_queue_is_reset_after_all_its_completions),
+        TEST(a_failure_without_a_stop_needs_no_reset),
+        TEST(an_irreparable_send_queue_ends_the_instance),
+        TEST(device_events_before_a_join_are_handled),
+        TEST(device_events_during_a_join_are_handled),
+        TEST(device_events_with_packets_in_flight_and_queued_are_handled),
+        TEST(device_events_with_lent_packets_are_handled),
+        TEST(device_events_after_its_removal_are_handled),
+        TEST(device_events_during_close_are_handled),
+        TEST(an_event_affects_only_its_instances),
     };
 
     alarm(100);

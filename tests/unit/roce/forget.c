@@ -62,7 +62,7 @@ static void end_making(void)
  * ------------------------------------------------------------------------------------------- that are made
  */
 
-static void what_nothing_uses_goes_at_once_with_its_place(void **state)
+static void an_unused_handle_and_its_place_are_freed_at_once(void **state)
 {
     lli_handle first;
     int before;
@@ -82,7 +82,7 @@ static void what_nothing_uses_goes_at_once_with_its_place(void **state)
 }
 
 /* First it is queued, then the device has it. */
-static void a_handle_stays_until_packets_are_done_with(void **state)
+static void a_handle_stays_until_its_packets_are_completed(void **state)
 {
     lli_handle peer;
     int handles;
@@ -108,8 +108,7 @@ static void a_handle_stays_until_packets_are_done_with(void **state)
     assert_int_equal(reach(3), peer);
 }
 
-/* Those behind it are not waited for. */
-static void what_is_sent_to_others_later_is_not_waited_for(void **state)
+static void later_packets_to_other_peers_do_not_delay_forgetting(void **state)
 {
     lli_handle peer;
     int handles;
@@ -129,7 +128,7 @@ static void what_is_sent_to_others_later_is_not_waited_for(void **state)
     assert_int_equal(fake_in_flight(), 1);
 }
 
-static void one_that_is_asked_for_again_before_it_went_is_as_it_was(void **state)
+static void a_peer_requested_again_before_it_is_freed_is_unchanged(void **state)
 {
     lli_handle peer, again;
     int made;
@@ -157,7 +156,7 @@ static void one_that_is_asked_for_again_before_it_went_is_as_it_was(void **state
  * ------------------------------------------------------------------------------------- that are being made
  */
 
-static void one_that_is_being_made_goes_when_it_is(void **state)
+static void a_peer_forgotten_during_creation_is_freed_after_it(void **state)
 {
     lli_handle handle;
     int before;
@@ -181,7 +180,7 @@ static void one_that_is_being_made_goes_when_it_is(void **state)
     assert_true(rig_counter("roce_peers_full") >= 2);
 }
 
-static void one_that_is_asked_for_again_while_it_is_being_made_is_made_once(void **state)
+static void a_peer_requested_again_during_creation_is_created_once(void **state)
 {
     lli_handle handle;
     int made;
@@ -199,7 +198,7 @@ static void one_that_is_asked_for_again_while_it_is_being_made_is_made_once(void
     assert_int_equal(rig_counter("roce_peers_forgotten"), 1);
 }
 
-static void one_that_was_not_begun_is_never_made(void **state)
+static void a_peer_forgotten_before_creation_is_never_created(void **state)
 {
     lli_handle handle;
     int made;
@@ -217,8 +216,8 @@ static void one_that_was_not_begun_is_never_made(void **state)
     assert_int_equal(atomic_load(&fake.handles_made), made + 1);
 }
 
-/* What fails is not tried again for a second, unless it was forgotten: then nothing is known of it. */
-static void one_that_failed_leaves_nothing(void **state)
+/* A failed address is retried after a second, or at once if it was forgotten. */
+static void a_failed_peer_leaves_nothing(void **state)
 {
     lli_handle handle;
     int before;
@@ -246,8 +245,8 @@ static void one_that_failed_leaves_nothing(void **state)
  * ------------------------------------------------------------------------------------------------ all of it
  */
 
-/* Whatever the order, a handle that is known sends to its address, and no place is lost. */
-static void nothing_is_lost_or_mixed_up_in_any_order(void **state)
+/* In any order of calls a known handle sends to its address, and no place is lost. */
+static void random_requests_and_forgets_mix_up_no_handle(void **state)
 {
     enum { ADDRESSES = 7, PLACES = 4 };
     bool known[ADDRESSES] = {false};
@@ -290,7 +289,7 @@ static void nothing_is_lost_or_mixed_up_in_any_order(void **state)
 }
 
 /* In each state that an address may be in, forgotten or not. */
-static void a_device_that_goes_takes_all_with_it(void **state)
+static void a_removed_device_frees_all_handles(void **state)
 {
     (void)state;
     for (int forgotten = 0; forgotten < 2; forgotten++) {
@@ -318,7 +317,7 @@ static void a_device_that_goes_takes_all_with_it(void **state)
     }
 }
 
-static void an_instance_may_be_closed_with_all_of_them(void **state)
+static void an_instance_may_be_closed_with_peers_in_every_state(void **state)
 {
     (void)state;
     for (int forgotten = 0; forgotten < 2; forgotten++) {
@@ -338,17 +337,17 @@ static void an_instance_may_be_closed_with_all_of_them(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(what_nothing_uses_goes_at_once_with_its_place),
-        TEST(a_handle_stays_until_packets_are_done_with),
-        TEST(what_is_sent_to_others_later_is_not_waited_for),
-        TEST(one_that_is_asked_for_again_before_it_went_is_as_it_was),
-        TEST(one_that_is_being_made_goes_when_it_is),
-        TEST(one_that_is_asked_for_again_while_it_is_being_made_is_made_once),
-        TEST(one_that_was_not_begun_is_never_made),
-        TEST(one_that_failed_leaves_nothing),
-        TEST(nothing_is_lost_or_mixed_up_in_any_order),
-        TEST(a_device_that_goes_takes_all_with_it),
-        TEST(an_instance_may_be_closed_with_all_of_them),
+        TEST(an_unused_handle_and_its_place_are_freed_at_once),
+        TEST(a_handle_stays_until_its_packets_are_completed),
+        TEST(later_packets_to_other_peers_do_not_delay_forgetting),
+        TEST(a_peer_requested_again_before_it_is_freed_is_unchanged),
+        TEST(a_peer_forgotten_during_creation_is_freed_after_it),
+        TEST(a_peer_requested_again_during_creation_is_created_once),
+        TEST(a_peer_forgotten_before_creation_is_never_created),
+        TEST(a_failed_peer_leaves_nothing),
+        TEST(random_requests_and_forgets_mix_up_no_handle),
+        TEST(a_removed_device_frees_all_handles),
+        TEST(an_instance_may_be_closed_with_peers_in_every_state),
     };
 
     alarm(100);

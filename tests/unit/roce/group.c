@@ -8,7 +8,7 @@
 
 #define SECOND_GROUP "239.1.2.4"
 
-static void a_join_that_is_refused_says_why(void **state)
+static void a_refused_join_is_logged_with_the_reason(void **state)
 {
     lli_handle handle;
 
@@ -31,7 +31,7 @@ static void a_join_that_is_refused_says_why(void **state)
     assert_int_equal(rig_counter("roce_groups_lost"), 0);
 }
 
-static void a_join_that_nobody_answers_ends_after_a_time(void **state)
+static void an_unanswered_join_times_out(void **state)
 {
     lli_handle handle;
 
@@ -48,7 +48,7 @@ static void a_join_that_nobody_answers_ends_after_a_time(void **state)
     assert_int_equal(rig_join(SECOND_GROUP, PORT, LLI_JOIN_RECEIVE, &handle), 0);
 }
 
-static void a_join_that_cannot_be_asked_for_is_an_error(void **state)
+static void a_join_that_cannot_be_requested_is_an_error(void **state)
 {
     lli_handle handle;
 
@@ -74,7 +74,7 @@ static void groups_of_roce_v1_are_refused_with_the_remedy(void **state)
     assert_int_equal(fake_group_flags(GROUP, true), -1);
 }
 
-static void what_is_no_group_is_refused(void **state)
+static void invalid_groups_are_refused(void **state)
 {
     lli_handle handle;
 
@@ -103,7 +103,7 @@ static void one_membership_serves_all_ports_until_the_last_is_left(void **state)
     }
 }
 
-static void a_group_that_is_lost_is_joined_again_and_counted(void **state)
+static void a_lost_group_is_joined_again_and_counted(void **state)
 {
     (void)state;
     rig_up();
@@ -115,8 +115,8 @@ static void a_group_that_is_lost_is_joined_again_and_counted(void **state)
     assert_int_equal(fake_group_flags(GROUP, false), RDMA_MC_JOIN_FLAG_FULLMEMBER);
 }
 
-/* The address handles of those who send stay as they are. */
-static void a_group_that_is_joined_again_otherwise_than_before_is_the_end(void **state)
+/* The address handles of senders would be wrong then. */
+static void a_rejoin_with_another_address_ends_the_instance(void **state)
 {
     (void)state;
     for (int i = 0; i < 2; i++) {
@@ -139,7 +139,7 @@ static void a_group_that_is_joined_again_otherwise_than_before_is_the_end(void *
     }
 }
 
-static void a_group_is_asked_for_once_a_second_until_it_is_joined(void **state)
+static void a_lost_group_is_requested_once_a_second_until_joined(void **state)
 {
     uint64_t lost_at;
 
@@ -167,7 +167,7 @@ static void a_group_is_asked_for_once_a_second_until_it_is_joined(void **state)
     assert_int_equal(rig_counter("roce_groups_lost"), 1);
 }
 
-static void a_group_for_which_no_word_comes_is_asked_for_again_after_a_time(void **state)
+static void an_unanswered_rejoin_is_requested_again(void **state)
 {
     (void)state;
     rig_up();
@@ -184,7 +184,7 @@ static void a_group_for_which_no_word_comes_is_asked_for_again_after_a_time(void
     AWAIT(fake_group_flags(GROUP, false) == RDMA_MC_JOIN_FLAG_FULLMEMBER);
 }
 
-static void word_of_a_join_that_nobody_asked_for_changes_nothing(void **state)
+static void an_unrequested_join_event_changes_nothing(void **state)
 {
     lli_handle second;
 
@@ -209,7 +209,7 @@ static void *release_events(void *arg)
 }
 
 /* Leaving waits for the event to be acknowledged; the fake ends a test in which that is for ever. */
-static void a_group_can_be_left_while_an_event_of_it_is_under_way(void **state)
+static void a_group_can_be_left_during_its_event(void **state)
 {
     pthread_t thread;
 
@@ -230,7 +230,7 @@ static void a_group_can_be_left_while_an_event_of_it_is_under_way(void **state)
 }
 
 /* For the thread sanitizer, and for the fake, which knows what is still joined. */
-static void groups_are_joined_and_left_while_others_are_lost_and_joined_again(void **state)
+static void groups_are_joined_and_left_while_others_are_rejoined(void **state)
 {
     (void)state;
     rig_up();
@@ -253,19 +253,19 @@ static void groups_are_joined_and_left_while_others_are_lost_and_joined_again(vo
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_join_that_is_refused_says_why),
-        TEST(a_join_that_nobody_answers_ends_after_a_time),
-        TEST(a_join_that_cannot_be_asked_for_is_an_error),
+        TEST(a_refused_join_is_logged_with_the_reason),
+        TEST(an_unanswered_join_times_out),
+        TEST(a_join_that_cannot_be_requested_is_an_error),
         TEST(groups_of_roce_v1_are_refused_with_the_remedy),
-        TEST(what_is_no_group_is_refused),
+        TEST(invalid_groups_are_refused),
         TEST(one_membership_serves_all_ports_until_the_last_is_left),
-        TEST(a_group_that_is_lost_is_joined_again_and_counted),
-        TEST(a_group_that_is_joined_again_otherwise_than_before_is_the_end),
-        TEST(a_group_is_asked_for_once_a_second_until_it_is_joined),
-        TEST(a_group_for_which_no_word_comes_is_asked_for_again_after_a_time),
-        TEST(word_of_a_join_that_nobody_asked_for_changes_nothing),
-        TEST(a_group_can_be_left_while_an_event_of_it_is_under_way),
-        TEST(groups_are_joined_and_left_while_others_are_lost_and_joined_again),
+        TEST(a_lost_group_is_joined_again_and_counted),
+        TEST(a_rejoin_with_another_address_ends_the_instance),
+        TEST(a_lost_group_is_requested_once_a_second_until_joined),
+        TEST(an_unanswered_rejoin_is_requested_again),
+        TEST(an_unrequested_join_event_changes_nothing),
+        TEST(a_group_can_be_left_during_its_event),
+        TEST(groups_are_joined_and_left_while_others_are_rejoined),
     };
 
     alarm(100);

@@ -27,7 +27,7 @@ static void expect_nothing_left(int descriptors)
 }
 
 /* Objects of a device are the parent's: to destroy one in the child would destroy it there. */
-static void a_child_that_abandons_its_copy_destroys_no_object_of_the_device(void **state)
+static void a_child_destroys_no_object_of_the_device(void **state)
 {
     char before[256], after[256];
     int status, live;
@@ -50,7 +50,7 @@ static void a_child_that_abandons_its_copy_destroys_no_object_of_the_device(void
     assert_int_equal(fake_live(after, sizeof after), 0);
 }
 
-static void whatever_fails_while_it_opens_is_told_and_nothing_is_left(void **state)
+static void each_failure_of_open_is_logged_and_leaves_nothing(void **state)
 {
     static const int errors[] = {ENOMEM, EPERM, EMFILE, EINVAL, EIO, ENODEV};
     const int descriptors = descriptors_open();
@@ -92,7 +92,7 @@ static void expect_refusal(int expected, const char *part)
     rig_expect_log(part);
 }
 
-static void no_memory_is_explained_by_the_limit_of_what_may_be_locked_if_there_is_one(void **state)
+static void a_lack_of_memory_is_explained_by_a_limit_of_locked_memory(void **state)
 {
     static const enum fake_call calls[] = {FAKE_CALL_ID, FAKE_CALL_PD, FAKE_CALL_MR, FAKE_CALL_QP,
                                            FAKE_CALL_COMP_CHANNEL};
@@ -132,7 +132,7 @@ static void each_failure_has_its_remedy(void **state)
     }
 }
 
-static void a_device_that_will_not_do_is_refused(void **state)
+static void an_unsuitable_device_is_refused(void **state)
 {
     const struct fake_device good = fake.device;
 
@@ -161,7 +161,7 @@ static void a_device_that_will_not_do_is_refused(void **state)
     expect_refusal(LLM_ESYSTEM, "took 5 of 256 receive buffers");
 }
 
-static void payload_is_what_interface_and_device_carry(void **state)
+static void the_payload_size_is_limited_by_interface_and_device(void **state)
 {
     (void)state;
     fake.device.mtu = 1500;
@@ -179,7 +179,7 @@ static void payload_is_what_interface_and_device_carry(void **state)
     assert_int_equal(rig.caps.payload_max, 1500 - 40 - 36);
 }
 
-/* Whatever thread of the process may take one takes it. */
+/* Any thread of the process may take a signal; the transport's thread must not. */
 static void signals_are_left_to_the_application(void **state)
 {
     sigset_t one, pending;
@@ -201,12 +201,12 @@ static void signals_are_left_to_the_application(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_child_that_abandons_its_copy_destroys_no_object_of_the_device),
-        TEST(whatever_fails_while_it_opens_is_told_and_nothing_is_left),
-        TEST(no_memory_is_explained_by_the_limit_of_what_may_be_locked_if_there_is_one),
+        TEST(a_child_destroys_no_object_of_the_device),
+        TEST(each_failure_of_open_is_logged_and_leaves_nothing),
+        TEST(a_lack_of_memory_is_explained_by_a_limit_of_locked_memory),
         TEST(each_failure_has_its_remedy),
-        TEST(a_device_that_will_not_do_is_refused),
-        TEST(payload_is_what_interface_and_device_carry),
+        TEST(an_unsuitable_device_is_refused),
+        TEST(the_payload_size_is_limited_by_interface_and_device),
         TEST(signals_are_left_to_the_application),
     };
 

@@ -10,7 +10,7 @@ static int ask(const struct lli_address *address, lli_handle *handle)
     return roce_transport->peer(rig.roce, address, handle);
 }
 
-static void a_handle_is_made_by_another_thread_once(void **state)
+static void a_handle_is_created_once_by_another_thread(void **state)
 {
     const struct lli_address address = rig_address(OTHER, 17, RDMA_UDP_QKEY);
     lli_handle first, second, other;
@@ -29,7 +29,7 @@ static void a_handle_is_made_by_another_thread_once(void **state)
     assert_int_not_equal(other, first);
 }
 
-static void a_handle_that_cannot_be_made_is_tried_again_after_a_second(void **state)
+static void a_failed_handle_is_tried_again_after_a_second(void **state)
 {
     const struct lli_address address = rig_address(OTHER, 17, RDMA_UDP_QKEY);
     lli_handle handle;
@@ -62,7 +62,7 @@ static void expect_refused(const struct lli_address *address)
     assert_int_equal(ask(address, &handle), LLM_EINVAL);
 }
 
-static void addresses_that_are_none_are_refused(void **state)
+static void invalid_addresses_are_refused(void **state)
 {
     static const uint32_t numbers[] = {0, 1, 0xffffff, 0x1000000, UINT32_MAX};
     static const char *const hosts[2][7] = {
@@ -105,7 +105,7 @@ static void addresses_that_are_none_are_refused(void **state)
     }
 }
 
-static void an_own_address_is_one_that_others_take(void **state)
+static void an_own_address_is_accepted_by_other_instances(void **state)
 {
     struct lli_address address;
     const struct lli_address expected = rig_address(OWN, 0, RDMA_UDP_QKEY);
@@ -121,7 +121,7 @@ static void an_own_address_is_one_that_others_take(void **state)
     AWAIT(ask(&address, &handle) == 0);
 }
 
-static void there_is_room_for_so_many_peers(void **state)
+static void peers_beyond_the_limit_are_refused(void **state)
 {
     struct lli_address address;
     lli_handle handle;
@@ -139,11 +139,11 @@ static void there_is_room_for_so_many_peers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_handle_is_made_by_another_thread_once),
-        TEST(a_handle_that_cannot_be_made_is_tried_again_after_a_second),
-        TEST(addresses_that_are_none_are_refused),
-        TEST(an_own_address_is_one_that_others_take),
-        TEST(there_is_room_for_so_many_peers),
+        TEST(a_handle_is_created_once_by_another_thread),
+        TEST(a_failed_handle_is_tried_again_after_a_second),
+        TEST(invalid_addresses_are_refused),
+        TEST(an_own_address_is_accepted_by_other_instances),
+        TEST(peers_beyond_the_limit_are_refused),
     };
 
     alarm(100);

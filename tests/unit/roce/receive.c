@@ -56,7 +56,7 @@ static void expect_foreign(const struct fake_packet *packet)
  * ours
  */
 
-static void packets_are_given_in_order_without_their_grh(void **state)
+static void packets_are_returned_in_order_without_their_grh(void **state)
 {
     struct lli_in got[BUFFERS];
 
@@ -86,8 +86,8 @@ static void packets_are_given_in_order_without_their_grh(void **state)
     }
 }
 
-/* Its library before rdma-core 55 loses count there. */
-static void a_walk_on_soft_roce_ends_after_one(void **state)
+/* The library of soft-RoCE loses count before rdma-core 55. */
+static void soft_roce_is_polled_for_one_completion_at_a_time(void **state)
 {
     const struct fake_packet packet = to_group(GROUP, PORT);
     struct lli_in got[8];
@@ -102,7 +102,7 @@ static void a_walk_on_soft_roce_ends_after_one(void **state)
     rig_release(got, 5);
 }
 
-static void a_device_that_knows_no_flags_is_walked_all_the_same(void **state)
+static void a_device_without_completion_queue_flags_is_polled_in_batches(void **state)
 {
     const struct fake_packet packet = to_group(GROUP, PORT);
     struct lli_in got[8];
@@ -117,7 +117,7 @@ static void a_device_that_knows_no_flags_is_walked_all_the_same(void **state)
     rig_release(got, 2);
 }
 
-static void packets_are_stamped_where_it_was_asked_for_and_the_device_can(void **state)
+static void packets_are_time_stamped_if_configured_and_supported(void **state)
 {
     struct fake_packet packet = to_group(GROUP, PORT);
     struct lli_in got;
@@ -140,7 +140,7 @@ static void packets_are_stamped_where_it_was_asked_for_and_the_device_can(void *
     rig_release(&got, 1);
 }
 
-static void groups_are_told_apart_by_address_and_by_port(void **state)
+static void groups_are_distinguished_by_address_and_port(void **state)
 {
     static const char *const groups[2][2] = {{GROUP, "239.1.2.4"}, {GROUP_V6, "ff15::1:2:4"}};
 
@@ -175,8 +175,8 @@ static void groups_are_told_apart_by_address_and_by_port(void **state)
     }
 }
 
-/* So many that some of them meet in the hash table. */
-static void all_ports_of_a_group_are_told_apart(void **state)
+/* The ports are so many that some collide in the hash table. */
+static void all_ports_of_a_group_are_distinguished(void **state)
 {
     lli_handle handles[PORTS];
 
@@ -212,7 +212,7 @@ static void packets_to_this_instance_are_unicasts(void **state)
     expect_packet(&packet, LLI_HANDLE_UNICAST);
 }
 
-static void packets_of_others_are_dropped_and_counted(void **state)
+static void foreign_packets_are_dropped_and_counted(void **state)
 {
     struct fake_packet bare = to_group(GROUP, PORT), marked = bare, port = to_group(GROUP, PORT + 1),
                        truncated = bare;
@@ -234,7 +234,7 @@ static void packets_of_others_are_dropped_and_counted(void **state)
     }
 }
 
-static void packets_of_the_own_host_are_dropped_if_their_sender_says_so(void **state)
+static void packets_of_the_own_host_are_dropped_if_marked(void **state)
 {
     struct fake_packet own = to_group(GROUP, PORT), other;
 
@@ -250,7 +250,7 @@ static void packets_of_the_own_host_are_dropped_if_their_sender_says_so(void **s
     expect_packet(&other, rig.receive);
 }
 
-static void with_a_source_only_its_packets_are_taken(void **state)
+static void a_join_with_a_source_receives_its_packets_only(void **state)
 {
     struct fake_packet from = to_group("239.1.2.4", PORT);
     lli_handle handle, again;
@@ -296,7 +296,7 @@ static void an_error_costs_a_packet_and_no_buffer(void **state)
     }
 }
 
-static void buffers_are_given_back_in_batches(void **state)
+static void buffers_are_posted_in_batches(void **state)
 {
     const struct fake_packet packet = to_group(GROUP, PORT);
     struct lli_in got;
@@ -314,7 +314,7 @@ static void buffers_are_given_back_in_batches(void **state)
     assert_int_equal(fake.receive_batch, LLI_ROCE_REPOST);
 }
 
-static void buffers_that_the_device_refuses_are_given_again(void **state)
+static void refused_buffers_are_posted_again(void **state)
 {
     const struct fake_packet packet = to_group(GROUP, PORT);
     struct lli_in got[LLI_ROCE_REPOST];
@@ -337,7 +337,7 @@ static void buffers_that_the_device_refuses_are_given_again(void **state)
     }
 }
 
-static void a_queue_run_dry_is_counted_once_and_filled_as_soon_as_it_can_be(void **state)
+static void an_empty_queue_is_counted_once_and_refilled_at_once(void **state)
 {
     const struct fake_packet packet = to_group(GROUP, PORT);
     struct lli_in got[BUFFERS];
@@ -364,7 +364,7 @@ static void a_queue_run_dry_is_counted_once_and_filled_as_soon_as_it_can_be(void
     }
 }
 
-static void a_queue_run_dry_by_packets_of_others_is_counted_too(void **state)
+static void a_queue_emptied_by_foreign_packets_is_counted(void **state)
 {
     struct fake_packet packet = to_group(GROUP, PORT + 1);
     struct lli_in got[BUFFERS];
@@ -378,7 +378,7 @@ static void a_queue_run_dry_by_packets_of_others_is_counted_too(void **state)
     assert_int_equal(fake_buffers(), BUFFERS);
 }
 
-static void buffers_that_come_back_while_nothing_waits_are_not_missed(void **state)
+static void buffers_released_to_a_full_queue_are_not_missing(void **state)
 {
     const struct fake_packet packet = to_group(GROUP, PORT);
     struct lli_in got[BUFFERS];
@@ -398,7 +398,7 @@ static void buffers_that_come_back_while_nothing_waits_are_not_missed(void **sta
     rig_release(got, 100);
 }
 
-static void the_queue_holds_the_window_of_a_transmitter(void **state)
+static void the_queue_has_room_for_the_window_of_a_transmitter(void **state)
 {
     static const struct {
         uint32_t window, rcvbuf_bytes, buffers;
@@ -415,8 +415,8 @@ static void the_queue_holds_the_window_of_a_transmitter(void **state)
     }
 }
 
-/* Others may have a larger MTU than this host's. */
-static void packets_may_be_larger_than_those_that_can_be_sent(void **state)
+/* Other hosts may have a larger MTU. */
+static void received_packets_may_be_larger_than_sent_packets(void **state)
 {
     struct fake_packet packet = to_group(GROUP, PORT);
 
@@ -480,7 +480,7 @@ static void model_release(struct model *model)
     }
 }
 
-static void no_buffer_is_lost_or_given_twice(void **state)
+static void no_buffer_is_lost_or_posted_twice(void **state)
 {
     (void)state;
     for (int device = 0; device < DEVICES; device++) {
@@ -526,7 +526,7 @@ static bool readable(int fd)
     return poll(&entry, 1, 0) == 1;
 }
 
-static void the_descriptor_tells_of_packets_and_of_room_once(void **state)
+static void the_descriptor_signals_packets_and_room_once(void **state)
 {
     const struct fake_packet packet = to_group(GROUP, PORT);
     struct lli_in got[4];
@@ -553,8 +553,8 @@ static void the_descriptor_tells_of_packets_and_of_room_once(void **state)
     assert_false(readable(fd));
 }
 
-/* Whoever sleeps has to come to learn of it: only the caller's thread can let the device go. */
-static void the_descriptor_tells_that_the_device_is_gone_once(void **state)
+/* A sleeping caller has to wake: only its thread can release the device. */
+static void the_descriptor_signals_a_removed_device_once(void **state)
 {
     const struct fake_packet packet = to_group(GROUP, PORT);
     int fd;
@@ -570,7 +570,7 @@ static void the_descriptor_tells_that_the_device_is_gone_once(void **state)
     assert_false(readable(fd));
 }
 
-static void the_descriptor_tells_that_the_send_queue_works_again(void **state)
+static void the_descriptor_signals_a_working_send_queue(void **state)
 {
     int fd;
 
@@ -590,28 +590,28 @@ static void the_descriptor_tells_that_the_send_queue_works_again(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(packets_are_given_in_order_without_their_grh),
-        TEST(a_walk_on_soft_roce_ends_after_one),
-        TEST(a_device_that_knows_no_flags_is_walked_all_the_same),
-        TEST(packets_are_stamped_where_it_was_asked_for_and_the_device_can),
-        TEST(groups_are_told_apart_by_address_and_by_port),
-        TEST(all_ports_of_a_group_are_told_apart),
+        TEST(packets_are_returned_in_order_without_their_grh),
+        TEST(soft_roce_is_polled_for_one_completion_at_a_time),
+        TEST(a_device_without_completion_queue_flags_is_polled_in_batches),
+        TEST(packets_are_time_stamped_if_configured_and_supported),
+        TEST(groups_are_distinguished_by_address_and_port),
+        TEST(all_ports_of_a_group_are_distinguished),
         TEST(packets_to_this_instance_are_unicasts),
-        TEST(packets_of_others_are_dropped_and_counted),
-        TEST(packets_of_the_own_host_are_dropped_if_their_sender_says_so),
-        TEST(with_a_source_only_its_packets_are_taken),
+        TEST(foreign_packets_are_dropped_and_counted),
+        TEST(packets_of_the_own_host_are_dropped_if_marked),
+        TEST(a_join_with_a_source_receives_its_packets_only),
         TEST(an_error_costs_a_packet_and_no_buffer),
-        TEST(buffers_are_given_back_in_batches),
-        TEST(buffers_that_the_device_refuses_are_given_again),
-        TEST(a_queue_run_dry_is_counted_once_and_filled_as_soon_as_it_can_be),
-        TEST(a_queue_run_dry_by_packets_of_others_is_counted_too),
-        TEST(buffers_that_come_back_while_nothing_waits_are_not_missed),
-        TEST(the_queue_holds_the_window_of_a_transmitter),
-        TEST(packets_may_be_larger_than_those_that_can_be_sent),
-        TEST(no_buffer_is_lost_or_given_twice),
-        TEST(the_descriptor_tells_of_packets_and_of_room_once),
-        TEST(the_descriptor_tells_that_the_device_is_gone_once),
-        TEST(the_descriptor_tells_that_the_send_queue_works_again),
+        TEST(buffers_are_posted_in_batches),
+        TEST(refused_buffers_are_posted_again),
+        TEST(an_empty_queue_is_counted_once_and_refilled_at_once),
+        TEST(a_queue_emptied_by_foreign_packets_is_counted),
+        TEST(buffers_released_to_a_full_queue_are_not_missing),
+        TEST(the_queue_has_room_for_the_window_of_a_transmitter),
+        TEST(received_packets_may_be_larger_than_sent_packets),
+        TEST(no_buffer_is_lost_or_posted_twice),
+        TEST(the_descriptor_signals_packets_and_room_once),
+        TEST(the_descriptor_signals_a_removed_device_once),
+        TEST(the_descriptor_signals_a_working_send_queue),
     };
 
     alarm(100);

@@ -52,7 +52,7 @@ static void a_flush_rings_one_doorbell_for_all_packets_in_their_order(void **sta
     assert_int_equal(fake.doorbells, 1);
 }
 
-static void packets_travel_inline_up_to_what_was_granted(void **state)
+static void packets_are_sent_inline_up_to_the_granted_size(void **state)
 {
     static const uint32_t granted[] = {0, 64, 256};
 
@@ -70,7 +70,7 @@ static void packets_travel_inline_up_to_what_was_granted(void **state)
     }
 }
 
-static void a_device_that_refuses_so_much_inline_is_asked_for_less(void **state)
+static void a_refused_inline_size_is_reduced(void **state)
 {
     static const struct {
         uint32_t most, inlined;
@@ -115,7 +115,7 @@ static void each_packet_has_the_key_of_its_memory(void **state)
     assert_int_equal(rig_counter("roce_send_errors"), 1);
 }
 
-static void memory_that_lies_side_by_side_has_a_key_each(void **state)
+static void adjacent_regions_have_separate_keys(void **state)
 {
     static uint8_t halves[2][4096];
     const struct lli_out packets[] = {{halves[0], LARGE, 0}, {halves[1], LARGE, 0}, {halves[0], LARGE, 0}};
@@ -131,7 +131,7 @@ static void memory_that_lies_side_by_side_has_a_key_each(void **state)
     fake_complete_all();
 }
 
-static void a_packet_that_is_too_large_is_lost_and_counted(void **state)
+static void a_packet_too_large_to_send_is_lost_and_counted(void **state)
 {
     (void)state;
     rig_up();
@@ -163,7 +163,7 @@ static void a_packet_in_unknown_memory_is_lost_and_counted(void **state)
     assert_int_equal(rig_reap(), 3);
 }
 
-static void one_packet_in_64_gives_notice_and_the_last_of_a_flush(void **state)
+static void each_64th_and_each_last_packet_of_a_flush_is_signalled(void **state)
 {
     (void)state;
     up_without_inline();
@@ -176,7 +176,7 @@ static void one_packet_in_64_gives_notice_and_the_last_of_a_flush(void **state)
     assert_true(is_signalled(200));
 }
 
-static void the_last_of_a_flush_gives_notice_if_it_travels_inline_too(void **state)
+static void the_last_packet_of_a_flush_is_signalled_if_inline(void **state)
 {
     (void)state;
     rig_up();
@@ -233,7 +233,7 @@ static void packets_to_a_peer_have_its_address_and_no_port(void **state)
     assert_int_equal(fake.sent[0].note, LLI_ROCE_MARK);
 }
 
-static void no_more_is_taken_than_fits_between_two_flushes_or_in_the_queue(void **state)
+static void posts_are_limited_by_post_max_and_the_queue(void **state)
 {
     uint32_t posted = 0;
     int taken;
@@ -273,7 +273,7 @@ static void a_small_device_gets_small_queues(void **state)
  * reaping
  */
 
-static void memory_is_free_in_order_and_not_before_its_notice(void **state)
+static void memory_is_freed_in_order_after_its_completion(void **state)
 {
     (void)state;
     up_without_inline();
@@ -291,7 +291,7 @@ static void memory_is_free_in_order_and_not_before_its_notice(void **state)
     assert_int_equal(rig_reap(), 130);
 }
 
-static void memory_of_inline_packets_is_free_at_once_but_not_before_that_of_earlier_ones(void **state)
+static void memory_of_inline_packets_is_freed_after_earlier_packets(void **state)
 {
     (void)state;
     fake.device.inline_granted = 64;
@@ -310,7 +310,7 @@ static void memory_of_inline_packets_is_free_at_once_but_not_before_that_of_earl
 /*
  * Packets that travel inline, are read, and are lost, in all orders of five; flushed one by one, or together.
  */
-static void memory_is_free_up_to_the_first_that_is_read_whatever_is_among_the_others(void **state)
+static void memory_is_freed_up_to_the_first_packet_still_read(void **state)
 {
     static const uint32_t sizes[] = {64, LARGE, 4097};
     uint64_t before = 0;
@@ -338,7 +338,7 @@ static void memory_is_free_up_to_the_first_that_is_read_whatever_is_among_the_ot
     }
 }
 
-static void notices_may_come_twice_or_late_or_in_another_order(void **state)
+static void completions_may_be_repeated_late_or_reordered(void **state)
 {
     uint64_t first, second, third;
 
@@ -366,7 +366,7 @@ static void notices_may_come_twice_or_late_or_in_another_order(void **state)
     assert_int_equal(rig_reap(), 192);
 }
 
-static void a_notice_given_twice_frees_nothing_of_a_full_queue(void **state)
+static void a_repeated_completion_frees_nothing_of_a_full_queue(void **state)
 {
     (void)state;
     up_without_inline();
@@ -388,7 +388,7 @@ static void a_notice_given_twice_frees_nothing_of_a_full_queue(void **state)
  * refused
  */
 
-static void what_the_device_has_no_room_for_goes_later_in_order(void **state)
+static void packets_beyond_the_room_of_the_device_leave_later_in_order(void **state)
 {
     static const int errors[] = {ENOMEM, EAGAIN, EBUSY};
 
@@ -415,7 +415,7 @@ static void what_the_device_has_no_room_for_goes_later_in_order(void **state)
     }
 }
 
-static void what_the_device_refuses_is_lost_and_the_others_go(void **state)
+static void a_packet_refused_by_the_device_is_lost_alone(void **state)
 {
     (void)state;
     up_without_inline();
@@ -442,7 +442,7 @@ static void what_the_device_refuses_is_lost_and_the_others_go(void **state)
  * ending
  */
 
-static void leaving_a_group_waits_for_its_packets_and_loses_those_not_yet_posted(void **state)
+static void leaving_a_group_waits_for_posted_and_drops_queued_packets(void **state)
 {
     lli_handle other;
     uint64_t before;
@@ -468,7 +468,7 @@ static void leaving_a_group_waits_for_its_packets_and_loses_those_not_yet_posted
     assert_int_not_equal(fake_group_flags("239.1.2.4", true), -1);
 }
 
-static void a_group_can_be_joined_and_left_without_end(void **state)
+static void a_group_can_be_joined_and_left_any_number_of_times(void **state)
 {
     (void)state;
     rig_up();
@@ -483,7 +483,7 @@ static void a_group_can_be_joined_and_left_without_end(void **state)
     assert_int_equal(fake.sent_count, 1000);
 }
 
-static void memory_that_goes_is_waited_for_and_what_is_not_yet_posted_of_it_is_lost(void **state)
+static void ending_a_region_waits_for_posted_and_drops_queued_packets(void **state)
 {
     static uint8_t second[8192];
     const struct lli_out packet = {second + 100, LARGE, 0};
@@ -508,7 +508,7 @@ static void memory_that_goes_is_waited_for_and_what_is_not_yet_posted_of_it_is_l
     AWAIT(rig_reap() == 4);
 }
 
-static void more_regions_and_joins_than_there_is_room_for_are_refused(void **state)
+static void regions_and_joins_beyond_the_limit_are_refused(void **state)
 {
     lli_handle handle;
 
@@ -528,29 +528,29 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_flush_rings_one_doorbell_for_all_packets_in_their_order),
-        TEST(packets_travel_inline_up_to_what_was_granted),
-        TEST(a_device_that_refuses_so_much_inline_is_asked_for_less),
+        TEST(packets_are_sent_inline_up_to_the_granted_size),
+        TEST(a_refused_inline_size_is_reduced),
         TEST(each_packet_has_the_key_of_its_memory),
-        TEST(memory_that_lies_side_by_side_has_a_key_each),
-        TEST(a_packet_that_is_too_large_is_lost_and_counted),
+        TEST(adjacent_regions_have_separate_keys),
+        TEST(a_packet_too_large_to_send_is_lost_and_counted),
         TEST(a_packet_in_unknown_memory_is_lost_and_counted),
-        TEST(one_packet_in_64_gives_notice_and_the_last_of_a_flush),
-        TEST(the_last_of_a_flush_gives_notice_if_it_travels_inline_too),
+        TEST(each_64th_and_each_last_packet_of_a_flush_is_signalled),
+        TEST(the_last_packet_of_a_flush_is_signalled_if_inline),
         TEST(packets_to_a_group_have_its_address_port_and_mark),
         TEST(packets_to_a_peer_have_its_address_and_no_port),
-        TEST(no_more_is_taken_than_fits_between_two_flushes_or_in_the_queue),
+        TEST(posts_are_limited_by_post_max_and_the_queue),
         TEST(a_small_device_gets_small_queues),
-        TEST(memory_is_free_in_order_and_not_before_its_notice),
-        TEST(memory_of_inline_packets_is_free_at_once_but_not_before_that_of_earlier_ones),
-        TEST(memory_is_free_up_to_the_first_that_is_read_whatever_is_among_the_others),
-        TEST(notices_may_come_twice_or_late_or_in_another_order),
-        TEST(a_notice_given_twice_frees_nothing_of_a_full_queue),
-        TEST(what_the_device_has_no_room_for_goes_later_in_order),
-        TEST(what_the_device_refuses_is_lost_and_the_others_go),
-        TEST(leaving_a_group_waits_for_its_packets_and_loses_those_not_yet_posted),
-        TEST(a_group_can_be_joined_and_left_without_end),
-        TEST(memory_that_goes_is_waited_for_and_what_is_not_yet_posted_of_it_is_lost),
-        TEST(more_regions_and_joins_than_there_is_room_for_are_refused),
+        TEST(memory_is_freed_in_order_after_its_completion),
+        TEST(memory_of_inline_packets_is_freed_after_earlier_packets),
+        TEST(memory_is_freed_up_to_the_first_packet_still_read),
+        TEST(completions_may_be_repeated_late_or_reordered),
+        TEST(a_repeated_completion_frees_nothing_of_a_full_queue),
+        TEST(packets_beyond_the_room_of_the_device_leave_later_in_order),
+        TEST(a_packet_refused_by_the_device_is_lost_alone),
+        TEST(leaving_a_group_waits_for_posted_and_drops_queued_packets),
+        TEST(a_group_can_be_joined_and_left_any_number_of_times),
+        TEST(ending_a_region_waits_for_posted_and_drops_queued_packets),
+        TEST(regions_and_joins_beyond_the_limit_are_refused),
     };
 
     alarm(100);

@@ -145,7 +145,7 @@ static void send_message(uint64_t number, uint32_t size, bool claim)
         assert_int_equal(llm_send(ends.topic, data, size, LLM_SEND_NOW), 0);
 }
 
-static void messages_are_sent_from_the_history_and_given_in_the_buffer_that_they_came_in(void **state)
+static void messages_are_not_copied_by_either_end(void **state)
 {
     static const uint32_t granted[] = {0, 256};
 
@@ -173,7 +173,7 @@ static void messages_are_sent_from_the_history_and_given_in_the_buffer_that_they
     }
 }
 
-static void what_is_sent_again_is_sent_from_where_it_was(void **state)
+static void repairs_are_sent_from_the_history(void **state)
 {
     (void)state;
     fake.device.inline_granted = 0;
@@ -191,8 +191,8 @@ static void what_is_sent_again_is_sent_from_where_it_was(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(messages_are_sent_from_the_history_and_given_in_the_buffer_that_they_came_in),
-        TEST(what_is_sent_again_is_sent_from_where_it_was),
+        TEST(messages_are_not_copied_by_either_end),
+        TEST(repairs_are_sent_from_the_history),
     };
 
     alarm(100);

@@ -30,7 +30,7 @@ static void expect_names(const char *a, const char *b, bool same, const char *un
         assert_int_equal(strcmp(a, b) == 0, same);
 }
 
-static void every_event_and_reason_has_a_name_of_its_own(void **state)
+static void every_event_and_reason_has_a_unique_name(void **state)
 {
     (void)state;
     /* Numbers between those of a kind are nobody's: all of these have one name. */
@@ -188,7 +188,7 @@ static void every_verdict_has_a_sentence(void **state)
     text_is(&event, "session 0000000000000abc: receivers are warned: 3 of 4 suffer");
 }
 
-static void the_version_is_that_of_the_header(void **state)
+static void the_version_equals_that_of_the_header(void **state)
 {
     char text[32];
 
@@ -202,10 +202,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_code_has_its_name_and_text),
         cmocka_unit_test(counts_are_success_and_other_numbers_are_unknown),
-        cmocka_unit_test(every_event_and_reason_has_a_name_of_its_own),
+        cmocka_unit_test(every_event_and_reason_has_a_unique_name),
         cmocka_unit_test(every_event_has_a_sentence),
         cmocka_unit_test(every_verdict_has_a_sentence),
-        cmocka_unit_test(the_version_is_that_of_the_header),
+        cmocka_unit_test(the_version_equals_that_of_the_header),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

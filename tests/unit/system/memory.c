@@ -37,7 +37,7 @@ static void memory_is_zeroed_and_writable_under_every_policy(void **state)
     }
 }
 
-static void a_node_that_does_not_exist_is_no_failure(void **state)
+static void a_missing_numa_node_is_not_a_failure(void **state)
 {
     const struct lli_memory_policy policy = {.huge_pages = false, .populate = true, .numa_node = 4096};
 
@@ -45,7 +45,7 @@ static void a_node_that_does_not_exist_is_no_failure(void **state)
     expect_mapped(100, &policy);
 }
 
-static void too_much_memory_is_refused_with_what_to_lower(void **state)
+static void too_much_memory_is_refused_with_the_option_to_lower(void **state)
 {
     const struct lli_memory_policy policies[] = {{true, false, -1}, {false, false, -1}};
 
@@ -61,7 +61,7 @@ static void too_much_memory_is_refused_with_what_to_lower(void **state)
     }
 }
 
-static void what_was_never_mapped_can_be_unmapped(void **state)
+static void unmapped_memory_can_be_unmapped_again(void **state)
 {
     struct lli_memory memory = {.base = NULL};
 
@@ -70,7 +70,7 @@ static void what_was_never_mapped_can_be_unmapped(void **state)
     assert_null(memory.base);
 }
 
-static void the_node_of_what_is_no_device_is_not_known(void **state)
+static void the_node_of_a_virtual_or_missing_device_is_unknown(void **state)
 {
     (void)state;
     assert_int_equal(lli_memory_node("net", "lo"), -1);
@@ -81,10 +81,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_is_zeroed_and_writable_under_every_policy),
-        cmocka_unit_test(a_node_that_does_not_exist_is_no_failure),
-        cmocka_unit_test(too_much_memory_is_refused_with_what_to_lower),
-        cmocka_unit_test(what_was_never_mapped_can_be_unmapped),
-        cmocka_unit_test(the_node_of_what_is_no_device_is_not_known),
+        cmocka_unit_test(a_missing_numa_node_is_not_a_failure),
+        cmocka_unit_test(too_much_memory_is_refused_with_the_option_to_lower),
+        cmocka_unit_test(unmapped_memory_can_be_unmapped_again),
+        cmocka_unit_test(the_node_of_a_virtual_or_missing_device_is_unknown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -75,7 +75,7 @@ static bool get_v6(const uint8_t *frame, uint32_t size)
  * written
  */
 
-static void a_frame_over_ipv4_is_this(void **state)
+static void a_frame_over_ipv4_has_the_expected_bytes(void **state)
 {
     static const uint8_t expected[] = {
         /* To, from, IPv4 */
@@ -134,7 +134,7 @@ static void a_frame_over_ipv4_is_this(void **state)
     assert_memory_equal(frame, expected, sizeof expected);
 }
 
-static void a_frame_over_ipv6_is_this(void **state)
+static void a_frame_over_ipv6_has_the_expected_bytes(void **state)
 {
     static const uint8_t expected[] = {
         /* To, from, IPv6 */
@@ -261,11 +261,8 @@ static void a_checksum_of_zero_is_sent_as_its_complement(void **state)
  * read
  */
 
-/*
- * Frames with bytes changed at random: whatever is made of them lies within. The copy ends where its block
- * does.
- */
-static void nothing_is_read_beyond_a_frame_of_any_bytes(void **state)
+/* Frames with bytes changed at random. The copy ends where its block does. */
+static void mangled_frames_are_read_within_their_bounds(void **state)
 {
     uint64_t random = 7;
     uint32_t taken = 0;
@@ -295,7 +292,7 @@ static void nothing_is_read_beyond_a_frame_of_any_bytes(void **state)
     assert_in_range(taken, 1000, 150000);
 }
 
-static void what_was_written_is_read(void **state)
+static void written_frames_are_read_back(void **state)
 {
     const union lli_ip_address source[2] = {address("10.77.0.1", 40000), address("fd77::1", 40000)};
     const union lli_ip_address group[2] = {address("239.200.1.2", 5001), address("ff15::7:1", 5001)};
@@ -316,7 +313,7 @@ static void what_was_written_is_read(void **state)
 }
 
 /* Frames on a cable have at least 60 bytes. */
-static void what_fills_a_short_frame_up_is_no_payload(void **state)
+static void padding_of_a_short_frame_is_no_payload(void **state)
 {
     uint8_t bytes[FRAME_MAX] = {0};
     struct lli_xdp_frame got;
@@ -339,7 +336,7 @@ static void no_frame_is_read_beyond_its_end(void **state)
         assert_false(get_v6(bytes, size));
 }
 
-static void a_udp_checksum_is_not_looked_at(void **state)
+static void a_udp_checksum_is_not_checked(void **state)
 {
     uint8_t bytes[FRAME_MAX];
     const uint32_t size = make_v4(bytes, 100);
@@ -364,7 +361,7 @@ static bool get_v4_with(uint32_t at, uint8_t value)
     return get_v4(bytes, size);
 }
 
-static void what_is_no_whole_udp_packet_is_refused(void **state)
+static void frames_without_a_whole_udp_packet_are_refused(void **state)
 {
     (void)state;
     assert_true(get_v4_with(22, 9));     /* another ttl */
@@ -395,7 +392,7 @@ static void a_wrong_checksum_of_ip_is_refused(void **state)
     assert_false(get_v4(bytes, size));
 }
 
-static void what_is_no_whole_udp_packet_over_ipv6_is_refused(void **state)
+static void frames_without_a_whole_udp_packet_over_ipv6_are_refused(void **state)
 {
     static const struct {
         uint32_t at;
@@ -425,18 +422,18 @@ static void frames_of_the_other_family_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_frame_over_ipv4_is_this),
-        cmocka_unit_test(a_frame_over_ipv6_is_this),
+        cmocka_unit_test(a_frame_over_ipv4_has_the_expected_bytes),
+        cmocka_unit_test(a_frame_over_ipv6_has_the_expected_bytes),
         cmocka_unit_test(checksums_are_right_at_every_length),
         cmocka_unit_test(a_checksum_of_zero_is_sent_as_its_complement),
-        cmocka_unit_test(what_was_written_is_read),
-        cmocka_unit_test(what_fills_a_short_frame_up_is_no_payload),
-        cmocka_unit_test(nothing_is_read_beyond_a_frame_of_any_bytes),
+        cmocka_unit_test(written_frames_are_read_back),
+        cmocka_unit_test(padding_of_a_short_frame_is_no_payload),
+        cmocka_unit_test(mangled_frames_are_read_within_their_bounds),
         cmocka_unit_test(no_frame_is_read_beyond_its_end),
-        cmocka_unit_test(a_udp_checksum_is_not_looked_at),
-        cmocka_unit_test(what_is_no_whole_udp_packet_is_refused),
+        cmocka_unit_test(a_udp_checksum_is_not_checked),
+        cmocka_unit_test(frames_without_a_whole_udp_packet_are_refused),
         cmocka_unit_test(a_wrong_checksum_of_ip_is_refused),
-        cmocka_unit_test(what_is_no_whole_udp_packet_over_ipv6_is_refused),
+        cmocka_unit_test(frames_without_a_whole_udp_packet_over_ipv6_are_refused),
         cmocka_unit_test(frames_of_the_other_family_are_refused),
     };
 

@@ -167,7 +167,7 @@ static unsigned verdict_to(const char *from, const char *group, uint16_t port)
  * tests
  */
 
-static void packets_to_the_group_are_taken(void **state)
+static void packets_to_the_group_are_redirected(void **state)
 {
     (void)state;
     assert_int_equal(verdict_to("10.77.0.2", "239.192.1.1", 5001), XDP_REDIRECT);
@@ -188,7 +188,7 @@ static void other_groups_and_ports_pass(void **state)
     assert_int_equal(verdict_to("10.77.0.2", "10.77.0.1", 5001), XDP_PASS);
 }
 
-static void what_is_no_plain_udp_packet_passes(void **state)
+static void packets_other_than_plain_udp_pass(void **state)
 {
     (void)state;
     assert_int_equal(verdict_v4_with(23, 6), XDP_PASS);    /* TCP */
@@ -234,7 +234,7 @@ static void short_frames_pass(void **state)
     assert_int_equal(verdict(frame, LLI_XDP_HEADER_V4), XDP_REDIRECT);
 }
 
-static void a_group_that_is_left_passes(void **state)
+static void packets_to_a_left_group_pass(void **state)
 {
     const union lli_ip_address known = address("239.192.1.1", 5001), second = address("239.192.1.9", 5009);
 
@@ -247,7 +247,7 @@ static void a_group_that_is_left_passes(void **state)
     assert_int_equal(verdict_to("10.77.0.2", "239.192.1.9", 5009), XDP_REDIRECT);
 }
 
-static void without_the_socket_all_pass(void **state)
+static void all_packets_pass_without_the_socket(void **state)
 {
     int *fd = *state;
 
@@ -257,14 +257,14 @@ static void without_the_socket_all_pass(void **state)
     assert_int_equal(verdict_to("10.77.0.2", "239.192.1.1", 5001), XDP_PASS);
 }
 
-static void over_ipv6_packets_to_the_group_are_taken(void **state)
+static void packets_to_the_ipv6_group_are_redirected(void **state)
 {
     (void)state;
     assert_int_equal(verdict_to("fd77::2", "ff15::7:1", 5001), XDP_REDIRECT);
     assert_int_equal(verdict_v6_with(15, 0x10), XDP_REDIRECT); /* flow label */
 }
 
-static void over_ipv6_all_else_passes(void **state)
+static void other_packets_over_ipv6_pass(void **state)
 {
     uint8_t frame[FRAME_MAX];
 
@@ -292,7 +292,7 @@ static unsigned verdict_v4_saying(uint8_t low, uint8_t high, uint32_t payload)
     return verdict(frame, LLI_XDP_HEADER_V4 + payload);
 }
 
-static void several_packets_in_one_piece_pass(void **state)
+static void trains_in_one_buffer_pass(void **state)
 {
     (void)state;
     assert_int_equal(verdict_v4_saying(PAYLOAD, 0, PAYLOAD), XDP_REDIRECT);
@@ -305,7 +305,7 @@ static void several_packets_in_one_piece_pass(void **state)
     assert_int_equal(verdict_v4_saying(0, 0, PAYLOAD), XDP_PASS);
 }
 
-static void over_ipv6_several_packets_in_one_piece_pass(void **state)
+static void trains_in_one_buffer_over_ipv6_pass(void **state)
 {
     uint8_t frame[FRAME_MAX];
     const uint32_t size = frame_make(frame, "fd77::2", "ff15::7:1", 5001);
@@ -317,7 +317,7 @@ static void over_ipv6_several_packets_in_one_piece_pass(void **state)
     assert_int_equal(verdict(frame, size), XDP_PASS);
 }
 
-static void more_groups_than_the_map_holds_are_refused(void **state)
+static void groups_beyond_the_size_of_the_map_are_refused(void **state)
 {
     int taken = 0;
 
@@ -331,7 +331,7 @@ static void more_groups_than_the_map_holds_are_refused(void **state)
     assert_non_null(strstr(log_text, "group of the program"));
 }
 
-static void it_loads_for_frames_of_several_pieces(void **state)
+static void the_program_loads_for_frames_of_several_buffers(void **state)
 {
     (void)state;
     assert_int_equal(program_open(AF_INET, true), 0);
@@ -343,21 +343,20 @@ static void it_loads_for_frames_of_several_pieces(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(packets_to_the_group_are_taken, set_up_v4, tear_down),
+        cmocka_unit_test_setup_teardown(packets_to_the_group_are_redirected, set_up_v4, tear_down),
         cmocka_unit_test_setup_teardown(other_groups_and_ports_pass, set_up_v4, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_no_plain_udp_packet_passes, set_up_v4, tear_down),
+        cmocka_unit_test_setup_teardown(packets_other_than_plain_udp_pass, set_up_v4, tear_down),
         cmocka_unit_test_setup_teardown(tagged_frames_pass, set_up_v4, tear_down),
         cmocka_unit_test_setup_teardown(arp_passes, set_up_v4, tear_down),
         cmocka_unit_test_setup_teardown(short_frames_pass, set_up_v4, tear_down),
-        cmocka_unit_test_setup_teardown(a_group_that_is_left_passes, set_up_v4, tear_down),
-        cmocka_unit_test_setup_teardown(without_the_socket_all_pass, set_up_v4, tear_down),
-        cmocka_unit_test_setup_teardown(more_groups_than_the_map_holds_are_refused, set_up_v4, tear_down),
-        cmocka_unit_test_setup_teardown(over_ipv6_packets_to_the_group_are_taken, set_up_v6, tear_down),
-        cmocka_unit_test_setup_teardown(over_ipv6_all_else_passes, set_up_v6, tear_down),
-        cmocka_unit_test_setup_teardown(several_packets_in_one_piece_pass, set_up_v4_sizes, tear_down),
-        cmocka_unit_test_setup_teardown(over_ipv6_several_packets_in_one_piece_pass, set_up_v6_sizes,
-                                        tear_down),
-        cmocka_unit_test(it_loads_for_frames_of_several_pieces),
+        cmocka_unit_test_setup_teardown(packets_to_a_left_group_pass, set_up_v4, tear_down),
+        cmocka_unit_test_setup_teardown(all_packets_pass_without_the_socket, set_up_v4, tear_down),
+        cmocka_unit_test_setup_teardown(groups_beyond_the_size_of_the_map_are_refused, set_up_v4, tear_down),
+        cmocka_unit_test_setup_teardown(packets_to_the_ipv6_group_are_redirected, set_up_v6, tear_down),
+        cmocka_unit_test_setup_teardown(other_packets_over_ipv6_pass, set_up_v6, tear_down),
+        cmocka_unit_test_setup_teardown(trains_in_one_buffer_pass, set_up_v4_sizes, tear_down),
+        cmocka_unit_test_setup_teardown(trains_in_one_buffer_over_ipv6_pass, set_up_v6_sizes, tear_down),
+        cmocka_unit_test(the_program_loads_for_frames_of_several_buffers),
     };
     const int error = program_open(AF_INET, false);
 

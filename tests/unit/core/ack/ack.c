@@ -104,7 +104,7 @@ static void expect_nothing(void)
     assert_false(ack.unreported);
 }
 
-static void a_message_is_acknowledged_when_enough_receivers_hold_it(void **state)
+static void a_message_is_acknowledged_when_enough_receivers_report_it(void **state)
 {
     (void)state;
     ack_by(2, NULL);
@@ -130,7 +130,7 @@ static lli_seq owes(uint64_t receiver)
     return lli_ack_owes(&ack, &members, lli_members_get(&members, receiver));
 }
 
-static void whoever_is_waited_for_owes_the_oldest_message_that_it_has_not(void **state)
+static void a_required_receiver_has_an_oldest_unacknowledged_message(void **state)
 {
     (void)state;
     ack_by(2, "book");
@@ -160,7 +160,7 @@ static void whoever_is_waited_for_owes_the_oldest_message_that_it_has_not(void *
     assert_int_equal(owes(1), 0);
 }
 
-static void whoever_is_suspended_goes_on_owing(void **state)
+static void a_suspended_receiver_still_has_unacknowledged_messages(void **state)
 {
     (void)state;
     ack_by(1, NULL);
@@ -174,7 +174,7 @@ static void whoever_is_suspended_goes_on_owing(void **state)
     assert_int_equal(owes(1), 0);
 }
 
-static void the_same_receiver_counts_once_and_one_that_is_forgotten_not_at_all(void **state)
+static void a_receiver_counts_once_and_not_after_it_is_forgotten(void **state)
 {
     (void)state;
     ack_by(2, NULL);
@@ -189,7 +189,7 @@ static void the_same_receiver_counts_once_and_one_that_is_forgotten_not_at_all(v
     expect_acknowledged(0, 0);
 }
 
-static void a_receiver_by_name_has_to_beside_those_that_are_counted(void **state)
+static void a_named_receiver_is_required_beside_the_count(void **state)
 {
     (void)state;
     ack_by(1, "book");
@@ -207,7 +207,7 @@ static void a_receiver_by_name_has_to_beside_those_that_are_counted(void **state
     expect_acknowledged(1, 1);
 }
 
-static void what_was_lost_or_refused_is_not_acknowledged(void **state)
+static void lost_or_refused_messages_are_not_acknowledged(void **state)
 {
     (void)state;
     ack_by(1, NULL);
@@ -222,7 +222,7 @@ static void what_was_lost_or_refused_is_not_acknowledged(void **state)
     expect_acknowledged(0, 3);
 }
 
-static void reports_that_were_overtaken_or_speak_of_what_was_not_sent_change_nothing(void **state)
+static void overtaken_and_impossible_reports_change_nothing(void **state)
 {
     (void)state;
     ack_by(1, NULL);
@@ -239,7 +239,7 @@ static void reports_that_were_overtaken_or_speak_of_what_was_not_sent_change_not
     expect_acknowledged(1, 2);
 }
 
-static void what_may_be_unacknowledged_is_bounded_by_messages_and_by_bytes(void **state)
+static void unacknowledged_data_is_bounded_by_messages_and_bytes(void **state)
 {
     struct lli_ack_rule rule = rule_of(1, NULL);
 
@@ -257,7 +257,7 @@ static void what_may_be_unacknowledged_is_bounded_by_messages_and_by_bytes(void 
     assert_false(lli_ack_topic_allows(&topic, 1001));
 }
 
-static void what_is_waited_for_is_told_once_and_again_when_it_is_something_else(void **state)
+static void the_cause_of_a_wait_is_reported_once_per_change(void **state)
 {
     (void)state;
     ack_by(2, "book");
@@ -295,7 +295,7 @@ static void what_is_waited_for_is_told_once_and_again_when_it_is_something_else(
     expect_waits(LLM_REASON_PENDING, "book");
 }
 
-static void one_that_is_suspended_counts_neither_by_number_nor_by_name(void **state)
+static void a_suspended_receiver_counts_neither_by_number_nor_by_name(void **state)
 {
     struct lli_member *book;
 
@@ -321,7 +321,7 @@ static void one_that_is_suspended_counts_neither_by_number_nor_by_name(void **st
     expect_acknowledged(0, 0);
 }
 
-static void another_rule_counts_for_what_waits_already(void **state)
+static void a_new_rule_applies_to_waiting_messages(void **state)
 {
     struct lli_ack_rule rule = rule_of(1, NULL);
 
@@ -342,7 +342,7 @@ static void another_rule_counts_for_what_waits_already(void **state)
     expect_nothing();
 }
 
-static void more_topics_than_there_are_places_for_are_refused(void **state)
+static void assured_topics_beyond_the_limit_are_refused(void **state)
 {
     static struct lli_ack_topic more[LLI_WIRE_ASSURED_MAX];
     static struct lli_ack_message places[LLI_WIRE_ASSURED_MAX];
@@ -412,7 +412,7 @@ static void model_step(uint64_t *random, struct model *models, uint64_t head)
     assert_true(report(m->id, m->from, m->next, m->accepts, m->named ? "book" : i == 5 ? "other" : ""));
 }
 
-static void random_reports_give_what_a_stupid_model_gives(void **state)
+static void random_reports_agree_with_a_simple_model(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 200; seed++) {
@@ -468,7 +468,7 @@ static void acknowledge(struct lli_tx *tx, uint64_t receiver, uint64_t next, uin
     tx_take(tx, buffer, lli_wire_put_status(buffer, &status), now);
 }
 
-static void what_is_not_acknowledged_stays_in_the_history_and_heartbeats_say_where(void **state)
+static void unacknowledged_packets_stay_in_the_history_and_in_heartbeats(void **state)
 {
     const struct lli_tx_config config = tx_config();
     struct lli_ack_rule rule = rule_of(1, NULL);
@@ -520,26 +520,21 @@ static void what_is_not_acknowledged_stays_in_the_history_and_heartbeats_say_whe
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_message_is_acknowledged_when_enough_receivers_hold_it, up, down),
-        cmocka_unit_test_setup_teardown(whoever_is_waited_for_owes_the_oldest_message_that_it_has_not, up,
+        cmocka_unit_test_setup_teardown(a_message_is_acknowledged_when_enough_receivers_report_it, up, down),
+        cmocka_unit_test_setup_teardown(a_required_receiver_has_an_oldest_unacknowledged_message, up, down),
+        cmocka_unit_test_setup_teardown(a_suspended_receiver_still_has_unacknowledged_messages, up, down),
+        cmocka_unit_test_setup_teardown(a_receiver_counts_once_and_not_after_it_is_forgotten, up, down),
+        cmocka_unit_test_setup_teardown(a_named_receiver_is_required_beside_the_count, up, down),
+        cmocka_unit_test_setup_teardown(lost_or_refused_messages_are_not_acknowledged, up, down),
+        cmocka_unit_test_setup_teardown(overtaken_and_impossible_reports_change_nothing, up, down),
+        cmocka_unit_test_setup_teardown(unacknowledged_data_is_bounded_by_messages_and_bytes, up, down),
+        cmocka_unit_test_setup_teardown(the_cause_of_a_wait_is_reported_once_per_change, up, down),
+        cmocka_unit_test_setup_teardown(a_suspended_receiver_counts_neither_by_number_nor_by_name, up, down),
+        cmocka_unit_test_setup_teardown(a_new_rule_applies_to_waiting_messages, up, down),
+        cmocka_unit_test_setup_teardown(assured_topics_beyond_the_limit_are_refused, up, down),
+        cmocka_unit_test(random_reports_agree_with_a_simple_model),
+        cmocka_unit_test_setup_teardown(unacknowledged_packets_stay_in_the_history_and_in_heartbeats, up,
                                         down),
-        cmocka_unit_test_setup_teardown(whoever_is_suspended_goes_on_owing, up, down),
-        cmocka_unit_test_setup_teardown(the_same_receiver_counts_once_and_one_that_is_forgotten_not_at_all,
-                                        up, down),
-        cmocka_unit_test_setup_teardown(a_receiver_by_name_has_to_beside_those_that_are_counted, up, down),
-        cmocka_unit_test_setup_teardown(what_was_lost_or_refused_is_not_acknowledged, up, down),
-        cmocka_unit_test_setup_teardown(
-            reports_that_were_overtaken_or_speak_of_what_was_not_sent_change_nothing, up, down),
-        cmocka_unit_test_setup_teardown(what_may_be_unacknowledged_is_bounded_by_messages_and_by_bytes, up,
-                                        down),
-        cmocka_unit_test_setup_teardown(what_is_waited_for_is_told_once_and_again_when_it_is_something_else,
-                                        up, down),
-        cmocka_unit_test_setup_teardown(one_that_is_suspended_counts_neither_by_number_nor_by_name, up, down),
-        cmocka_unit_test_setup_teardown(another_rule_counts_for_what_waits_already, up, down),
-        cmocka_unit_test_setup_teardown(more_topics_than_there_are_places_for_are_refused, up, down),
-        cmocka_unit_test(random_reports_give_what_a_stupid_model_gives),
-        cmocka_unit_test_setup_teardown(
-            what_is_not_acknowledged_stays_in_the_history_and_heartbeats_say_where, up, down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

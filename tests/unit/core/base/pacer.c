@@ -17,7 +17,7 @@ static void a_new_bucket_is_full(void **state)
     assert_int_equal(pacer.tokens, 1);
 }
 
-static void a_packet_larger_than_what_is_left_empties_the_bucket(void **state)
+static void a_packet_larger_than_the_remaining_tokens_empties_the_bucket(void **state)
 {
     struct lli_pacer pacer;
 
@@ -28,7 +28,7 @@ static void a_packet_larger_than_what_is_left_empties_the_bucket(void **state)
     assert_false(lli_pacer_take(&pacer, 1));
 }
 
-static void what_is_given_is_cut_at_the_burst(void **state)
+static void added_tokens_are_cut_at_the_burst(void **state)
 {
     struct lli_pacer pacer;
 
@@ -41,7 +41,7 @@ static void what_is_given_is_cut_at_the_burst(void **state)
     assert_int_equal(pacer.tokens, 1000);
 }
 
-static void time_fills_at_the_rate(void **state)
+static void time_fills_the_bucket_at_its_rate(void **state)
 {
     const uint64_t rates[] = {65536, 100000, 1000000, 33554432, (uint64_t)64 << 30};
 
@@ -59,7 +59,7 @@ static void time_fills_at_the_rate(void **state)
     }
 }
 
-static void after_a_second_it_is_full_at_any_rate(void **state)
+static void a_long_pause_fills_the_bucket(void **state)
 {
     struct lli_pacer pacer;
 
@@ -71,7 +71,7 @@ static void after_a_second_it_is_full_at_any_rate(void **state)
     assert_int_equal(pacer.filled_at, UINT64_MAX / 2);
 }
 
-static void a_clock_that_goes_back_fills_nothing(void **state)
+static void a_clock_that_goes_back_adds_no_tokens(void **state)
 {
     struct lli_pacer pacer;
 
@@ -98,7 +98,7 @@ static void time_too_short_for_a_byte_is_not_forgotten(void **state)
     assert_true(now < 17000);
 }
 
-static void an_empty_bucket_tells_when_it_can_be_taken_from(void **state)
+static void an_empty_bucket_reports_when_it_has_tokens_again(void **state)
 {
     uint64_t random = 3;
 
@@ -121,13 +121,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_new_bucket_is_full),
-        cmocka_unit_test(a_packet_larger_than_what_is_left_empties_the_bucket),
-        cmocka_unit_test(what_is_given_is_cut_at_the_burst),
-        cmocka_unit_test(time_fills_at_the_rate),
-        cmocka_unit_test(after_a_second_it_is_full_at_any_rate),
-        cmocka_unit_test(a_clock_that_goes_back_fills_nothing),
+        cmocka_unit_test(a_packet_larger_than_the_remaining_tokens_empties_the_bucket),
+        cmocka_unit_test(added_tokens_are_cut_at_the_burst),
+        cmocka_unit_test(time_fills_the_bucket_at_its_rate),
+        cmocka_unit_test(a_long_pause_fills_the_bucket),
+        cmocka_unit_test(a_clock_that_goes_back_adds_no_tokens),
         cmocka_unit_test(time_too_short_for_a_byte_is_not_forgotten),
-        cmocka_unit_test(an_empty_bucket_tells_when_it_can_be_taken_from),
+        cmocka_unit_test(an_empty_bucket_reports_when_it_has_tokens_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -44,7 +44,7 @@ static uint64_t reached_by(const uint64_t *values, uint32_t count, uint32_t want
     return sorted[count - wanted];
 }
 
-static void it_is_what_sorting_all_values_says(void **state)
+static void the_quorum_equals_that_of_sorted_values(void **state)
 {
     enum { PLACES = 64 };
 
@@ -93,7 +93,7 @@ static uint64_t cost_of(uint32_t count)
     return (quorum.steps - before) / 100000;
 }
 
-static void a_change_costs_by_the_logarithm_of_their_number(void **state)
+static void the_cost_of_a_change_is_logarithmic(void **state)
 {
     (void)state;
     assert_true(cost_of(100) < 40);
@@ -104,8 +104,8 @@ static void a_change_costs_by_the_logarithm_of_their_number(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(it_is_what_sorting_all_values_says, up, down),
-        cmocka_unit_test_setup_teardown(a_change_costs_by_the_logarithm_of_their_number, up, down),
+        cmocka_unit_test_setup_teardown(the_quorum_equals_that_of_sorted_values, up, down),
+        cmocka_unit_test_setup_teardown(the_cost_of_a_change_is_logarithmic, up, down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -73,7 +73,7 @@ static void rounding_goes_up_to_a_multiple(void **state)
     assert_int_equal(lli_round_up(7, 1), 7);
 }
 
-static void powers_of_two_are_told_from_other_numbers(void **state)
+static void powers_of_two_are_recognised(void **state)
 {
     (void)state;
     assert_false(lli_is_power_of_two(0));
@@ -96,7 +96,7 @@ static void random_numbers_stay_below_their_range_and_are_reproducible(void **st
     }
 }
 
-static void an_arena_measures_what_it_then_places(void **state)
+static void an_arena_measures_before_it_places(void **state)
 {
     struct lli_arena arena = {.memory = NULL};
     uint8_t memory[256];
@@ -118,9 +118,9 @@ int main(void)
         cmocka_unit_test(half_a_lap_ahead_is_the_last_number_reached_backwards),
         cmocka_unit_test(random_numbers_extend_from_anywhere_within_half_a_lap),
         cmocka_unit_test(rounding_goes_up_to_a_multiple),
-        cmocka_unit_test(powers_of_two_are_told_from_other_numbers),
+        cmocka_unit_test(powers_of_two_are_recognised),
         cmocka_unit_test(random_numbers_stay_below_their_range_and_are_reproducible),
-        cmocka_unit_test(an_arena_measures_what_it_then_places),
+        cmocka_unit_test(an_arena_measures_before_it_places),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

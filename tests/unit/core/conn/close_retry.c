@@ -49,7 +49,7 @@ static void expect_words(lli_ns rtt)
     lli_close_retries_free(&close_retries, close_retry);
 }
 
-static void it_is_said_so_often_at_distances_that_double(void **state)
+static void close_is_repeated_at_doubling_intervals_then_given_up(void **state)
 {
     (void)state;
     expect_words(0);
@@ -58,7 +58,7 @@ static void it_is_said_so_often_at_distances_that_double(void **state)
     assert_int_equal(close_retries.count, 0);
 }
 
-static void an_answer_ends_it_and_one_to_another_does_not(void **state)
+static void only_the_matching_answer_ends_the_retries(void **state)
 {
     struct lli_close_retry *close_retry = lli_close_retries_place(&close_retries);
 
@@ -72,7 +72,7 @@ static void an_answer_ends_it_and_one_to_another_does_not(void **state)
     assert_true(close_retry->answered);
 }
 
-static void an_answer_is_said_once_and_not_answered(void **state)
+static void an_answer_is_sent_once_and_not_answered(void **state)
 {
     struct lli_close_retry *close_retry = lli_close_retries_place(&close_retries);
 
@@ -86,7 +86,7 @@ static void an_answer_is_said_once_and_not_answered(void **state)
     assert_int_equal(close_retry->words, 0);
 }
 
-static void places_are_bounded_and_given_back(void **state)
+static void retry_places_are_bounded_and_reused(void **state)
 {
     struct lli_close_retry *last = NULL;
 
@@ -119,7 +119,7 @@ static void report(lli_seq next, uint8_t flags)
     tx_take(&t.tx, packet, lli_wire_put_status(packet, &status), 100 * MS);
 }
 
-static void what_was_taken_by_who_left_is_delivered(void **state)
+static void messages_taken_by_a_departed_receiver_are_delivered(void **state)
 {
     (void)state;
     send_one(&t.tx, "abc", 100 * MS);
@@ -141,7 +141,7 @@ static void what_was_taken_by_who_left_is_delivered(void **state)
     assert_false(lli_close_retry_is_delivered(&t.tx, true));
 }
 
-static void who_has_the_end_has_all(void **state)
+static void a_receiver_with_the_end_has_all_messages(void **state)
 {
     (void)state;
     send_one(&t.tx, "abc", 100 * MS);
@@ -159,9 +159,12 @@ static void who_has_the_end_has_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(it_is_said_so_often_at_distances_that_double), T(an_answer_ends_it_and_one_to_another_does_not),
-        T(an_answer_is_said_once_and_not_answered),      T(places_are_bounded_and_given_back),
-        T(what_was_taken_by_who_left_is_delivered),      T(who_has_the_end_has_all),
+        T(close_is_repeated_at_doubling_intervals_then_given_up),
+        T(only_the_matching_answer_ends_the_retries),
+        T(an_answer_is_sent_once_and_not_answered),
+        T(retry_places_are_bounded_and_reused),
+        T(messages_taken_by_a_departed_receiver_are_delivered),
+        T(a_receiver_with_the_end_has_all_messages),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

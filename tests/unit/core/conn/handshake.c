@@ -31,7 +31,7 @@ static int acceptor_up(void **state)
 
 /* ------------------------------------------------------------------------------------------- connecting */
 
-static void a_request_is_repeated_at_doubling_distances_then_given_up(void **state)
+static void connect_is_repeated_at_doubling_intervals_then_given_up(void **state)
 {
     const lli_ns expected[] = {0, 10, 30, 70, 150, 310, 630, 1270, 2270};
     struct lli_connector connector;
@@ -141,7 +141,7 @@ static struct lli_applicant *taken(uint64_t id, lli_ns now)
     return applicant;
 }
 
-static void a_repeated_request_is_answered_again_and_is_no_second_one(void **state)
+static void a_repeated_connect_is_answered_again_and_not_counted_twice(void **state)
 {
     uint64_t id = 0;
 
@@ -159,7 +159,7 @@ static void a_repeated_request_is_answered_again_and_is_no_second_one(void **sta
     assert_int_equal(acceptor.count, 1);
 }
 
-static void one_that_waits_gets_no_answer_until_the_application_gives_one(void **state)
+static void a_waiting_caller_gets_no_answer_before_the_application_answers(void **state)
 {
     struct lli_applicant *applicant;
     uint64_t id = 0;
@@ -181,7 +181,7 @@ static void one_that_waits_gets_no_answer_until_the_application_gives_one(void *
     assert_null(shown(2 * MS));
 }
 
-static void who_comes_when_it_is_full_is_turned_away(void **state)
+static void callers_beyond_the_limit_are_refused(void **state)
 {
     uint64_t id = 0;
 
@@ -205,7 +205,7 @@ static void who_comes_when_it_is_full_is_turned_away(void **state)
     assert_int_equal(acceptor.count, MAX);
 }
 
-static void what_nobody_answers_is_forgotten_in_time_and_late_repetitions_ignored(void **state)
+static void an_unanswered_connect_expires_and_its_repetitions_are_ignored(void **state)
 {
     uint64_t id = 0;
     lli_ns at;
@@ -241,8 +241,8 @@ static void a_late_repetition_does_not_bring_a_closed_connection_back(void **sta
  * --------------------------------------------------------------------------- those who cannot be reached yet
  */
 
-/* Nothing is known of how long it takes: others who can be reached are not kept waiting. */
-static void who_cannot_be_reached_is_not_shown_and_given_up_in_time(void **state)
+/* The time of the resolution is unknown: resolved callers do not wait for it. */
+static void an_unresolved_caller_is_not_shown_and_expires(void **state)
 {
     struct lli_applicant *applicant;
     uint32_t place = 0;
@@ -273,7 +273,7 @@ static void who_cannot_be_reached_is_not_shown_and_given_up_in_time(void **state
     assert_null(lli_acceptor_next(&acceptor, &place));
 }
 
-static void who_never_can_be_reached_is_dropped_at_once(void **state)
+static void an_unreachable_caller_is_dropped_at_once(void **state)
 {
     uint32_t place = 0;
     lli_ns at;
@@ -288,7 +288,7 @@ static void who_never_can_be_reached_is_dropped_at_once(void **state)
     assert_int_equal(at, LLI_NEVER);
 }
 
-/* It stays due, also beside others, until it is sent or its time is over. */
+/* The answer stays due, also beside others, until it is sent or expires. */
 static void an_answer_waits_until_it_can_be_sent_or_is_given_up(void **state)
 {
     uint32_t place = 0, other;
@@ -319,7 +319,7 @@ static void an_answer_waits_until_it_can_be_sent_or_is_given_up(void **state)
     assert_int_equal(id, 7);
 }
 
-static void who_is_turned_away_waits_for_the_answer_as_long(void **state)
+static void unsent_refusals_expire_after_the_timeout(void **state)
 {
     uint64_t id = 0;
     lli_ns at;
@@ -344,8 +344,11 @@ static void who_is_turned_away_waits_for_the_answer_as_long(void **state)
     assert_false(lli_acceptor_needs(&acceptor, &asks.address));
 }
 
-/* They are owed an answer still, so there is no place for one more, who asks again. */
-static void who_is_owed_an_answer_keeps_the_place(void **state)
+/*
+ * Refused callers occupy their places until their answers are sent, so another caller is ignored and asks
+ * again.
+ */
+static void callers_with_unsent_answers_occupy_their_places(void **state)
 {
     uint64_t id = 0;
 
@@ -363,8 +366,8 @@ static void who_is_owed_an_answer_keeps_the_place(void **state)
     assert_int_equal(acceptor.count, 1);
 }
 
-/* Whatever comes, the table stays within its bound and owes at most one answer to each. */
-static void an_endless_stream_of_requests_stays_within_bounds(void **state)
+/* The table stays within its bound and has at most one unsent answer to each caller. */
+static void an_endless_stream_of_connects_stays_within_bounds(void **state)
 {
     uint64_t random = 3, id = 0;
     lli_ns at;
@@ -403,20 +406,19 @@ static void an_endless_stream_of_requests_stays_within_bounds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_request_is_repeated_at_doubling_distances_then_given_up),
+        cmocka_unit_test(connect_is_repeated_at_doubling_intervals_then_given_up),
         cmocka_unit_test(the_first_answer_counts),
-        cmocka_unit_test_setup(a_repeated_request_is_answered_again_and_is_no_second_one, acceptor_up),
-        cmocka_unit_test_setup(one_that_waits_gets_no_answer_until_the_application_gives_one, acceptor_up),
-        cmocka_unit_test_setup(who_comes_when_it_is_full_is_turned_away, acceptor_up),
-        cmocka_unit_test_setup(what_nobody_answers_is_forgotten_in_time_and_late_repetitions_ignored,
-                               acceptor_up),
+        cmocka_unit_test_setup(a_repeated_connect_is_answered_again_and_not_counted_twice, acceptor_up),
+        cmocka_unit_test_setup(a_waiting_caller_gets_no_answer_before_the_application_answers, acceptor_up),
+        cmocka_unit_test_setup(callers_beyond_the_limit_are_refused, acceptor_up),
+        cmocka_unit_test_setup(an_unanswered_connect_expires_and_its_repetitions_are_ignored, acceptor_up),
         cmocka_unit_test_setup(a_late_repetition_does_not_bring_a_closed_connection_back, acceptor_up),
-        cmocka_unit_test_setup(who_cannot_be_reached_is_not_shown_and_given_up_in_time, acceptor_up),
-        cmocka_unit_test_setup(who_never_can_be_reached_is_dropped_at_once, acceptor_up),
+        cmocka_unit_test_setup(an_unresolved_caller_is_not_shown_and_expires, acceptor_up),
+        cmocka_unit_test_setup(an_unreachable_caller_is_dropped_at_once, acceptor_up),
         cmocka_unit_test_setup(an_answer_waits_until_it_can_be_sent_or_is_given_up, acceptor_up),
-        cmocka_unit_test_setup(who_is_turned_away_waits_for_the_answer_as_long, acceptor_up),
-        cmocka_unit_test_setup(who_is_owed_an_answer_keeps_the_place, acceptor_up),
-        cmocka_unit_test_setup(an_endless_stream_of_requests_stays_within_bounds, acceptor_up),
+        cmocka_unit_test_setup(unsent_refusals_expire_after_the_timeout, acceptor_up),
+        cmocka_unit_test_setup(callers_with_unsent_answers_occupy_their_places, acceptor_up),
+        cmocka_unit_test_setup(an_endless_stream_of_connects_stays_within_bounds, acceptor_up),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

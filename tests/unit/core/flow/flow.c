@@ -47,7 +47,7 @@ static struct lli_member *report(uint64_t id, lli_seq next, uint64_t window)
     return member;
 }
 
-static void an_open_transmitter_is_never_held(void **state)
+static void flow_open_never_blocks(void **state)
 {
     (void)state;
     flow_make(LLI_FLOW_OPEN, 100);
@@ -57,7 +57,7 @@ static void an_open_transmitter_is_never_held(void **state)
     assert_int_equal(lli_flow_report_packets(&flow), 0);
 }
 
-static void a_window_ends_where_the_report_and_the_receivers_memory_say(void **state)
+static void reports_and_receiver_memory_limit_the_window(void **state)
 {
     (void)state;
     flow_make(LLI_FLOW_WINDOW, 100);
@@ -74,8 +74,8 @@ static void a_window_ends_where_the_report_and_the_receivers_memory_say(void **s
     assert_true(lli_flow_allows(&flow, 1000000, 0));
 }
 
-/* The others are not looked at: it comes to the same. */
-static void a_report_changes_the_limit_as_if_all_were_looked_at(void **state)
+/* The update without a scan gives the same limit. */
+static void one_report_changes_the_limit_like_a_full_scan(void **state)
 {
     uint64_t random = 7;
 
@@ -99,7 +99,7 @@ static void a_report_changes_the_limit_as_if_all_were_looked_at(void **state)
     flow_make(LLI_FLOW_OPEN, 1);
 }
 
-static void one_that_awaits_a_receiver_never_goes_beyond_its_last_report(void **state)
+static void a_transmitter_that_awaits_a_receiver_stays_in_the_last_window(void **state)
 {
     (void)state;
     flow_make(LLI_FLOW_WINDOW, 100);
@@ -120,7 +120,7 @@ static void one_that_awaits_a_receiver_never_goes_beyond_its_last_report(void **
     assert_true(lli_flow_allows(&flow, START + WINDOW + 9, 0));
 }
 
-static void a_quorum_decides_not_the_slowest(void **state)
+static void the_quorum_decides_not_the_slowest_receiver(void **state)
 {
     static const struct {
         uint32_t percent, receivers, decides;
@@ -147,8 +147,8 @@ static void a_quorum_decides_not_the_slowest(void **state)
     flow_make(LLI_FLOW_OPEN, 1);
 }
 
-/* Their reports stand for all, as far as the quorum allows for it; the number of them changes seldom. */
-static void of_many_receivers_a_share_decides(void **state)
+/* The reports of the share represent all receivers within the quorum; its number changes seldom. */
+static void the_share_of_many_receivers_decides(void **state)
 {
     uint64_t random = 11;
 
@@ -180,7 +180,7 @@ static void of_many_receivers_a_share_decides(void **state)
 }
 
 /* Receivers choose their identities. */
-static void where_nobody_is_in_the_share_all_decide(void **state)
+static void all_receivers_decide_if_the_share_is_empty(void **state)
 {
     (void)state;
     flow_make(LLI_FLOW_WINDOW, 50);
@@ -194,7 +194,7 @@ static void where_nobody_is_in_the_share_all_decide(void **state)
     assert_int_equal(flow.limit, START + WINDOW);
 }
 
-static void those_that_have_not_reported_do_not_count(void **state)
+static void receivers_without_a_report_do_not_count(void **state)
 {
     (void)state;
     flow_make(LLI_FLOW_WINDOW, 100);
@@ -203,7 +203,7 @@ static void those_that_have_not_reported_do_not_count(void **state)
     assert_int_equal(flow.limit, 1000 + WINDOW);
 }
 
-static void those_that_are_suspended_do_not_count(void **state)
+static void suspended_receivers_do_not_count(void **state)
 {
     struct lli_member *slow;
 
@@ -250,7 +250,7 @@ static uint64_t paced_rate(uint64_t receiver_bytes_per_s, lli_ns from, lli_ns to
     return flow.pacer.bytes_per_s;
 }
 
-static void a_rate_that_the_receiver_keeps_up_with_is_found_and_held(void **state)
+static void pacing_finds_the_rate_of_the_receiver(void **state)
 {
     double lagging;
 
@@ -280,7 +280,7 @@ static void a_paced_transmitter_is_stopped_two_windows_beyond_a_report(void **st
     assert_int_equal(lli_flow_ready_at(&flow, 1000 + 2 * WINDOW), LLI_NEVER);
 }
 
-static void loss_lowers_the_rate_and_its_limit_holds(void **state)
+static void loss_lowers_the_paced_rate_within_its_limits(void **state)
 {
     struct lli_member *member;
     uint64_t rate;
@@ -309,7 +309,7 @@ static void loss_lowers_the_rate_and_its_limit_holds(void **state)
     assert_int_equal(member->requested, 0);
 }
 
-static void the_first_packets_are_judged_by_their_own_number(void **state)
+static void the_loss_share_of_the_first_packets_counts_only_them(void **state)
 {
     struct lli_member *member;
     uint64_t rate;
@@ -333,19 +333,19 @@ static void the_first_packets_are_judged_by_their_own_number(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(an_open_transmitter_is_never_held, down),
-        cmocka_unit_test_teardown(a_window_ends_where_the_report_and_the_receivers_memory_say, down),
-        cmocka_unit_test_teardown(one_that_awaits_a_receiver_never_goes_beyond_its_last_report, down),
-        cmocka_unit_test_teardown(a_quorum_decides_not_the_slowest, down),
-        cmocka_unit_test_teardown(of_many_receivers_a_share_decides, down),
-        cmocka_unit_test_teardown(where_nobody_is_in_the_share_all_decide, down),
-        cmocka_unit_test_teardown(those_that_have_not_reported_do_not_count, down),
-        cmocka_unit_test_teardown(a_report_changes_the_limit_as_if_all_were_looked_at, down),
-        cmocka_unit_test_teardown(those_that_are_suspended_do_not_count, down),
-        cmocka_unit_test_teardown(a_rate_that_the_receiver_keeps_up_with_is_found_and_held, down),
+        cmocka_unit_test_teardown(flow_open_never_blocks, down),
+        cmocka_unit_test_teardown(reports_and_receiver_memory_limit_the_window, down),
+        cmocka_unit_test_teardown(a_transmitter_that_awaits_a_receiver_stays_in_the_last_window, down),
+        cmocka_unit_test_teardown(the_quorum_decides_not_the_slowest_receiver, down),
+        cmocka_unit_test_teardown(the_share_of_many_receivers_decides, down),
+        cmocka_unit_test_teardown(all_receivers_decide_if_the_share_is_empty, down),
+        cmocka_unit_test_teardown(receivers_without_a_report_do_not_count, down),
+        cmocka_unit_test_teardown(one_report_changes_the_limit_like_a_full_scan, down),
+        cmocka_unit_test_teardown(suspended_receivers_do_not_count, down),
+        cmocka_unit_test_teardown(pacing_finds_the_rate_of_the_receiver, down),
         cmocka_unit_test_teardown(a_paced_transmitter_is_stopped_two_windows_beyond_a_report, down),
-        cmocka_unit_test_teardown(the_first_packets_are_judged_by_their_own_number, down),
-        cmocka_unit_test_teardown(loss_lowers_the_rate_and_its_limit_holds, down),
+        cmocka_unit_test_teardown(the_loss_share_of_the_first_packets_counts_only_them, down),
+        cmocka_unit_test_teardown(loss_lowers_the_paced_rate_within_its_limits, down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,7 +24,7 @@ static lli_ns rtt_of(const struct lli_members *members)
     return rtt;
 }
 
-static void a_member_keeps_its_place(void **state)
+static void a_member_stays_in_its_place(void **state)
 {
     struct lli_members members;
     uint8_t *memory = members_make(&members, LIMIT);
@@ -40,7 +40,7 @@ static void a_member_keeps_its_place(void **state)
     free(memory);
 }
 
-static void a_full_table_takes_nobody_until_someone_leaves(void **state)
+static void a_full_table_takes_a_member_only_after_another_leaves(void **state)
 {
     struct lli_members members;
     uint8_t *memory = members_make(&members, LIMIT);
@@ -55,7 +55,7 @@ static void a_full_table_takes_nobody_until_someone_leaves(void **state)
     free(memory);
 }
 
-static void removing_a_stranger_changes_nothing(void **state)
+static void removing_an_unknown_member_changes_nothing(void **state)
 {
     struct lli_members members;
     uint8_t *memory = members_make(&members, LIMIT);
@@ -70,7 +70,7 @@ static void removing_a_stranger_changes_nothing(void **state)
     free(memory);
 }
 
-static void those_not_heard_expire(void **state)
+static void silent_members_expire(void **state)
 {
     struct lli_members members;
     uint8_t *memory = members_make(&members, LIMIT);
@@ -84,7 +84,7 @@ static void those_not_heard_expire(void **state)
     free(memory);
 }
 
-static void the_round_trip_is_the_greatest_and_waiting_are_those_not_done(void **state)
+static void the_round_trip_is_the_greatest_and_unfinished_members_wait(void **state)
 {
     struct lli_members members;
     uint8_t *memory = members_make(&members, LIMIT);
@@ -104,9 +104,10 @@ static void the_round_trip_is_the_greatest_and_waiting_are_those_not_done(void *
 }
 
 /*
- * The table is large: what lies behind the last member is not read. Here somebody lies there who would show.
+ * The table is large: places after the last member are not read. The test puts members there that would
+ * change the results.
  */
-static void places_behind_the_last_member_are_not_looked_at(void **state)
+static void places_after_the_last_member_are_not_scanned(void **state)
 {
     struct lli_members members;
     uint8_t *memory = members_make(&members, LIMIT);
@@ -128,7 +129,7 @@ static void places_behind_the_last_member_are_not_looked_at(void **state)
     free(memory);
 }
 
-static void who_is_suspended_does_not_count_and_who_is_expelled_is_remembered(void **state)
+static void suspended_members_do_not_count_and_expelled_stay_in_the_table(void **state)
 {
     struct lli_members members;
     uint8_t *memory = members_make(&members, LIMIT);
@@ -161,7 +162,7 @@ static uint32_t longest_run(const struct lli_members *members)
     return longest;
 }
 
-/* Identities are the receivers' own choice; what they cannot know is the seed. */
+/* Receivers choose their identities but do not know the seed. */
 static void identities_chosen_to_share_a_place_are_spread_by_the_seed(void **state)
 {
     enum { MANY = 2048 };
@@ -314,13 +315,13 @@ static void random_operations_agree_with_a_plain_array(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_member_keeps_its_place),
-        cmocka_unit_test(a_full_table_takes_nobody_until_someone_leaves),
-        cmocka_unit_test(removing_a_stranger_changes_nothing),
-        cmocka_unit_test(those_not_heard_expire),
-        cmocka_unit_test(the_round_trip_is_the_greatest_and_waiting_are_those_not_done),
-        cmocka_unit_test(places_behind_the_last_member_are_not_looked_at),
-        cmocka_unit_test(who_is_suspended_does_not_count_and_who_is_expelled_is_remembered),
+        cmocka_unit_test(a_member_stays_in_its_place),
+        cmocka_unit_test(a_full_table_takes_a_member_only_after_another_leaves),
+        cmocka_unit_test(removing_an_unknown_member_changes_nothing),
+        cmocka_unit_test(silent_members_expire),
+        cmocka_unit_test(the_round_trip_is_the_greatest_and_unfinished_members_wait),
+        cmocka_unit_test(places_after_the_last_member_are_not_scanned),
+        cmocka_unit_test(suspended_members_do_not_count_and_expelled_stay_in_the_table),
         cmocka_unit_test(identities_chosen_to_share_a_place_are_spread_by_the_seed),
         cmocka_unit_test(random_operations_agree_with_a_plain_array),
     };

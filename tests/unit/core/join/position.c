@@ -161,7 +161,7 @@ static void check_time(lli_ns back, lli_ns now)
         assert_true(world.sent_at[answer.packet - 1 - world.stream.start] <= now - lli_min(back, now));
 }
 
-static void every_position_agrees_with_the_packets_that_were_sent(void **state)
+static void every_position_agrees_with_the_sent_packets(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 40; seed++) {
@@ -183,7 +183,7 @@ static void every_position_agrees_with_the_packets_that_were_sent(void **state)
     }
 }
 
-static void a_message_that_starts_in_no_packet_of_its_own_is_in_the_last_one_before_it(void **state)
+static void a_position_in_a_continued_message_is_its_first_packet(void **state)
 {
     struct lli_wire_join answer;
 
@@ -199,7 +199,7 @@ static void a_message_that_starts_in_no_packet_of_its_own_is_in_the_last_one_bef
     assert_int_equal(answer.packet, 10);
 }
 
-static void nobody_begins_after_the_oldest_unacknowledged_message(void **state)
+static void joins_begin_no_later_than_the_oldest_unacknowledged_message(void **state)
 {
     struct lli_wire_join answer;
 
@@ -216,7 +216,7 @@ static void nobody_begins_after_the_oldest_unacknowledged_message(void **state)
     assert_int_equal(answer.number, 3);
 }
 
-static void the_latest_messages_are_those_of_a_cache(void **state)
+static void the_join_mode_latest_needs_a_cache(void **state)
 {
     struct lli_wire_join answer;
 
@@ -234,11 +234,10 @@ static void the_latest_messages_are_those_of_a_cache(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_position_agrees_with_the_packets_that_were_sent),
-        cmocka_unit_test_teardown(a_message_that_starts_in_no_packet_of_its_own_is_in_the_last_one_before_it,
-                                  world_free),
-        cmocka_unit_test_teardown(nobody_begins_after_the_oldest_unacknowledged_message, world_free),
-        cmocka_unit_test_teardown(the_latest_messages_are_those_of_a_cache, world_free),
+        cmocka_unit_test(every_position_agrees_with_the_sent_packets),
+        cmocka_unit_test_teardown(a_position_in_a_continued_message_is_its_first_packet, world_free),
+        cmocka_unit_test_teardown(joins_begin_no_later_than_the_oldest_unacknowledged_message, world_free),
+        cmocka_unit_test_teardown(the_join_mode_latest_needs_a_cache, world_free),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -55,7 +55,7 @@ static void expect_none(lli_seq trail)
     assert_false(lli_replay_peek(&replay, trail, &seq, &address));
 }
 
-static void receivers_take_turns(void **state)
+static void receivers_get_replay_in_turns(void **state)
 {
     (void)state;
     assert_true(fetch(1, START, 3, START + 100));
@@ -69,7 +69,7 @@ static void receivers_take_turns(void **state)
     assert_int_equal(replay.count, 0);
 }
 
-static void a_newer_request_replaces_the_one_before(void **state)
+static void a_newer_fetch_replaces_the_previous_fetch(void **state)
 {
     (void)state;
     for (int i = 0; i < 1000; i++)
@@ -81,7 +81,7 @@ static void a_newer_request_replaces_the_one_before(void **state)
     expect_none(START);
 }
 
-static void what_was_not_sent_is_not_sent_again(void **state)
+static void unsent_packets_are_not_replayed(void **state)
 {
     (void)state;
     assert_true(fetch(1, START + 98, UINT32_MAX, START + 100));
@@ -92,7 +92,7 @@ static void what_was_not_sent_is_not_sent_again(void **state)
     expect_none(START);
 }
 
-static void what_is_gone_is_told_once_and_the_rest_is_sent(void **state)
+static void forgotten_packets_are_reported_once_and_the_rest_is_sent(void **state)
 {
     struct lli_replay_place place;
     uint64_t receiver = 0;
@@ -111,7 +111,7 @@ static void what_is_gone_is_told_once_and_the_rest_is_sent(void **state)
     assert_int_equal(replay.count, 0);
 }
 
-static void an_answer_and_a_loss_are_told_one_after_the_other(void **state)
+static void an_answer_and_a_loss_are_reported_one_after_the_other(void **state)
 {
     const struct lli_wire_join ask = {.from = 3, .value = 9, .address = {.size = 1, .bytes = {1}}};
     struct lli_replay_place place;
@@ -130,7 +130,7 @@ static void an_answer_and_a_loss_are_told_one_after_the_other(void **state)
     assert_int_equal(replay.count, 0);
 }
 
-static void beyond_its_places_requests_are_refused_until_one_is_free(void **state)
+static void fetches_beyond_the_places_are_refused_until_one_is_free(void **state)
 {
     (void)state;
     for (uint64_t receiver = 1; receiver <= LLI_REPLAY_PLACES; receiver++)
@@ -147,12 +147,12 @@ static void beyond_its_places_requests_are_refused_until_one_is_free(void **stat
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(receivers_take_turns),
-        T(a_newer_request_replaces_the_one_before),
-        T(what_was_not_sent_is_not_sent_again),
-        T(what_is_gone_is_told_once_and_the_rest_is_sent),
-        T(an_answer_and_a_loss_are_told_one_after_the_other),
-        T(beyond_its_places_requests_are_refused_until_one_is_free),
+        T(receivers_get_replay_in_turns),
+        T(a_newer_fetch_replaces_the_previous_fetch),
+        T(unsent_packets_are_not_replayed),
+        T(forgotten_packets_are_reported_once_and_the_rest_is_sent),
+        T(an_answer_and_a_loss_are_reported_one_after_the_other),
+        T(fetches_beyond_the_places_are_refused_until_one_is_free),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

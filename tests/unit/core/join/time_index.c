@@ -17,7 +17,7 @@ static void index_make(struct lli_time_index *index, struct lli_arena *arena, ll
     lli_time_index_init(index, 0, arena, now);
 }
 
-static void before_the_first_mark_is_the_start(void **state)
+static void a_time_before_the_first_entry_is_the_start(void **state)
 {
     struct lli_time_index index;
     struct lli_arena arena;
@@ -35,8 +35,8 @@ static void before_the_first_mark_is_the_start(void **state)
     free(arena.memory);
 }
 
-/* However often they were thinned: nothing that was sent since is left out, and not much else is there. */
-static void by_time_begins_with_a_little_more_and_never_with_less(void **state)
+/* With an index thinned any number of times, later packets are included and few earlier ones are added. */
+static void a_join_by_time_omits_nothing_and_adds_little(void **state)
 {
     struct lli_time_index index;
     struct lli_arena arena;
@@ -61,7 +61,7 @@ static void by_time_begins_with_a_little_more_and_never_with_less(void **state)
     free(arena.memory);
 }
 
-static void marks_of_what_is_gone_make_room(void **state)
+static void entries_of_forgotten_packets_make_room(void **state)
 {
     struct lli_time_index index;
     struct lli_arena arena;
@@ -77,7 +77,7 @@ static void marks_of_what_is_gone_make_room(void **state)
 }
 
 /* With a full index and a trail at one of its entries, a time before that entry leads before the trail. */
-static void a_time_before_the_trail_is_before_it_whatever_was_dropped(void **state)
+static void a_time_before_the_trail_gives_a_packet_before_the_trail(void **state)
 {
     struct lli_time_index index;
     struct lli_arena arena;
@@ -96,10 +96,10 @@ static void a_time_before_the_trail_is_before_it_whatever_was_dropped(void **sta
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(before_the_first_mark_is_the_start),
-        cmocka_unit_test(by_time_begins_with_a_little_more_and_never_with_less),
-        cmocka_unit_test(marks_of_what_is_gone_make_room),
-        cmocka_unit_test(a_time_before_the_trail_is_before_it_whatever_was_dropped),
+        cmocka_unit_test(a_time_before_the_first_entry_is_the_start),
+        cmocka_unit_test(a_join_by_time_omits_nothing_and_adds_little),
+        cmocka_unit_test(entries_of_forgotten_packets_make_room),
+        cmocka_unit_test(a_time_before_the_trail_gives_a_packet_before_the_trail),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

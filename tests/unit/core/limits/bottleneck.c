@@ -18,14 +18,14 @@ static enum llm_limit receiver(uint64_t away_ms, uint64_t away_ms_max, uint64_t 
     return lli_bottleneck_receiver(&figures);
 }
 
-static void a_receiver_that_keeps_up_is_limited_by_nothing(void **state)
+static void a_receiver_that_keeps_up_has_no_limit(void **state)
 {
     (void)state;
     assert_int_equal(receiver(0, 0, 0, 0), LLM_LIMIT_NONE);
     assert_int_equal(receiver(899, 800, 0, 0), LLM_LIMIT_NONE);
 }
 
-static void who_is_away_nearly_all_the_time_is_slow_whatever_is_lost(void **state)
+static void an_absent_application_is_the_limit_despite_losses(void **state)
 {
     (void)state;
     assert_int_equal(receiver(900, 1, 0, 0), LLM_LIMIT_APPLICATION);
@@ -33,7 +33,7 @@ static void who_is_away_nearly_all_the_time_is_slow_whatever_is_lost(void **stat
     assert_int_equal(receiver(1000, 1, 5000, 0), LLM_LIMIT_APPLICATION);
 }
 
-static void drops_are_the_buffers_unless_the_application_was_away_for_long(void **state)
+static void drops_indicate_the_buffer_unless_the_application_was_absent(void **state)
 {
     (void)state;
     assert_int_equal(receiver(100, 49, 1, 1), LLM_LIMIT_BUFFER);
@@ -42,20 +42,20 @@ static void drops_are_the_buffers_unless_the_application_was_away_for_long(void 
     assert_int_equal(receiver(100, 5, 10, 4), LLM_LIMIT_NETWORK);
 }
 
-static void drops_of_which_nothing_was_missed_are_nobodys(void **state)
+static void drops_without_missing_packets_indicate_no_limit(void **state)
 {
     (void)state;
     assert_int_equal(receiver(100, 60, 0, 1000), LLM_LIMIT_NONE);
 }
 
 /* Runs of packets count as many. */
-static void more_drops_than_were_missed_explain_no_more_than_that(void **state)
+static void excess_drops_still_indicate_the_buffer(void **state)
 {
     (void)state;
     assert_int_equal(receiver(0, 0, 100, 6400), LLM_LIMIT_BUFFER);
 }
 
-static void what_the_host_did_not_drop_the_network_lost(void **state)
+static void losses_without_drops_indicate_the_network(void **state)
 {
     (void)state;
     assert_int_equal(receiver(0, 0, 1, 0), LLM_LIMIT_NONE);
@@ -76,7 +76,7 @@ static enum llm_limit transmitter(uint64_t window, uint64_t rate, uint64_t histo
     return lli_bottleneck_transmitter(&figures);
 }
 
-static void what_holds_a_transmitter_longest_limits_it(void **state)
+static void the_longest_cause_of_blocking_limits_a_transmitter(void **state)
 {
     (void)state;
     assert_int_equal(transmitter(0, 0, 0, 0), LLM_LIMIT_NONE);
@@ -87,7 +87,7 @@ static void what_holds_a_transmitter_longest_limits_it(void **state)
     assert_int_equal(transmitter(100, 200, 300, 301), LLM_LIMIT_TRANSPORT);
 }
 
-static void each_limit_of_a_transmitter_has_a_time_of_its_own(void **state)
+static void each_limit_of_a_transmitter_has_its_own_time(void **state)
 {
     struct llm_bottleneck figures = {.limit = LLM_LIMIT_NONE};
 
@@ -101,7 +101,7 @@ static void each_limit_of_a_transmitter_has_a_time_of_its_own(void **state)
 }
 
 /* Nothing was measured: no division, and no verdict. */
-static void no_time_is_no_verdict(void **state)
+static void an_empty_measurement_has_no_verdict(void **state)
 {
     const struct llm_bottleneck figures = {.limit = LLM_LIMIT_NONE};
 
@@ -113,15 +113,15 @@ static void no_time_is_no_verdict(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_receiver_that_keeps_up_is_limited_by_nothing),
-        cmocka_unit_test(who_is_away_nearly_all_the_time_is_slow_whatever_is_lost),
-        cmocka_unit_test(drops_are_the_buffers_unless_the_application_was_away_for_long),
-        cmocka_unit_test(drops_of_which_nothing_was_missed_are_nobodys),
-        cmocka_unit_test(more_drops_than_were_missed_explain_no_more_than_that),
-        cmocka_unit_test(what_the_host_did_not_drop_the_network_lost),
-        cmocka_unit_test(what_holds_a_transmitter_longest_limits_it),
-        cmocka_unit_test(each_limit_of_a_transmitter_has_a_time_of_its_own),
-        cmocka_unit_test(no_time_is_no_verdict),
+        cmocka_unit_test(a_receiver_that_keeps_up_has_no_limit),
+        cmocka_unit_test(an_absent_application_is_the_limit_despite_losses),
+        cmocka_unit_test(drops_indicate_the_buffer_unless_the_application_was_absent),
+        cmocka_unit_test(drops_without_missing_packets_indicate_no_limit),
+        cmocka_unit_test(excess_drops_still_indicate_the_buffer),
+        cmocka_unit_test(losses_without_drops_indicate_the_network),
+        cmocka_unit_test(the_longest_cause_of_blocking_limits_a_transmitter),
+        cmocka_unit_test(each_limit_of_a_transmitter_has_its_own_time),
+        cmocka_unit_test(an_empty_measurement_has_no_verdict),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

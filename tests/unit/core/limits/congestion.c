@@ -136,7 +136,7 @@ static uint64_t told(enum llm_limit *limit)
     return event.bottleneck->receiver;
 }
 
-static void the_application_is_told_what_changes_of_whom(void **state)
+static void events_report_the_changed_limit_of_each_receiver(void **state)
 {
     enum llm_limit limit = LLM_LIMIT_NONE;
 
@@ -159,8 +159,8 @@ static void the_application_is_told_what_changes_of_whom(void **state)
     assert_int_equal(limit, LLM_LIMIT_NONE);
 }
 
-/* It may be a newer receiver. */
-static void a_limit_that_is_not_known_is_passed_on(void **state)
+/* The receiver may be newer. */
+static void an_unknown_limit_is_passed_on(void **state)
 {
     enum llm_limit limit = LLM_LIMIT_NONE;
 
@@ -171,7 +171,7 @@ static void a_limit_that_is_not_known_is_passed_on(void **state)
     assert_string_equal(llm_limit_name(limit), "an unknown limit");
 }
 
-static void who_does_not_ask_is_told_nothing_but_may_look(void **state)
+static void limits_are_readable_without_events(void **state)
 {
     const struct lli_member *member;
     enum llm_limit limit;
@@ -195,8 +195,8 @@ static void who_does_not_ask_is_told_nothing_but_may_look(void **state)
     assert_int_equal(member->limits.time_ns, 0);
 }
 
-/* What was not told of it is told no more. */
-static void a_receiver_that_leaves_takes_its_report_along(void **state)
+/* The unreported change of the receiver gives no event any more. */
+static void a_departed_receiver_has_no_pending_limit_event(void **state)
 {
     enum llm_limit limit;
 
@@ -213,10 +213,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(limits_are_written_and_read_as_specified),
         cmocka_unit_test(figures_too_large_for_their_fields_are_the_largest),
-        cmocka_unit_test_teardown(the_application_is_told_what_changes_of_whom, tx_free),
-        cmocka_unit_test_teardown(a_limit_that_is_not_known_is_passed_on, tx_free),
-        cmocka_unit_test_teardown(who_does_not_ask_is_told_nothing_but_may_look, tx_free),
-        cmocka_unit_test_teardown(a_receiver_that_leaves_takes_its_report_along, tx_free),
+        cmocka_unit_test_teardown(events_report_the_changed_limit_of_each_receiver, tx_free),
+        cmocka_unit_test_teardown(an_unknown_limit_is_passed_on, tx_free),
+        cmocka_unit_test_teardown(limits_are_readable_without_events, tx_free),
+        cmocka_unit_test_teardown(a_departed_receiver_has_no_pending_limit_event, tx_free),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

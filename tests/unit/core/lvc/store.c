@@ -135,7 +135,7 @@ static bool is_among_the_last(uint64_t n, uint64_t before, uint64_t most)
     return newer < topics[sent[n].topic]->messages && newer_there < most && n < before;
 }
 
-static void whatever_was_sent_the_last_of_each_topic_are_given(void **state)
+static void the_last_messages_of_each_topic_are_delivered(void **state)
 {
     for (uint64_t seed = 1; seed <= 60; seed++) {
         uint64_t random = seed, before, most;
@@ -164,7 +164,7 @@ static void whatever_was_sent_the_last_of_each_topic_are_given(void **state)
     }
 }
 
-static void a_span_ends_where_it_was_asked_to(void **state)
+static void a_span_ends_at_its_requested_end(void **state)
 {
     const struct lli_wire_span span = {{4, 1, 0}, {8, 2, 100}};
     bool given[MESSAGES] = {false};
@@ -188,7 +188,7 @@ static void a_span_ends_where_it_was_asked_to(void **state)
     assert_int_equal(have, 100);
 }
 
-static void a_message_that_is_displaced_in_its_middle_is_left_for_the_next(void **state)
+static void a_message_displaced_in_its_middle_is_skipped(void **state)
 {
     bool given[MESSAGES] = {false};
     uint8_t assembled[SIZE + 8];
@@ -213,7 +213,7 @@ static void a_message_that_is_displaced_in_its_middle_is_left_for_the_next(void 
     assert_false(given[2]);
 }
 
-static void each_gets_no_more_packets_than_it_asked_for_in_its_turn(void **state)
+static void receivers_get_at_most_the_requested_packets_in_turns(void **state)
 {
     struct lli_wire_lvc kept = {.session = 1};
     struct lli_wire_address to;
@@ -277,7 +277,7 @@ static void attributes_stand_before_the_message(void **state)
     assert_memory_equal(record.bytes + 7, "\2hi", 3);
 }
 
-static void rings_beyond_counting_are_told(void **state)
+static void the_ring_size_does_not_overflow(void **state)
 {
     (void)state;
     assert_true(lli_lvc_ring_size(UINT32_MAX, UINT32_MAX) > (uint64_t)UINT32_MAX * UINT32_MAX);
@@ -290,13 +290,13 @@ static void rings_beyond_counting_are_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(whatever_was_sent_the_last_of_each_topic_are_given),
-        T(a_span_ends_where_it_was_asked_to),
-        T(a_message_that_is_displaced_in_its_middle_is_left_for_the_next),
-        T(each_gets_no_more_packets_than_it_asked_for_in_its_turn),
+        T(the_last_messages_of_each_topic_are_delivered),
+        T(a_span_ends_at_its_requested_end),
+        T(a_message_displaced_in_its_middle_is_skipped),
+        T(receivers_get_at_most_the_requested_packets_in_turns),
         T(a_request_is_dropped_with_its_place),
         T(attributes_stand_before_the_message),
-        T(rings_beyond_counting_are_told),
+        T(the_ring_size_does_not_overflow),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

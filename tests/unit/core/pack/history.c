@@ -61,7 +61,7 @@ static void a_sealed_packet_has_its_number_and_place(void **state)
     free(memory);
 }
 
-static void the_room_that_is_told_can_be_used_without_forgetting_what_is_busy(void **state)
+static void the_reported_room_is_usable_without_forgetting_busy_packets(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 200; seed++) {
@@ -145,7 +145,7 @@ static void model_compare(const struct lli_history *history, lli_seq start, lli_
         assert_true(model_kept_bytes(history, start) + 3 * STRIDE > history->bytes_size);
 }
 
-static void random_packets_stay_as_they_were_until_forgotten_in_order(void **state)
+static void random_packets_stay_unchanged_until_forgotten_in_order(void **state)
 {
     const lli_seq starts[] = {0, BEFORE_WRAP_32, BEFORE_WRAP_33};
 
@@ -181,9 +181,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sealed_packet_has_its_number_and_place),
-        cmocka_unit_test(the_room_that_is_told_can_be_used_without_forgetting_what_is_busy),
+        cmocka_unit_test(the_reported_room_is_usable_without_forgetting_busy_packets),
         cmocka_unit_test(an_idle_history_has_room_for_nearly_all_its_memory),
-        cmocka_unit_test(random_packets_stay_as_they_were_until_forgotten_in_order),
+        cmocka_unit_test(random_packets_stay_unchanged_until_forgotten_in_order),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

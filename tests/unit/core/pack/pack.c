@@ -41,7 +41,7 @@ static uint32_t packet_size(const struct packer *packer, lli_seq seq)
     return lli_history_slot(&packer->history, seq)->size;
 }
 
-static void nothing_packed_is_nothing_to_flush(void **state)
+static void an_empty_packet_is_not_flushed(void **state)
 {
     struct packer packer;
 
@@ -59,7 +59,7 @@ static void nothing_packed_is_nothing_to_flush(void **state)
     free(packer.memory);
 }
 
-static void the_topic_is_told_once_a_packet_and_topic_zero_never(void **state)
+static void a_packet_names_each_topic_once_and_topic_zero_never(void **state)
 {
     struct packer packer;
 
@@ -90,7 +90,7 @@ static void a_stream_fills_every_packet_to_the_brim(void **state)
     free(packer.memory);
 }
 
-static void a_header_alone_does_not_end_a_packet(void **state)
+static void a_frame_header_alone_does_not_end_a_packet(void **state)
 {
     struct packer packer;
 
@@ -149,7 +149,7 @@ static void the_longest_whole_message_fits_one_packet_on_any_topic(void **state)
     free(packer.memory);
 }
 
-static void without_room_nothing_changes(void **state)
+static void a_send_without_room_changes_nothing(void **state)
 {
     struct packer packer;
     struct lli_pack before;
@@ -168,7 +168,7 @@ static void without_room_nothing_changes(void **state)
     free(packer.memory);
 }
 
-static void a_claim_is_committed_shorter_or_given_up(void **state)
+static void a_claim_is_committed_shorter_or_aborted(void **state)
 {
     const struct lli_pack_topic topic = {.id = 0};
     struct packer packer;
@@ -285,7 +285,8 @@ static void reliable_and_unreliable_messages_never_share_a_packet(void **state)
 }
 
 /*
- * Where topic 0 begins a packet nothing says so; a packet of the other kind must not be taken for one of it.
+ * A packet that begins with topic 0 has no topic frame; a packet of the other kind must not be taken for one
+ * of topic 0.
  */
 static void an_unreliable_topic_zero_shares_no_packet_with_announcements(void **state)
 {
@@ -325,8 +326,8 @@ static void an_unreliable_topic_zero_shares_no_packet_with_announcements(void **
     free(packer.memory);
 }
 
-/* Whatever topic and size: what leaves the short way is, byte for byte, what packing and sealing makes. */
-static void a_lone_message_is_packed_as_any_other(void **state)
+/* For all topics and sizes the fast path makes the same bytes as packing and sealing. */
+static void a_single_message_packet_equals_a_packed_packet(void **state)
 {
     static const uint32_t topics[] = {0, 1, LLI_FRAME_TOPIC_SHORT_MAX, LLI_FRAME_TOPIC_SHORT_MAX + 1,
                                       UINT32_MAX};
@@ -387,7 +388,7 @@ static uint32_t packer_send_lone(struct packer *packer, const struct lli_pack_to
     return bytes;
 }
 
-static void what_is_not_prepared_or_odd_is_not_packed_alone(void **state)
+static void unprepared_or_special_messages_avoid_the_single_message_path(void **state)
 {
     static const struct lli_pack_attributes attributes = {.size = 7, .frame = {LLI_FRAME_ATTRIBUTES, 4}};
     const struct lli_pack_topic topic = {.id = 0};
@@ -421,22 +422,22 @@ static void what_is_not_prepared_or_odd_is_not_packed_alone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_packed_is_nothing_to_flush),
-        cmocka_unit_test(the_topic_is_told_once_a_packet_and_topic_zero_never),
+        cmocka_unit_test(an_empty_packet_is_not_flushed),
+        cmocka_unit_test(a_packet_names_each_topic_once_and_topic_zero_never),
         cmocka_unit_test(a_stream_fills_every_packet_to_the_brim),
-        cmocka_unit_test(a_header_alone_does_not_end_a_packet),
+        cmocka_unit_test(a_frame_header_alone_does_not_end_a_packet),
         cmocka_unit_test(a_message_that_just_fits_stays_in_its_packet),
         cmocka_unit_test(whole_messages_never_span_packets),
         cmocka_unit_test(the_longest_whole_message_fits_one_packet_on_any_topic),
-        cmocka_unit_test(without_room_nothing_changes),
-        cmocka_unit_test(a_claim_is_committed_shorter_or_given_up),
+        cmocka_unit_test(a_send_without_room_changes_nothing),
+        cmocka_unit_test(a_claim_is_committed_shorter_or_aborted),
         cmocka_unit_test(a_claim_that_does_not_fit_opens_a_packet),
         cmocka_unit_test(claims_and_announcements_need_room),
         cmocka_unit_test(a_message_is_gathered_from_its_pieces),
         cmocka_unit_test(reliable_and_unreliable_messages_never_share_a_packet),
         cmocka_unit_test(an_unreliable_topic_zero_shares_no_packet_with_announcements),
-        cmocka_unit_test(a_lone_message_is_packed_as_any_other),
-        cmocka_unit_test(what_is_not_prepared_or_odd_is_not_packed_alone),
+        cmocka_unit_test(a_single_message_packet_equals_a_packed_packet),
+        cmocka_unit_test(unprepared_or_special_messages_avoid_the_single_message_path),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -77,7 +77,7 @@ static void unpack_make(struct lli_unpack *unpack, uint64_t number)
     lli_unpack_reset(unpack, number);
 }
 
-static void a_packet_that_does_not_go_on_where_the_last_ended_is_counted_and_passed_over(void **state)
+static void a_packet_with_a_wrong_message_number_is_counted_and_skipped(void **state)
 {
     static const uint32_t numbers[] = {9, 1000, 6, UINT32_MAX};
 
@@ -101,7 +101,7 @@ static void a_packet_that_does_not_go_on_where_the_last_ended_is_counted_and_pas
     }
 }
 
-static void behind_a_loss_no_more_messages_are_lost_than_the_lost_packets_can_have(void **state)
+static void the_lost_packets_bound_the_lost_messages(void **state)
 {
     struct lli_unpack unpack;
 
@@ -118,10 +118,8 @@ static void behind_a_loss_no_more_messages_are_lost_than_the_lost_packets_can_ha
     expect(&unpack, LLI_UNPACK_NONE, 0, NULL);
 }
 
-/*
- * Of that packet: of the one that is sent in the place of one that was passed over no heartbeat has spoken.
- */
-static void behind_a_loss_no_more_messages_are_lost_than_heartbeats_tell_of(void **state)
+/* The bound applies to one packet: its replacement after a skip is not covered by a heartbeat. */
+static void heartbeats_bound_the_lost_messages(void **state)
 {
     struct lli_unpack unpack;
 
@@ -138,7 +136,7 @@ static void behind_a_loss_no_more_messages_are_lost_than_heartbeats_tell_of(void
     expect(&unpack, LLI_UNPACK_NONE, 0, NULL);
 }
 
-static void a_bad_frame_loses_what_is_behind_it_and_no_more(void **state)
+static void a_bad_frame_loses_only_the_rest_of_its_packet(void **state)
 {
     struct lli_unpack unpack;
 
@@ -153,7 +151,7 @@ static void a_bad_frame_loses_what_is_behind_it_and_no_more(void **state)
     expect_message(&unpack, 8, "c");
 }
 
-static void a_message_that_ends_elsewhere_than_announced_is_lost(void **state)
+static void a_message_of_another_length_than_announced_is_lost(void **state)
 {
     struct lli_unpack unpack;
 
@@ -166,7 +164,7 @@ static void a_message_that_ends_elsewhere_than_announced_is_lost(void **state)
     expect_message(&unpack, 1, "e");
 }
 
-static void a_message_longer_than_the_buffer_is_reported_when_it_ends(void **state)
+static void a_message_longer_than_the_buffer_is_reported_at_its_end(void **state)
 {
     static uint8_t bytes[BUFFER - 1];
     struct lli_unpack unpack;
@@ -196,7 +194,7 @@ static void padding_and_unknown_frames_are_skipped(void **state)
     expect(&unpack, LLI_UNPACK_NONE, 0, NULL);
 }
 
-static void a_loss_at_the_end_is_told_on_request_and_once(void **state)
+static void a_loss_at_the_end_is_reported_once_on_request(void **state)
 {
     struct lli_unpacked out;
     struct lli_unpack unpack;
@@ -212,7 +210,7 @@ static void a_loss_at_the_end_is_told_on_request_and_once(void **state)
     assert_int_equal(unpack.number, 8);
 }
 
-static void a_packet_that_was_exhausted_tells_nothing_of_what_is_lost_behind_it(void **state)
+static void an_exhausted_packet_does_not_affect_later_losses(void **state)
 {
     struct llm_message messages[4];
     struct lli_unpack unpack;
@@ -230,7 +228,7 @@ static void a_packet_that_was_exhausted_tells_nothing_of_what_is_lost_behind_it(
     expect_message(&unpack, 9, "b");
 }
 
-static void the_topic_holds_to_the_end_of_its_packet(void **state)
+static void a_topic_frame_applies_to_the_end_of_its_packet(void **state)
 {
     struct llm_message messages[4];
     struct lli_unpack unpack;
@@ -250,7 +248,7 @@ static void the_topic_holds_to_the_end_of_its_packet(void **state)
     assert_int_equal(messages[0].topic_id, 0);
 }
 
-static void one_call_ends_a_message_and_begins_the_next_beside_it(void **state)
+static void one_call_ends_a_message_and_begins_the_next_message(void **state)
 {
     struct llm_message messages[4];
     struct lli_unpack unpack;
@@ -276,7 +274,7 @@ static void one_call_ends_a_message_and_begins_the_next_beside_it(void **state)
     expect(&unpack, LLI_UNPACK_NONE, 0, NULL);
 }
 
-static void messages_that_do_not_fit_into_the_buffer_together_take_turns(void **state)
+static void messages_too_large_for_one_buffer_are_returned_in_turns(void **state)
 {
     enum { SIZE = BUFFER - 10 };
     static const uint8_t head[] = {LLI_FRAME_MEDIUM | SIZE >> 8, SIZE & 0xff, 'a'};
@@ -304,7 +302,7 @@ static void messages_that_do_not_fit_into_the_buffer_together_take_turns(void **
     }
 }
 
-static void a_message_of_another_topic_than_those_behind_it_is_given_alone(void **state)
+static void a_message_of_another_topic_is_returned_separately(void **state)
 {
     struct llm_message messages[4];
     struct lli_unpack unpack;
@@ -564,7 +562,7 @@ static struct told stream_receive(struct stream *stream, uint32_t drop_percent)
     return told;
 }
 
-static void random_streams_come_out_as_they_went_in(void **state)
+static void random_streams_are_unpacked_unchanged(void **state)
 {
     static struct stream stream;
     const uint64_t numbers[] = {0, ((uint64_t)1 << 32) - 300, ((uint64_t)1 << 33) - 300};
@@ -597,20 +595,20 @@ static void dropped_packets_lose_exactly_the_messages_in_them(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_packet_that_does_not_go_on_where_the_last_ended_is_counted_and_passed_over),
-        cmocka_unit_test(behind_a_loss_no_more_messages_are_lost_than_the_lost_packets_can_have),
-        cmocka_unit_test(behind_a_loss_no_more_messages_are_lost_than_heartbeats_tell_of),
-        cmocka_unit_test(a_bad_frame_loses_what_is_behind_it_and_no_more),
-        cmocka_unit_test(a_message_that_ends_elsewhere_than_announced_is_lost),
-        cmocka_unit_test(a_message_longer_than_the_buffer_is_reported_when_it_ends),
+        cmocka_unit_test(a_packet_with_a_wrong_message_number_is_counted_and_skipped),
+        cmocka_unit_test(the_lost_packets_bound_the_lost_messages),
+        cmocka_unit_test(heartbeats_bound_the_lost_messages),
+        cmocka_unit_test(a_bad_frame_loses_only_the_rest_of_its_packet),
+        cmocka_unit_test(a_message_of_another_length_than_announced_is_lost),
+        cmocka_unit_test(a_message_longer_than_the_buffer_is_reported_at_its_end),
         cmocka_unit_test(padding_and_unknown_frames_are_skipped),
-        cmocka_unit_test(a_loss_at_the_end_is_told_on_request_and_once),
-        cmocka_unit_test(a_packet_that_was_exhausted_tells_nothing_of_what_is_lost_behind_it),
-        cmocka_unit_test(the_topic_holds_to_the_end_of_its_packet),
-        cmocka_unit_test(one_call_ends_a_message_and_begins_the_next_beside_it),
-        cmocka_unit_test(messages_that_do_not_fit_into_the_buffer_together_take_turns),
-        cmocka_unit_test(a_message_of_another_topic_than_those_behind_it_is_given_alone),
-        cmocka_unit_test(random_streams_come_out_as_they_went_in),
+        cmocka_unit_test(a_loss_at_the_end_is_reported_once_on_request),
+        cmocka_unit_test(an_exhausted_packet_does_not_affect_later_losses),
+        cmocka_unit_test(a_topic_frame_applies_to_the_end_of_its_packet),
+        cmocka_unit_test(one_call_ends_a_message_and_begins_the_next_message),
+        cmocka_unit_test(messages_too_large_for_one_buffer_are_returned_in_turns),
+        cmocka_unit_test(a_message_of_another_topic_is_returned_separately),
+        cmocka_unit_test(random_streams_are_unpacked_unchanged),
         cmocka_unit_test(dropped_packets_lose_exactly_the_messages_in_them),
     };
 

@@ -49,7 +49,7 @@ static void the_first_heartbeat_is_the_quickest_so_far(void **state)
     assert_int_equal(delay.queued, 2 * MS - 3 * MS / 4096);
 }
 
-static void one_that_was_quicker_is_what_others_are_compared_with(void **state)
+static void a_quicker_heartbeat_becomes_the_reference(void **state)
 {
     struct lli_delay delay = {.at = 0};
 
@@ -63,8 +63,8 @@ static void one_that_was_quicker_is_what_others_are_compared_with(void **state)
     assert_in_range(delay.queued, 5 * MS - 10 * US, 5 * MS);
 }
 
-/* A forged one would make all that follow late for an hour. */
-static void one_that_was_far_quicker_needs_another_to_be_believed(void **state)
+/* A forged heartbeat would make all later ones late for an hour. */
+static void a_far_quicker_heartbeat_needs_confirmation(void **state)
 {
     struct lli_delay delay = {.at = 0};
 
@@ -98,7 +98,7 @@ static void clocks_may_drift_and_a_queue_may_last(void **state)
     }
 }
 
-static void a_clock_that_jumped_far_says_nothing(void **state)
+static void a_clock_jump_is_not_a_delay(void **state)
 {
     struct lli_delay delay = {.at = 0};
 
@@ -157,7 +157,7 @@ static uint8_t reported_flags(lli_ns now)
     return status.flags;
 }
 
-static void who_reads_heartbeats_late_says_so(void **state)
+static void a_receiver_that_reads_heartbeats_late_reports_behind(void **state)
 {
     (void)state;
     heartbeat(100 * MS, 0, 1, 200 * MS);
@@ -170,7 +170,7 @@ static void who_reads_heartbeats_late_says_so(void **state)
     assert_int_equal(reported_flags(230 * MS), 0);
 }
 
-static void the_groups_round_trip_counts_in_proportion_to_ones_own(void **state)
+static void the_own_round_trip_bounds_that_of_the_group(void **state)
 {
     (void)state;
     heartbeat(100 * MS, 700000000, 1, 200 * MS);
@@ -184,7 +184,7 @@ static void the_groups_round_trip_counts_in_proportion_to_ones_own(void **state)
     assert_int_equal(lli_rx_rtt(rx), 10 * MS);
 }
 
-static void a_first_request_is_not_put_off_by_a_round_trip_out_of_proportion(void **state)
+static void a_disproportionate_round_trip_does_not_delay_the_first_nak(void **state)
 {
     lli_ns latest = 0;
 
@@ -221,7 +221,7 @@ static lli_ns rtt_of(uint64_t receiver)
     return tx->members.table[lli_members_get(&tx->members, receiver)].rtt;
 }
 
-static void who_reads_late_is_no_measure_for_the_group(void **state)
+static void late_readers_do_not_count_for_the_round_trip_of_the_group(void **state)
 {
     (void)state;
     report(1, 0, 1 * MS, 2000 * MS);
@@ -239,7 +239,7 @@ static void who_reads_late_is_no_measure_for_the_group(void **state)
     assert_int_equal(tx->group.rtt, 2 * MS);
 }
 
-static void where_all_read_late_the_round_trip_stays(void **state)
+static void the_round_trip_stays_if_all_receivers_read_late(void **state)
 {
     struct lli_packet packet;
 
@@ -270,7 +270,7 @@ static int repairs_for(uint64_t receiver, lli_ns now)
     return count;
 }
 
-static void a_repair_lingers_for_as_long_as_it_takes_whoever_asked_to_read_it(void **state)
+static void a_repair_lingers_for_the_round_trip_of_its_receiver(void **state)
 {
     (void)state;
     send_one(tx, "abc", 2000 * MS);
@@ -294,16 +294,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_heartbeat_is_the_quickest_so_far),
-        cmocka_unit_test(one_that_was_quicker_is_what_others_are_compared_with),
-        cmocka_unit_test(one_that_was_far_quicker_needs_another_to_be_believed),
+        cmocka_unit_test(a_quicker_heartbeat_becomes_the_reference),
+        cmocka_unit_test(a_far_quicker_heartbeat_needs_confirmation),
         cmocka_unit_test(clocks_may_drift_and_a_queue_may_last),
-        cmocka_unit_test(a_clock_that_jumped_far_says_nothing),
-        T(who_reads_heartbeats_late_says_so),
-        T(the_groups_round_trip_counts_in_proportion_to_ones_own),
-        T(a_first_request_is_not_put_off_by_a_round_trip_out_of_proportion),
-        T(who_reads_late_is_no_measure_for_the_group),
-        T(where_all_read_late_the_round_trip_stays),
-        T(a_repair_lingers_for_as_long_as_it_takes_whoever_asked_to_read_it),
+        cmocka_unit_test(a_clock_jump_is_not_a_delay),
+        T(a_receiver_that_reads_heartbeats_late_reports_behind),
+        T(the_own_round_trip_bounds_that_of_the_group),
+        T(a_disproportionate_round_trip_does_not_delay_the_first_nak),
+        T(late_readers_do_not_count_for_the_round_trip_of_the_group),
+        T(the_round_trip_stays_if_all_receivers_read_late),
+        T(a_repair_lingers_for_the_round_trip_of_its_receiver),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,7 +23,7 @@ static uint8_t *gap_make(struct lli_gap *gap, lli_seq next)
 
 /* --------------------------------------------------------------------------------------------- by example */
 
-static void packets_in_order_leave_nothing_behind(void **state)
+static void packets_in_order_leave_no_missing_packets(void **state)
 {
     struct lli_gap gap;
     uint8_t *memory = gap_make(&gap, BEFORE_WRAP_32);
@@ -41,7 +41,7 @@ static void packets_in_order_leave_nothing_behind(void **state)
     free(memory);
 }
 
-static void loss_is_asked_for_when_due_and_again_after_a_growing_time(void **state)
+static void naks_are_due_and_repeated_at_growing_intervals(void **state)
 {
     struct lli_wire_range ranges[RANGES];
     struct lli_gap gap;
@@ -94,7 +94,7 @@ static void a_long_round_trip_lengthens_the_wait(void **state)
     free(memory);
 }
 
-static void more_ranges_than_fit_stay_due(void **state)
+static void ranges_beyond_one_nak_stay_due(void **state)
 {
     struct lli_wire_range ranges[RANGES];
     struct lli_gap gap;
@@ -117,7 +117,7 @@ static void more_ranges_than_fit_stay_due(void **state)
     free(memory);
 }
 
-static void a_range_goes_on_across_the_wrap_of_the_wire_number(void **state)
+static void a_range_continues_across_the_wrap_of_the_wire_number(void **state)
 {
     struct lli_wire_range ranges[RANGES];
     struct lli_gap gap;
@@ -132,7 +132,7 @@ static void a_range_goes_on_across_the_wrap_of_the_wire_number(void **state)
     free(memory);
 }
 
-static void what_a_report_told_of_can_be_taken_back_but_not_what_came(void **state)
+static void retraction_removes_announced_but_not_received_packets(void **state)
 {
     struct lli_gap gap;
     uint8_t *memory = gap_make(&gap, 1000);
@@ -151,7 +151,7 @@ static void what_a_report_told_of_can_be_taken_back_but_not_what_came(void **sta
     free(memory);
 }
 
-static void other_numbers_with_the_same_low_halves_keep_what_is_present_and_missing(void **state)
+static void renumbering_preserves_present_and_missing_packets(void **state)
 {
     struct lli_gap gap;
     uint8_t *memory = gap_make(&gap, 1000);
@@ -183,7 +183,7 @@ static void rewinding_makes_earlier_packets_missing_as_far_as_the_window_reaches
     free(memory);
 }
 
-static void a_held_packet_is_not_asked_for_before_its_time(void **state)
+static void a_delayed_nak_is_not_sent_early(void **state)
 {
     struct lli_wire_range ranges[RANGES];
     struct lli_gap gap;
@@ -204,8 +204,8 @@ static void a_held_packet_is_not_asked_for_before_its_time(void **state)
     free(memory);
 }
 
-/* Those from 1005 on were not asked for by NAK, and are from now on. */
-static void hastened_packets_are_due_in_time_whatever_was_planned(void **state)
+/* Packets from 1005 on were not due for a NAK before the call. */
+static void hastened_naks_are_due_in_time(void **state)
 {
     struct lli_gap_retry retry = plain_retry;
     struct lli_wire_range ranges[RANGES];
@@ -460,16 +460,16 @@ static void random_operations_agree_with_a_plain_array(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(packets_in_order_leave_nothing_behind),
-        cmocka_unit_test(loss_is_asked_for_when_due_and_again_after_a_growing_time),
+        cmocka_unit_test(packets_in_order_leave_no_missing_packets),
+        cmocka_unit_test(naks_are_due_and_repeated_at_growing_intervals),
         cmocka_unit_test(a_long_round_trip_lengthens_the_wait),
-        cmocka_unit_test(more_ranges_than_fit_stay_due),
-        cmocka_unit_test(a_range_goes_on_across_the_wrap_of_the_wire_number),
-        cmocka_unit_test(what_a_report_told_of_can_be_taken_back_but_not_what_came),
-        cmocka_unit_test(other_numbers_with_the_same_low_halves_keep_what_is_present_and_missing),
+        cmocka_unit_test(ranges_beyond_one_nak_stay_due),
+        cmocka_unit_test(a_range_continues_across_the_wrap_of_the_wire_number),
+        cmocka_unit_test(retraction_removes_announced_but_not_received_packets),
+        cmocka_unit_test(renumbering_preserves_present_and_missing_packets),
         cmocka_unit_test(rewinding_makes_earlier_packets_missing_as_far_as_the_window_reaches),
-        cmocka_unit_test(a_held_packet_is_not_asked_for_before_its_time),
-        cmocka_unit_test(hastened_packets_are_due_in_time_whatever_was_planned),
+        cmocka_unit_test(a_delayed_nak_is_not_sent_early),
+        cmocka_unit_test(hastened_naks_are_due_in_time),
         cmocka_unit_test(random_operations_agree_with_a_plain_array),
     };
 

@@ -15,7 +15,7 @@ static uint8_t *reorder_make(struct lli_reorder *reorder, uint64_t bytes, uint32
     return arena.memory;
 }
 
-static void there_is_as_much_room_as_memory_and_at_least_for_sixteen_packets(void **state)
+static void the_buffer_has_room_for_at_least_sixteen_packets(void **state)
 {
     struct lli_reorder reorder;
     uint8_t *memory = reorder_make(&reorder, CHUNKS * LLI_REORDER_CHUNK, 100);
@@ -30,7 +30,7 @@ static void there_is_as_much_room_as_memory_and_at_least_for_sixteen_packets(voi
 }
 
 /* The receiver's own mtu is 576. */
-static void the_longest_packet_there_is_is_held_in_the_least_memory_there_may_be(void **state)
+static void the_longest_packet_fits_the_least_memory(void **state)
 {
     static uint8_t packet[65535];
     struct lli_reorder reorder;
@@ -65,7 +65,7 @@ static void a_packet_takes_memory_by_its_own_length(void **state)
     free(memory);
 }
 
-static void a_packet_that_was_read_outlives_its_place_until_the_next_is_read(void **state)
+static void a_read_packet_stays_valid_until_the_next_read(void **state)
 {
     struct lli_reorder reorder;
     uint8_t *memory = reorder_make(&reorder, CHUNKS * LLI_REORDER_CHUNK, 1500);
@@ -88,8 +88,8 @@ static void a_packet_that_was_read_outlives_its_place_until_the_next_is_read(voi
     free(memory);
 }
 
-/* Against a model that knows of each packet where it begins, its bytes and its size. */
-static void random_puts_and_frees_keep_every_packet_as_it_was(void **state)
+/* The model has the start, the bytes and the size of each packet. */
+static void random_puts_and_frees_leave_every_packet_unchanged(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++) {
@@ -140,11 +140,11 @@ static void random_puts_and_frees_keep_every_packet_as_it_was(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(there_is_as_much_room_as_memory_and_at_least_for_sixteen_packets),
-        cmocka_unit_test(the_longest_packet_there_is_is_held_in_the_least_memory_there_may_be),
+        cmocka_unit_test(the_buffer_has_room_for_at_least_sixteen_packets),
+        cmocka_unit_test(the_longest_packet_fits_the_least_memory),
         cmocka_unit_test(a_packet_takes_memory_by_its_own_length),
-        cmocka_unit_test(a_packet_that_was_read_outlives_its_place_until_the_next_is_read),
-        cmocka_unit_test(random_puts_and_frees_keep_every_packet_as_it_was),
+        cmocka_unit_test(a_read_packet_stays_valid_until_the_next_read),
+        cmocka_unit_test(random_puts_and_frees_leave_every_packet_unchanged),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -52,7 +52,7 @@ static int up(void **state)
     return up_with(false);
 }
 
-static int up_as_it_arrives(void **state)
+static int up_unordered(void **state)
 {
     (void)state;
     return up_with(true);
@@ -121,7 +121,7 @@ static void genuine_loses_one(lli_seq count)
     data(GENUINE, START);
 }
 
-static void early_packets_of_an_invented_tag_give_way(void **state)
+static void early_packets_of_an_invented_tag_are_evicted(void **state)
 {
     (void)state;
     heartbeat(GENUINE, START);
@@ -132,7 +132,7 @@ static void early_packets_of_an_invented_tag_give_way(void **state)
     assert_int_equal(delivered[GENUINE], PACKETS / 2);
 }
 
-static void early_packets_of_an_invented_session_give_way_to_an_equal_share(void **state)
+static void early_packets_of_an_invented_session_are_evicted_to_a_share(void **state)
 {
     (void)state;
     heartbeat(GENUINE, START);
@@ -148,7 +148,7 @@ static void early_packets_of_an_invented_session_give_way_to_an_equal_share(void
     assert_int_equal(delivered[INVENTED], WINDOW);
 }
 
-static void one_session_may_use_all_of_the_memory_that_no_other_needs(void **state)
+static void one_session_may_use_all_otherwise_unused_memory(void **state)
 {
     (void)state;
     heartbeat(GENUINE, START);
@@ -164,7 +164,7 @@ static void one_session_may_use_all_of_the_memory_that_no_other_needs(void **sta
 }
 
 /* Messages given of a packet stay known until its turn, so only packets without any give way. */
-static void what_was_given_as_it_arrived_is_not_given_up(void **state)
+static void packets_with_delivered_messages_are_not_evicted(void **state)
 {
     (void)state;
     heartbeat(GENUINE, START);
@@ -179,12 +179,12 @@ static void what_was_given_as_it_arrived_is_not_given_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(early_packets_of_an_invented_tag_give_way, up, down),
-        cmocka_unit_test_setup_teardown(early_packets_of_an_invented_session_give_way_to_an_equal_share, up,
+        cmocka_unit_test_setup_teardown(early_packets_of_an_invented_tag_are_evicted, up, down),
+        cmocka_unit_test_setup_teardown(early_packets_of_an_invented_session_are_evicted_to_a_share, up,
                                         down),
-        cmocka_unit_test_setup_teardown(one_session_may_use_all_of_the_memory_that_no_other_needs, up, down),
-        cmocka_unit_test_setup_teardown(early_packets_of_an_invented_tag_give_way, up_as_it_arrives, down),
-        cmocka_unit_test_setup_teardown(what_was_given_as_it_arrived_is_not_given_up, up_as_it_arrives, down),
+        cmocka_unit_test_setup_teardown(one_session_may_use_all_otherwise_unused_memory, up, down),
+        cmocka_unit_test_setup_teardown(early_packets_of_an_invented_tag_are_evicted, up_unordered, down),
+        cmocka_unit_test_setup_teardown(packets_with_delivered_messages_are_not_evicted, up_unordered, down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

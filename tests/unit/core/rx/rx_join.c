@@ -158,7 +158,7 @@ static void expect_joined(uint64_t first)
     assert_int_equal(r.counters.data_malformed, 0);
 }
 
-static void from_the_oldest_everything_comes_then_what_is_live(void **state)
+static void join_oldest_replays_the_history_then_goes_live(void **state)
 {
     (void)state;
     join = (struct llm_join){LLM_JOIN_OLDEST, 0};
@@ -170,7 +170,7 @@ static void from_the_oldest_everything_comes_then_what_is_live(void **state)
 }
 
 /* The way back is nearly two windows; live packets that find no room on the way are fetched as well. */
-static void a_window_smaller_than_the_way_back_is_enough(void **state)
+static void a_window_smaller_than_the_replay_is_enough(void **state)
 {
     (void)state;
     join = (struct llm_join){LLM_JOIN_OLDEST, 0};
@@ -184,7 +184,7 @@ static void a_window_smaller_than_the_way_back_is_enough(void **state)
     assert_true(r.counters.window_overflow > 0);
 }
 
-static void from_so_many_messages_back_in_the_middle_of_a_packet(void **state)
+static void join_messages_may_begin_in_the_middle_of_a_packet(void **state)
 {
     (void)state;
     join = (struct llm_join){LLM_JOIN_MESSAGES, 13};
@@ -194,7 +194,7 @@ static void from_so_many_messages_back_in_the_middle_of_a_packet(void **state)
     expect_joined(32);
 }
 
-static void more_messages_than_were_sent_are_all_of_them(void **state)
+static void join_messages_beyond_the_start_gives_all_messages(void **state)
 {
     (void)state;
     join = (struct llm_join){LLM_JOIN_MESSAGES, 1000};
@@ -202,7 +202,7 @@ static void more_messages_than_were_sent_are_all_of_them(void **state)
     expect_joined(0);
 }
 
-static void from_a_number_that_was_seen_before(void **state)
+static void join_number_begins_with_that_message(void **state)
 {
     (void)state;
     join = (struct llm_join){LLM_JOIN_NUMBER, 25};
@@ -211,7 +211,7 @@ static void from_a_number_that_was_seen_before(void **state)
     expect_joined(25);
 }
 
-static void a_number_that_begins_a_packet_fetches_no_other(void **state)
+static void join_number_at_the_start_of_a_packet_fetches_only_it(void **state)
 {
     (void)state;
     join = (struct llm_join){LLM_JOIN_NUMBER, 20};
@@ -221,7 +221,7 @@ static void a_number_that_begins_a_packet_fetches_no_other(void **state)
     assert_int_equal(tx->counters.packets_replayed, 1);
 }
 
-static void a_number_that_is_next_waits_for_it(void **state)
+static void join_number_of_the_next_message_waits_for_it(void **state)
 {
     (void)state;
     join = (struct llm_join){LLM_JOIN_NUMBER, 20};
@@ -230,7 +230,7 @@ static void a_number_that_is_next_waits_for_it(void **state)
     assert_int_equal(tx->counters.packets_replayed, 0);
 }
 
-static void a_number_that_was_not_sent_yet_is_refused(void **state)
+static void join_number_beyond_the_next_message_is_refused(void **state)
 {
     (void)state;
     join = (struct llm_join){LLM_JOIN_NUMBER, 21};
@@ -242,7 +242,7 @@ static void a_number_that_was_not_sent_yet_is_refused(void **state)
     assert_int_equal(rx->state, LLI_RX_REFUSED);
 }
 
-static void what_is_beyond_the_history_is_refused_and_said(void **state)
+static void messages_beyond_the_history_are_refused(void **state)
 {
     (void)state;
     join = (struct llm_join){LLM_JOIN_NUMBER, 3};
@@ -254,7 +254,7 @@ static void what_is_beyond_the_history_is_refused_and_said(void **state)
     assert_int_equal(got.news, 0);
 }
 
-static void or_begins_with_the_oldest_if_that_was_asked_for(void **state)
+static void a_refused_join_falls_back_to_the_oldest_if_configured(void **state)
 {
     (void)state;
     r.config.otherwise = LLI_RX_ELSE_OLDEST;
@@ -269,7 +269,7 @@ static void or_begins_with_the_oldest_if_that_was_asked_for(void **state)
     assert_int_equal(got.gaps, 0);
 }
 
-static void from_a_time_back_with_all_that_was_sent_since(void **state)
+static void join_time_gives_all_messages_since_that_time(void **state)
 {
     (void)state;
     join = (struct llm_join){LLM_JOIN_TIME, 50 * MS};
@@ -290,7 +290,7 @@ static void from_a_time_back_with_all_that_was_sent_since(void **state)
     assert_int_equal(got.expected, 50);
 }
 
-static void requests_and_answers_that_are_lost_are_repeated(void **state)
+static void lost_join_requests_and_grants_are_repeated(void **state)
 {
     (void)state;
     join = (struct llm_join){LLM_JOIN_OLDEST, 0};
@@ -302,7 +302,7 @@ static void requests_and_answers_that_are_lost_are_repeated(void **state)
     assert_int_equal(r.counters.joins_granted, 1);
 }
 
-static void what_nobody_answers_is_given_up(void **state)
+static void an_unanswered_join_is_given_up(void **state)
 {
     (void)state;
     r.config.otherwise = LLI_RX_ELSE_OLDEST;
@@ -319,7 +319,7 @@ static void what_nobody_answers_is_given_up(void **state)
     assert_int_equal(got.lives, 0);
 }
 
-static void what_goes_while_it_is_fetched_is_a_gap_that_names_it(void **state)
+static void packets_forgotten_during_replay_become_a_gap(void **state)
 {
     struct lli_packet packet;
 
@@ -341,7 +341,7 @@ static void what_goes_while_it_is_fetched_is_a_gap_that_names_it(void **state)
     assert_int_equal(got.expected, 180);
 }
 
-static void what_does_not_come_in_time_is_given_up(void **state)
+static void a_replay_that_stops_is_given_up(void **state)
 {
     (void)state;
     join = (struct llm_join){LLM_JOIN_OLDEST, 0};
@@ -356,11 +356,8 @@ static void what_does_not_come_in_time_is_given_up(void **state)
     assert_int_equal(got.lives, 1);
 }
 
-/*
- * Of packets that were not sent, and of what no topic keeps: the transmitter sleeps on, and does not look
- * again and again.
- */
-static void a_request_for_nothing_leaves_nothing_due(void **state)
+/* Fetches of unsent packets and of uncached topics: the transmitter stays asleep and does not retry. */
+static void an_empty_fetch_leaves_nothing_due(void **state)
 {
     struct lli_wire_join request = {.session = SESSION,
                                     .receiver = RECEIVER,
@@ -384,7 +381,7 @@ static void a_request_for_nothing_leaves_nothing_due(void **state)
     }
 }
 
-static void who_is_suspended_is_sent_no_past(void **state)
+static void a_suspended_receiver_gets_no_replay(void **state)
 {
     struct lli_wire_join ask = {
         .session = SESSION, .receiver = RECEIVER, .kind = LLI_WIRE_JOIN_ASK, .from = LLM_JOIN_OLDEST};
@@ -417,7 +414,7 @@ static void who_is_suspended_is_sent_no_past(void **state)
     assert_int_equal(tx->replay.answering, 1);
 }
 
-static void the_past_waits_for_repairs_and_holds_nobody_up(void **state)
+static void replay_yields_to_repairs_and_does_not_block_flow_control(void **state)
 {
     struct lli_wire_nak nak = {.session = SESSION, .receiver = 5, .address = {1, {'a'}}, .count = 1};
     struct lli_packet packet;
@@ -443,7 +440,7 @@ static void the_past_waits_for_repairs_and_holds_nobody_up(void **state)
         assert_true(tx->members.table[i].id != RECEIVER || tx->members.table[i].next == START + 60);
 }
 
-static void a_young_session_begins_at_its_start_but_for_a_number(void **state)
+static void a_young_session_begins_at_its_start_except_by_number(void **state)
 {
     (void)state;
     tx->opened_at = now;
@@ -460,7 +457,7 @@ static void a_young_session_begins_at_its_start_but_for_a_number(void **state)
     expect_joined(3);
 }
 
-static void live_is_told_of_a_young_session_behind_what_it_had_sent(void **state)
+static void a_young_session_is_live_after_its_earlier_messages(void **state)
 {
     static const enum llm_join_mode modes[] = {LLM_JOIN_OLDEST, LLM_JOIN_MESSAGES, LLM_JOIN_TIME,
                                                LLM_JOIN_LATEST};
@@ -496,7 +493,7 @@ static void live_is_told_of_a_young_session_behind_what_it_had_sent(void **state
     assert_int_equal(got.lives, 0);
 }
 
-static void packets_older_than_the_history_is_long_count_as_gone(void **state)
+static void packets_older_than_history_ns_are_forgotten(void **state)
 {
     struct lli_packet packet;
 
@@ -544,8 +541,8 @@ static void expect_all_acknowledged(uint64_t first)
     assert_int_equal(tx->ack.waiting, 0);
 }
 
-/* Whatever a receiver asks for, it begins with the oldest message that is not acknowledged, or before. */
-static void who_joins_late_begins_no_later_than_with_what_is_not_acknowledged(void **state)
+/* Each join begins with the oldest unacknowledged message or before. */
+static void late_joins_include_unacknowledged_messages(void **state)
 {
     const struct {
         struct llm_join join;
@@ -565,7 +562,7 @@ static void who_joins_late_begins_no_later_than_with_what_is_not_acknowledged(vo
     }
 }
 
-static void who_joins_live_begins_with_what_is_not_acknowledged(void **state)
+static void live_joins_begin_with_unacknowledged_messages(void **state)
 {
     (void)state;
     join = (struct llm_join){LLM_JOIN_LIVE, 0};
@@ -579,10 +576,10 @@ static void who_joins_live_begins_with_what_is_not_acknowledged(void **state)
 }
 
 /*
- * Its reports say 0 as next, and acknowledge what was delivered: neither what is still to be fetched, nor
- * what is gone.
+ * During replay, reports have 0 as next and acknowledge delivered messages only, not messages to be fetched
+ * or forgotten ones.
  */
-static void who_fetches_the_past_acknowledges_only_what_was_delivered(void **state)
+static void replay_acknowledges_only_delivered_messages(void **state)
 {
     const lli_ns end = now + 40000 * MS;
     bool partly = false;
@@ -604,10 +601,10 @@ static void who_fetches_the_past_acknowledges_only_what_was_delivered(void **sta
 #define T(name) cmocka_unit_test_setup_teardown(name, up, down)
 
 /*
- * With topics_max less than the session has: the answers teach nothing, and who asks has to go on without the
- * names.
+ * With topics_max below the number of topics the answers add nothing, and the receiver has to continue
+ * without the names.
  */
-static void names_for_which_there_is_no_room_are_not_asked_for_at_every_turn(void **state)
+static void topic_names_beyond_the_limit_are_queried_seldom(void **state)
 {
     static const char *const names[] = {"a", "b", "c", "d"};
     uint32_t id;
@@ -629,8 +626,8 @@ static void names_for_which_there_is_no_room_are_not_asked_for_at_every_turn(voi
     assert_true(r.counters.queries_sent > 2 && r.counters.queries_sent <= 20);
 }
 
-/* It was sent before the GRANT, when no topic was there. */
-static void a_heartbeat_that_comes_late_does_not_have_messages_come_before_their_topics(void **state)
+/* The late heartbeat was sent before the GRANT, when there was no topic. */
+static void a_late_heartbeat_does_not_deliver_messages_before_topics(void **state)
 {
     struct lli_wire_heartbeat late;
     uint32_t id;
@@ -661,32 +658,32 @@ static void a_heartbeat_that_comes_late_does_not_have_messages_come_before_their
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(a_heartbeat_that_comes_late_does_not_have_messages_come_before_their_topics),
-        T(from_the_oldest_everything_comes_then_what_is_live),
-        T(a_window_smaller_than_the_way_back_is_enough),
-        T(from_so_many_messages_back_in_the_middle_of_a_packet),
-        T(more_messages_than_were_sent_are_all_of_them),
-        T(from_a_number_that_was_seen_before),
-        T(a_number_that_begins_a_packet_fetches_no_other),
-        T(a_number_that_is_next_waits_for_it),
-        T(a_number_that_was_not_sent_yet_is_refused),
-        T(what_is_beyond_the_history_is_refused_and_said),
-        T(or_begins_with_the_oldest_if_that_was_asked_for),
-        T(from_a_time_back_with_all_that_was_sent_since),
-        T(requests_and_answers_that_are_lost_are_repeated),
-        T(what_nobody_answers_is_given_up),
-        T(what_goes_while_it_is_fetched_is_a_gap_that_names_it),
-        T(what_does_not_come_in_time_is_given_up),
-        T(a_request_for_nothing_leaves_nothing_due),
-        T(who_is_suspended_is_sent_no_past),
-        T(the_past_waits_for_repairs_and_holds_nobody_up),
-        T(a_young_session_begins_at_its_start_but_for_a_number),
-        T(live_is_told_of_a_young_session_behind_what_it_had_sent),
-        T(packets_older_than_the_history_is_long_count_as_gone),
-        T(who_joins_late_begins_no_later_than_with_what_is_not_acknowledged),
-        T(who_joins_live_begins_with_what_is_not_acknowledged),
-        T(who_fetches_the_past_acknowledges_only_what_was_delivered),
-        T(names_for_which_there_is_no_room_are_not_asked_for_at_every_turn),
+        T(a_late_heartbeat_does_not_deliver_messages_before_topics),
+        T(join_oldest_replays_the_history_then_goes_live),
+        T(a_window_smaller_than_the_replay_is_enough),
+        T(join_messages_may_begin_in_the_middle_of_a_packet),
+        T(join_messages_beyond_the_start_gives_all_messages),
+        T(join_number_begins_with_that_message),
+        T(join_number_at_the_start_of_a_packet_fetches_only_it),
+        T(join_number_of_the_next_message_waits_for_it),
+        T(join_number_beyond_the_next_message_is_refused),
+        T(messages_beyond_the_history_are_refused),
+        T(a_refused_join_falls_back_to_the_oldest_if_configured),
+        T(join_time_gives_all_messages_since_that_time),
+        T(lost_join_requests_and_grants_are_repeated),
+        T(an_unanswered_join_is_given_up),
+        T(packets_forgotten_during_replay_become_a_gap),
+        T(a_replay_that_stops_is_given_up),
+        T(an_empty_fetch_leaves_nothing_due),
+        T(a_suspended_receiver_gets_no_replay),
+        T(replay_yields_to_repairs_and_does_not_block_flow_control),
+        T(a_young_session_begins_at_its_start_except_by_number),
+        T(a_young_session_is_live_after_its_earlier_messages),
+        T(packets_older_than_history_ns_are_forgotten),
+        T(late_joins_include_unacknowledged_messages),
+        T(live_joins_begin_with_unacknowledged_messages),
+        T(replay_acknowledges_only_delivered_messages),
+        T(topic_names_beyond_the_limit_are_queried_seldom),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,7 +2,7 @@
 /* Joining with what topics keep, with packets carried by hand. */
 #include "lvc_world.h"
 
-static void the_last_message_of_each_topic_comes_then_what_is_live(void **state)
+static void the_last_message_of_each_topic_precedes_live_messages(void **state)
 {
     (void)state;
     open_topics(30, 1, 64);
@@ -16,7 +16,7 @@ static void the_last_message_of_each_topic_comes_then_what_is_live(void **state)
     assert_int_equal(tx->lvc.waiting, 0);
 }
 
-static void the_last_of_each_come_in_order_and_fewer_where_fewer_were_sent(void **state)
+static void cached_messages_arrive_in_order_up_to_the_sent_number(void **state)
 {
     (void)state;
     open_topics(3, 5, 64);
@@ -27,7 +27,7 @@ static void the_last_of_each_come_in_order_and_fewer_where_fewer_were_sent(void 
     expect_before(5 + 3);
 }
 
-static void of_each_no_more_come_than_were_asked_for(void **state)
+static void join_messages_limits_cached_messages_per_topic(void **state)
 {
     (void)state;
     join.value = 2;
@@ -39,7 +39,7 @@ static void of_each_no_more_come_than_were_asked_for(void **state)
     assert_int_equal(got.before, 4);
 }
 
-static void of_a_topic_that_keeps_nothing_only_what_is_live_comes(void **state)
+static void an_uncached_topic_delivers_only_live_messages(void **state)
 {
     (void)state;
     open_topics(2, 1, 64);
@@ -51,7 +51,7 @@ static void of_a_topic_that_keeps_nothing_only_what_is_live_comes(void **state)
     assert_false(got.given[8]);
 }
 
-static void a_topic_is_kept_from_when_that_was_asked_for(void **state)
+static void a_topic_is_cached_from_the_call_on(void **state)
 {
     (void)state;
     open_topics(1, 1, 64);
@@ -66,7 +66,7 @@ static void a_topic_is_kept_from_when_that_was_asked_for(void **state)
     assert_true(got.given[2]);
 }
 
-static void messages_longer_than_a_packet_come_whole(void **state)
+static void cached_messages_longer_than_a_packet_arrive_whole(void **state)
 {
     (void)state;
     open_topics(3, 3, SIZE_MAX_SENT);
@@ -75,8 +75,8 @@ static void messages_longer_than_a_packet_come_whole(void **state)
     expect_before(9);
 }
 
-/* Between the grant and the fetch, and in the middle of a message of many packets. */
-static void what_is_displaced_meanwhile_comes_in_its_turn(void **state)
+/* Messages are displaced between the grant and the fetch, and in the middle of a long message. */
+static void messages_displaced_during_the_join_arrive_in_the_stream(void **state)
 {
     (void)state;
     open_topics(4, 2, SIZE_MAX_SENT);
@@ -105,7 +105,7 @@ static void keep_thirty(void)
     lli_pacer_init(&tx->replay.pacer, 1 << 16, 200, now);
 }
 
-static void what_is_live_meanwhile_is_held_or_fetched_later(void **state)
+static void live_messages_during_the_join_are_buffered_or_fetched(void **state)
 {
     (void)state;
     keep_thirty();
@@ -128,8 +128,8 @@ static void send_any(uint32_t topics, uint32_t size, bool heard)
     send(topic, below(&dice, size), heard);
 }
 
-/* At every loss, with messages of all sizes, while more are sent. */
-static void whatever_is_lost_is_asked_for_again(void **state)
+/* The test covers all rates of loss and sizes of messages, while more are sent. */
+static void lost_cache_packets_are_requested_again(void **state)
 {
     for (dice = 1; dice < 200; dice++) {
         const uint64_t seed = dice;
@@ -164,7 +164,7 @@ static void whatever_is_lost_is_asked_for_again(void **state)
     }
 }
 
-static void topics_that_are_not_wanted_are_not_sent(void **state)
+static void unwanted_topics_are_not_sent_from_the_cache(void **state)
 {
     uint64_t all;
 
@@ -187,7 +187,7 @@ static void topics_that_are_not_wanted_are_not_sent(void **state)
     assert_int_equal(r.counters.messages_refused, 0);
 }
 
-static void without_a_topic_that_keeps_messages_it_is_refused(void **state)
+static void join_latest_without_cached_topics_is_refused(void **state)
 {
     (void)state;
     assert_int_equal(open_topic(), 0);
@@ -200,7 +200,7 @@ static void without_a_topic_that_keeps_messages_it_is_refused(void **state)
     assert_int_equal(tx->counters.joins_refused, 1);
 }
 
-static void and_begins_elsewhere_if_that_was_asked_for(void **state)
+static void a_refused_join_latest_falls_back_if_configured(void **state)
 {
     (void)state;
     r.config.otherwise = LLI_RX_ELSE_OLDEST;
@@ -214,7 +214,7 @@ static void and_begins_elsewhere_if_that_was_asked_for(void **state)
     assert_int_equal(got.expected, 5);
 }
 
-static void what_does_not_come_in_time_is_told_and_the_stream_goes_on(void **state)
+static void late_cache_packets_are_reported_and_the_stream_continues(void **state)
 {
     (void)state;
     keep_thirty();
@@ -237,7 +237,7 @@ static void what_does_not_come_in_time_is_told_and_the_stream_goes_on(void **sta
     assert_int_equal(r.reorder.used, 0);
 }
 
-static void with_a_transmitter_that_dies_the_session_ends(void **state)
+static void a_transmitter_dead_during_join_latest_ends_the_session(void **state)
 {
     struct lli_packet packet;
 
@@ -256,7 +256,7 @@ static void with_a_transmitter_that_dies_the_session_ends(void **state)
     assert_int_equal(r.reorder.used, 0);
 }
 
-static void who_is_suspended_is_sent_nothing_of_it(void **state)
+static void a_suspended_receiver_gets_no_cached_messages(void **state)
 {
     (void)state;
     keep_thirty();
@@ -272,7 +272,7 @@ static void who_is_suspended_is_sent_nothing_of_it(void **state)
     assert_int_equal(got.lives, 1);
 }
 
-static void messages_longer_than_the_receiver_takes_are_told(void **state)
+static void cached_messages_too_long_for_the_receiver_are_reported(void **state)
 {
     (void)state;
     r.config.message_bytes_max = 500;
@@ -288,11 +288,8 @@ static void messages_longer_than_the_receiver_takes_are_told(void **state)
     assert_int_equal(rx->report.acknowledged_from, 2);
 }
 
-/*
- * The stream goes on with what is not acknowledged: of what is kept, only messages before that come beside
- * it.
- */
-static void what_is_not_acknowledged_comes_with_the_stream(void **state)
+/* The stream continues with unacknowledged messages: the cache delivers only messages before them. */
+static void unacknowledged_messages_arrive_in_the_stream(void **state)
 {
     const struct lli_ack_rule rule = {
         .receivers = 1, .messages_max = 64, .bytes_max = 4096, .patience = 100 * MS};
@@ -320,7 +317,7 @@ static void what_is_not_acknowledged_comes_with_the_stream(void **state)
     assert_int_equal(tx->ack.waiting, 0);
 }
 
-static void what_was_packed_and_not_sent_comes_with_the_stream(void **state)
+static void packed_unsent_messages_arrive_in_the_stream(void **state)
 {
     const struct lli_pack_topic topic = {.id = 0};
     const struct iovec piece = {bytes, 10};
@@ -343,7 +340,7 @@ static void what_was_packed_and_not_sent_comes_with_the_stream(void **state)
     assert_true(got.given[1]);
 }
 
-static void a_filter_is_asked_of_what_is_kept_as_well(void **state)
+static void the_filter_applies_to_cached_messages(void **state)
 {
     static struct lli_filter filter = {.labels_count = 1, .labels = {{0xff, WANTED}}};
 
@@ -366,8 +363,8 @@ static void a_filter_is_asked_of_what_is_kept_as_well(void **state)
     assert_int_equal(r.counters.data_malformed, 0);
 }
 
-/* Each has one place and one request, however often it asks; who finds no place is counted. */
-static void a_thousand_that_ask_cost_what_the_budget_allows(void **state)
+/* Each receiver has one place and one request at a time; joins without a place are counted. */
+static void a_thousand_joins_stay_within_the_budget(void **state)
 {
     struct lli_wire_join ask = {.session = SESSION,
                                 .kind = LLI_WIRE_JOIN_LATEST,
@@ -399,7 +396,7 @@ static void a_thousand_that_ask_cost_what_the_budget_allows(void **state)
         assert_true(tx->lvc.places[i].number == 200 && tx->lvc.places[i].left < LLI_LVC_PACKETS_MAX);
 }
 
-static void requests_for_nothing_are_not_answered(void **state)
+static void empty_cache_requests_are_not_answered(void **state)
 {
     struct lli_wire_join ask = {
         .session = SESSION, .receiver = 7, .kind = LLI_WIRE_JOIN_LATEST, .wanted = 10, .address = {1, {'x'}}};
@@ -426,7 +423,7 @@ static void requests_for_nothing_are_not_answered(void **state)
     assert_true(lli_tx_deadline(tx) > 0);
 }
 
-static void it_waits_for_repairs_and_shares_the_budget_of_the_past(void **state)
+static void cache_packets_yield_to_repairs_and_share_the_replay_budget(void **state)
 {
     const struct lli_wire_nak nak = {.session = SESSION,
                                      .receiver = 5,
@@ -452,7 +449,7 @@ static void it_waits_for_repairs_and_shares_the_budget_of_the_past(void **state)
     assert_true(tx->join.at > now && tx->join.at != LLI_NEVER);
 }
 
-static void packets_of_somebody_else_or_another_grant_are_not_taken(void **state)
+static void cache_packets_of_another_receiver_or_grant_are_dropped(void **state)
 {
     struct lli_wire_lvc packet = {
         .session = SESSION, .receiver = RECEIVER, .next = 5, .span = {{0, 0, 0}, {0, 40, 0}}};
@@ -485,8 +482,8 @@ static void packets_of_somebody_else_or_another_grant_are_not_taken(void **state
     rx_take(&out);
 }
 
-/* Two messages in a record, a topic, and nothing that can be read. */
-static void records_of_anything_but_one_message_are_counted(void **state)
+/* The records have two messages, a topic, or undecodable bytes. */
+static void malformed_records_are_counted(void **state)
 {
     static const char *const bad[] = {"\1a\1b", "\xc0\1\1b", "\xe3", "\xe0\1a"};
     struct lli_wire_lvc packet = {.session = SESSION,
@@ -518,7 +515,7 @@ static void records_of_anything_but_one_message_are_counted(void **state)
     }
 }
 
-static void who_takes_messages_as_they_arrive_gets_these_before(void **state)
+static void unordered_receivers_get_cached_messages_first(void **state)
 {
     (void)state;
     receiver_unmake(&r);
@@ -539,31 +536,31 @@ static void who_takes_messages_as_they_arrive_gets_these_before(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(the_last_message_of_each_topic_comes_then_what_is_live),
-        T(the_last_of_each_come_in_order_and_fewer_where_fewer_were_sent),
-        T(of_each_no_more_come_than_were_asked_for),
-        T(of_a_topic_that_keeps_nothing_only_what_is_live_comes),
-        T(a_topic_is_kept_from_when_that_was_asked_for),
-        T(messages_longer_than_a_packet_come_whole),
-        T(what_is_displaced_meanwhile_comes_in_its_turn),
-        T(what_is_live_meanwhile_is_held_or_fetched_later),
-        T(whatever_is_lost_is_asked_for_again),
-        T(topics_that_are_not_wanted_are_not_sent),
-        T(without_a_topic_that_keeps_messages_it_is_refused),
-        T(and_begins_elsewhere_if_that_was_asked_for),
-        T(what_does_not_come_in_time_is_told_and_the_stream_goes_on),
-        T(with_a_transmitter_that_dies_the_session_ends),
-        T(who_is_suspended_is_sent_nothing_of_it),
-        T(messages_longer_than_the_receiver_takes_are_told),
-        T(what_is_not_acknowledged_comes_with_the_stream),
-        T(what_was_packed_and_not_sent_comes_with_the_stream),
-        T(a_filter_is_asked_of_what_is_kept_as_well),
-        T(a_thousand_that_ask_cost_what_the_budget_allows),
-        T(requests_for_nothing_are_not_answered),
-        T(it_waits_for_repairs_and_shares_the_budget_of_the_past),
-        T(packets_of_somebody_else_or_another_grant_are_not_taken),
-        T(records_of_anything_but_one_message_are_counted),
-        T(who_takes_messages_as_they_arrive_gets_these_before),
+        T(the_last_message_of_each_topic_precedes_live_messages),
+        T(cached_messages_arrive_in_order_up_to_the_sent_number),
+        T(join_messages_limits_cached_messages_per_topic),
+        T(an_uncached_topic_delivers_only_live_messages),
+        T(a_topic_is_cached_from_the_call_on),
+        T(cached_messages_longer_than_a_packet_arrive_whole),
+        T(messages_displaced_during_the_join_arrive_in_the_stream),
+        T(live_messages_during_the_join_are_buffered_or_fetched),
+        T(lost_cache_packets_are_requested_again),
+        T(unwanted_topics_are_not_sent_from_the_cache),
+        T(join_latest_without_cached_topics_is_refused),
+        T(a_refused_join_latest_falls_back_if_configured),
+        T(late_cache_packets_are_reported_and_the_stream_continues),
+        T(a_transmitter_dead_during_join_latest_ends_the_session),
+        T(a_suspended_receiver_gets_no_cached_messages),
+        T(cached_messages_too_long_for_the_receiver_are_reported),
+        T(unacknowledged_messages_arrive_in_the_stream),
+        T(packed_unsent_messages_arrive_in_the_stream),
+        T(the_filter_applies_to_cached_messages),
+        T(a_thousand_joins_stay_within_the_budget),
+        T(empty_cache_requests_are_not_answered),
+        T(cache_packets_yield_to_repairs_and_share_the_replay_budget),
+        T(cache_packets_of_another_receiver_or_grant_are_dropped),
+        T(malformed_records_are_counted),
+        T(unordered_receivers_get_cached_messages_first),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -89,11 +89,8 @@ static void heartbeat_made(const struct lli_wire_heartbeat *heartbeat)
     rx_take(buffer, lli_wire_put_heartbeat(buffer, heartbeat));
 }
 
-/*
- * Nobody answers: a transmitter that is far away gets the time that its answer takes, and then the session
- * goes on.
- */
-static void names_are_asked_for_for_most_of_a_second(void **state)
+/* No answer arrives: a distant transmitter gets enough time for its answer, then the session continues. */
+static void topic_names_are_queried_for_most_of_a_second(void **state)
 {
     struct lli_wire_heartbeat heartbeat = heartbeat_now(START + 1, 1);
     struct lli_packet packet;
@@ -193,7 +190,7 @@ static void a_young_session_is_received_from_its_first_packet(void **state)
     expect_messages(0, 4);
 }
 
-static void an_old_session_is_received_from_what_is_held(void **state)
+static void an_old_session_is_received_from_the_first_buffered_packet(void **state)
 {
     struct lli_wire_heartbeat heartbeat;
 
@@ -209,7 +206,7 @@ static void an_old_session_is_received_from_what_is_held(void **state)
     assert_null(event_of(LLM_EVENT_GAP));
 }
 
-static void loss_is_asked_for_at_once_and_delivered_in_order(void **state)
+static void a_loss_is_requested_at_once_and_delivered_in_order(void **state)
 {
     struct lli_wire_nak nak;
 
@@ -238,7 +235,7 @@ static void loss_is_asked_for_at_once_and_delivered_in_order(void **state)
     assert_int_equal(r.reorder.used, 0);
 }
 
-static void a_heartbeat_tells_of_loss_at_the_tail(void **state)
+static void a_heartbeat_reveals_a_loss_at_the_tail(void **state)
 {
     struct lli_wire_nak nak;
 
@@ -253,7 +250,7 @@ static void a_heartbeat_tells_of_loss_at_the_tail(void **state)
     assert_int_equal(nak.ranges[0].first, (uint32_t)START + 1);
 }
 
-static void in_a_crowd_the_first_request_is_put_off_at_random(void **state)
+static void the_first_nak_in_a_large_group_is_delayed_at_random(void **state)
 {
     struct lli_wire_heartbeat heartbeat = heartbeat_now(START, 0);
     struct lli_wire_nak nak;
@@ -271,7 +268,7 @@ static void in_a_crowd_the_first_request_is_put_off_at_random(void **state)
     assert_int_equal(nak.ranges[0].first, (uint32_t)START);
 }
 
-static void a_confirmed_request_is_held_back(void **state)
+static void a_pending_nak_is_suppressed(void **state)
 {
     const struct lli_wire_reject pending = {
         .session = SESSION, .reason = LLI_WIRE_PENDING, .count = 1, .ranges = {{(uint32_t)START, 1}}};
@@ -288,7 +285,7 @@ static void a_confirmed_request_is_held_back(void **state)
     assert_int_equal(r.counters.naks_suppressed, 1);
 }
 
-static void what_is_gone_becomes_a_gap_with_its_messages(void **state)
+static void forgotten_packets_become_a_gap_with_their_messages(void **state)
 {
     struct lli_wire_reject gone = {.session = SESSION, .trail = START + 4, .reason = LLI_WIRE_GONE};
     struct lli_wire_nak nak;
@@ -328,8 +325,8 @@ static void what_is_gone_becomes_a_gap_with_its_messages(void **state)
     assert_int_equal(r.counters.messages_lost, 3);
 }
 
-/* Not only when something else comes. */
-static void what_follows_a_window_that_is_gone_is_asked_for_at_once(void **state)
+/* The NAK does not wait for another packet. */
+static void packets_after_a_forgotten_window_are_requested_at_once(void **state)
 {
     const struct lli_wire_reject gone = {
         .session = SESSION, .trail = START + WINDOW, .reason = LLI_WIRE_GONE};
@@ -363,7 +360,7 @@ static void notice(uint64_t receiver, enum lli_standing standing, lli_seq lead, 
     rx_take(buffer, lli_wire_put_notice(buffer, &packet));
 }
 
-static void what_a_suspended_receiver_asks_for_becomes_a_gap(void **state)
+static void packets_requested_by_a_suspended_receiver_become_a_gap(void **state)
 {
     struct lli_wire_nak nak;
     const struct llm_event *event;
@@ -415,8 +412,8 @@ static void what_a_suspended_receiver_asks_for_becomes_a_gap(void **state)
     assert_int_equal(r.counters.gaps, 1);
 }
 
-/* It waited in the socket while nobody listened; what was asked for since will come. */
-static void who_was_suspended_for_silence_gives_nothing_up(void **state)
+/* The notice waited in the socket during a pause; packets requested since then will arrive. */
+static void suspension_for_silence_gives_up_no_packet(void **state)
 {
     struct lli_wire_notice silence = {.session = SESSION,
                                       .receiver = RECEIVER,
@@ -456,10 +453,10 @@ static lli_seq reported_after(lli_seq from)
 }
 
 /*
- * By the clock alone one of a thousand reports every ten seconds, and by packets it would after a hundred
- * times as many.
+ * One of a thousand receivers reports every ten seconds by the clock, and by packets only after a hundred
+ * times the limit.
  */
-static void one_of_many_reports_before_a_transmitter_has_to_wait_for_it(void **state)
+static void one_of_many_receivers_reports_before_flow_control_blocks(void **state)
 {
     struct lli_wire_heartbeat heartbeat = heartbeat_now(START, 0);
     lli_seq first, second;
@@ -483,7 +480,7 @@ static void one_of_many_reports_before_a_transmitter_has_to_wait_for_it(void **s
     assert_in_range(reported_after(first + second) - first - second, WINDOW / 4 - WINDOW / 16, WINDOW / 4);
 }
 
-static void one_of_many_that_is_waited_for_reports_soon(void **state)
+static void one_of_many_receivers_reports_soon_if_flow_control_blocks(void **state)
 {
     struct lli_wire_heartbeat heartbeat = heartbeat_now(START, 0);
     struct lli_wire_nak nak;
@@ -511,7 +508,7 @@ static void one_of_many_that_is_waited_for_reports_soon(void **state)
     assert_int_equal(r.counters.status_sent, reports + 1);
 }
 
-static void a_notice_is_answered_with_a_report_and_told_once(void **state)
+static void a_notice_is_answered_by_a_report_and_gives_one_event(void **state)
 {
     struct lli_wire_nak nak;
     uint64_t reports;
@@ -562,7 +559,7 @@ static void an_expelled_receiver_ends_the_session_and_may_return(void **state)
     assert_true(lli_rx_may_return(rx, now));
 }
 
-static void what_is_not_repaired_in_time_is_given_up(void **state)
+static void packets_not_repaired_in_time_are_given_up(void **state)
 {
     const struct llm_event *gap;
     struct lli_wire_nak nak;
@@ -593,7 +590,7 @@ static void what_is_not_repaired_in_time_is_given_up(void **state)
     expect_messages(2, 2);
 }
 
-static void a_forged_heartbeat_makes_nothing_be_skipped(void **state)
+static void a_forged_heartbeat_skips_no_packet(void **state)
 {
     struct lli_wire_heartbeat forged;
     struct lli_wire_nak nak;
@@ -643,7 +640,7 @@ static uint32_t nak_packets(const struct lli_wire_nak *nak)
 }
 
 /* The receiver's own packets are of PACKET_MAX bytes, which says nothing of those that it is sent. */
-static void packets_longer_than_the_receiver_sends_are_held(void **state)
+static void packets_longer_than_the_receivers_own_are_buffered(void **state)
 {
     (void)state;
     heartbeat_due();
@@ -656,7 +653,7 @@ static void packets_longer_than_the_receiver_sends_are_held(void **state)
     assert_null(event_of(LLM_EVENT_GAP));
 }
 
-static void without_memory_only_the_next_packet_is_asked_for(void **state)
+static void a_full_reorder_buffer_requests_only_the_next_packet(void **state)
 {
     struct lli_wire_nak nak;
 
@@ -679,7 +676,7 @@ static void without_memory_only_the_next_packet_is_asked_for(void **state)
     expect_messages(0, WINDOW - 1);
 }
 
-static void silence_is_told_once_then_the_end_and_words_again_resume(void **state)
+static void silence_is_reported_once_then_ends_or_resumes_the_session(void **state)
 {
     struct lli_wire_nak nak;
 
@@ -701,7 +698,7 @@ static void silence_is_told_once_then_the_end_and_words_again_resume(void **stat
     assert_int_equal(got.events[1].reason, LLM_REASON_TIMEOUT);
 }
 
-static void words_that_are_known_already_resume_as_well(void **state)
+static void duplicate_packets_resume_a_silent_session(void **state)
 {
     struct lli_wire_nak nak;
 
@@ -724,7 +721,7 @@ static void words_that_are_known_already_resume_as_well(void **state)
     assert_int_equal(r.counters.packets_duplicate, 2);
 }
 
-static void the_end_comes_after_everything_before_it(void **state)
+static void the_end_is_reported_after_all_messages(void **state)
 {
     struct lli_wire_nak nak;
 
@@ -744,8 +741,8 @@ static void the_end_comes_after_everything_before_it(void **state)
     assert_int_equal(r.counters.packets_stale, 1);
 }
 
-/* Its transmitter would wait for a receiver that never has everything. */
-static void a_session_that_is_over_when_it_is_first_heard_is_not_reported_to(void **state)
+/* The transmitter would wait for a receiver that never has all packets. */
+static void an_already_ended_session_gets_no_reports(void **state)
 {
     struct lli_wire_heartbeat heartbeat = heartbeat_now(START + 3, 3);
     struct lli_packet packet;
@@ -773,7 +770,7 @@ static void a_refused_session_drops_its_packets(void **state)
     assert_int_equal(r.reorder.used, 0);
 }
 
-static void messages_in_order_stir_nothing_but_a_report_that_is_owed(void **state)
+static void messages_in_order_need_service_only_for_a_due_report(void **state)
 {
     struct lli_wire_heartbeat heartbeat;
     struct lli_wire_nak nak;
@@ -843,31 +840,31 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(a_young_session_is_received_from_its_first_packet),
-        T(an_old_session_is_received_from_what_is_held),
-        T(loss_is_asked_for_at_once_and_delivered_in_order),
-        T(a_heartbeat_tells_of_loss_at_the_tail),
-        T(names_are_asked_for_for_most_of_a_second),
-        T(in_a_crowd_the_first_request_is_put_off_at_random),
-        T(a_confirmed_request_is_held_back),
-        T(what_is_gone_becomes_a_gap_with_its_messages),
-        T(what_follows_a_window_that_is_gone_is_asked_for_at_once),
-        T(what_a_suspended_receiver_asks_for_becomes_a_gap),
-        T(who_was_suspended_for_silence_gives_nothing_up),
-        T(a_notice_is_answered_with_a_report_and_told_once),
-        T(one_of_many_reports_before_a_transmitter_has_to_wait_for_it),
-        T(one_of_many_that_is_waited_for_reports_soon),
+        T(an_old_session_is_received_from_the_first_buffered_packet),
+        T(a_loss_is_requested_at_once_and_delivered_in_order),
+        T(a_heartbeat_reveals_a_loss_at_the_tail),
+        T(topic_names_are_queried_for_most_of_a_second),
+        T(the_first_nak_in_a_large_group_is_delayed_at_random),
+        T(a_pending_nak_is_suppressed),
+        T(forgotten_packets_become_a_gap_with_their_messages),
+        T(packets_after_a_forgotten_window_are_requested_at_once),
+        T(packets_requested_by_a_suspended_receiver_become_a_gap),
+        T(suspension_for_silence_gives_up_no_packet),
+        T(a_notice_is_answered_by_a_report_and_gives_one_event),
+        T(one_of_many_receivers_reports_before_flow_control_blocks),
+        T(one_of_many_receivers_reports_soon_if_flow_control_blocks),
         T(an_expelled_receiver_ends_the_session_and_may_return),
-        T(what_is_not_repaired_in_time_is_given_up),
-        T(a_forged_heartbeat_makes_nothing_be_skipped),
+        T(packets_not_repaired_in_time_are_given_up),
+        T(a_forged_heartbeat_skips_no_packet),
         T(packets_beyond_the_window_and_without_memory_are_counted),
-        T(packets_longer_than_the_receiver_sends_are_held),
-        T(without_memory_only_the_next_packet_is_asked_for),
-        T(silence_is_told_once_then_the_end_and_words_again_resume),
-        T(words_that_are_known_already_resume_as_well),
-        T(the_end_comes_after_everything_before_it),
-        T(a_session_that_is_over_when_it_is_first_heard_is_not_reported_to),
+        T(packets_longer_than_the_receivers_own_are_buffered),
+        T(a_full_reorder_buffer_requests_only_the_next_packet),
+        T(silence_is_reported_once_then_ends_or_resumes_the_session),
+        T(duplicate_packets_resume_a_silent_session),
+        T(the_end_is_reported_after_all_messages),
+        T(an_already_ended_session_gets_no_reports),
         T(a_refused_session_drops_its_packets),
-        T(messages_in_order_stir_nothing_but_a_report_that_is_owed),
+        T(messages_in_order_need_service_only_for_a_due_report),
         T(shuffled_packets_are_delivered_once_and_in_order),
     };
 

@@ -156,7 +156,7 @@ static int naks(lli_ns until)
  * ---------------------------------------------------------------------------------------------------- data
  */
 
-static void a_forged_packet_far_ahead_costs_nothing(void **state)
+static void a_forged_packet_far_beyond_lead_has_no_cost(void **state)
 {
     (void)state;
     beat();
@@ -171,7 +171,7 @@ static void a_forged_packet_far_ahead_costs_nothing(void **state)
     assert_int_equal(rx->gap.missing, 0);
 }
 
-static void packets_that_two_heartbeats_do_not_cover_are_dropped(void **state)
+static void packets_beyond_the_lead_of_two_heartbeats_are_dropped(void **state)
 {
     (void)state;
     beat();
@@ -193,8 +193,8 @@ static void packets_that_two_heartbeats_do_not_cover_are_dropped(void **state)
     assert_int_equal(got.gaps, 0);
 }
 
-/* The stream ends meanwhile for as long as after which what is missing is given up. */
-static void nothing_is_given_up_that_no_heartbeat_covers(void **state)
+/* The stream pauses for longer than the time after which missing packets are given up. */
+static void packets_beyond_every_heartbeat_are_not_given_up(void **state)
 {
     (void)state;
     beat();
@@ -212,7 +212,7 @@ static void nothing_is_given_up_that_no_heartbeat_covers(void **state)
     assert_int_equal(got.gaps, 0);
 }
 
-static void with_little_memory_a_forged_packet_does_not_stop_the_stream(void **state)
+static void a_forged_packet_does_not_stop_a_stream_with_little_memory(void **state)
 {
     (void)state;
     beat();
@@ -231,8 +231,8 @@ static void with_little_memory_a_forged_packet_does_not_stop_the_stream(void **s
     assert_int_equal(got.gaps, 0);
 }
 
-/* It overtook two heartbeats, was given as it arrived and dropped: it comes once more, in order. */
-static void what_was_given_of_a_dropped_packet_is_not_given_again(void **state)
+/* A packet overtook two heartbeats, was delivered unordered and dropped: it arrives again in order. */
+static void messages_of_a_dropped_packet_are_not_delivered_twice(void **state)
 {
     struct lli_item item;
     uint64_t times[4] = {0};
@@ -274,8 +274,8 @@ static void what_was_given_of_a_dropped_packet_is_not_given_again(void **state)
     assert_int_equal(times[2], 1);
 }
 
-/* It takes the place of the genuine one, and no other message is lost for it. */
-static void a_packet_that_contradicts_the_one_before_is_passed_over(void **state)
+/* The forged packet replaces the genuine one; no other message is lost. */
+static void a_packet_that_contradicts_its_predecessor_is_skipped(void **state)
 {
     (void)state;
     beat();
@@ -292,8 +292,8 @@ static void a_packet_that_contradicts_the_one_before_is_passed_over(void **state
     assert_int_equal(got.gap.last, 3);
 }
 
-/* Two of them agree, and heartbeats say that they cannot be. */
-static void behind_one_another_is_believed_as_far_as_heartbeats_go(void **state)
+/* Two forged packets agree, and heartbeats contradict them. */
+static void consecutive_forged_packets_are_bounded_by_heartbeats(void **state)
 {
     (void)state;
     beat();
@@ -311,8 +311,8 @@ static void behind_one_another_is_believed_as_far_as_heartbeats_go(void **state)
     assert_int_equal(got.gap.last, 4);
 }
 
-/* A packet that was held and given, and is not covered by two heartbeats, never comes again. */
-static void what_was_given_of_a_dropped_packet_is_not_told_lost(void **state)
+/* A packet that was buffered and delivered, beyond two heartbeats, never arrives again. */
+static void delivered_messages_of_a_dropped_packet_are_not_reported_lost(void **state)
 {
     static const struct lli_wire_reject gone = {
         .session = SESSION, .trail = START + 6, .reason = LLI_WIRE_GONE};
@@ -374,7 +374,7 @@ static void what_was_given_of_a_dropped_packet_is_not_told_lost(void **state)
  * ---------------------------------------------------------------------------------------------- heartbeats
  */
 
-static void a_clock_that_is_ahead_does_not_silence_other_heartbeats(void **state)
+static void a_heartbeat_from_the_future_does_not_mask_others(void **state)
 {
     struct lli_wire_heartbeat forged;
 
@@ -391,7 +391,7 @@ static void a_clock_that_is_ahead_does_not_silence_other_heartbeats(void **state
     assert_int_equal(rx->heard.delay.queued, 0);
 }
 
-static void more_receivers_than_there_are_put_no_report_off_beyond_the_next_heartbeat(void **state)
+static void a_forged_receiver_count_delays_reports_for_one_heartbeat(void **state)
 {
     struct lli_wire_heartbeat forged;
 
@@ -406,7 +406,7 @@ static void more_receivers_than_there_are_put_no_report_off_beyond_the_next_hear
     assert_true(rx->report.at <= now + r.config.status);
 }
 
-static void a_round_trip_that_is_too_long_puts_no_request_off_beyond_the_next_heartbeat(void **state)
+static void a_forged_round_trip_delays_naks_for_one_heartbeat(void **state)
 {
     struct lli_wire_heartbeat forged;
 
@@ -423,7 +423,7 @@ static void a_round_trip_that_is_too_long_puts_no_request_off_beyond_the_next_he
     assert_true(naks(now + 60 * MS) > 0);
 }
 
-static void topics_that_are_not_there_are_not_waited_for_beyond_the_next_heartbeat(void **state)
+static void a_forged_topic_count_delays_messages_for_one_heartbeat(void **state)
 {
     struct lli_wire_heartbeat forged;
 
@@ -438,7 +438,7 @@ static void topics_that_are_not_there_are_not_waited_for_beyond_the_next_heartbe
     assert_int_equal(rx->names.wanted, 0);
 }
 
-static void an_end_below_what_was_received_is_not_believed(void **state)
+static void an_end_below_received_packets_is_ignored_at_first(void **state)
 {
     struct lli_wire_heartbeat forged;
 
@@ -462,7 +462,7 @@ static void an_end_below_what_was_received_is_not_believed(void **state)
     assert_int_equal(got.end.reason, LLM_REASON_CLOSED);
 }
 
-static void an_end_that_is_contradicted_was_forged(void **state)
+static void a_contradicted_end_is_revoked(void **state)
 {
     struct lli_wire_heartbeat forged;
 
@@ -484,8 +484,8 @@ static void an_end_that_is_contradicted_was_forged(void **state)
     assert_int_equal(got.gaps, 0);
 }
 
-/* Nor do its topics come anew when it goes on. */
-static void old_heartbeats_do_not_bring_back_a_session_that_ended(void **state)
+/* The topics of the session are not announced again either. */
+static void old_heartbeats_do_not_revive_an_ended_session(void **state)
 {
     struct lli_wire_heartbeat packet, old;
 
@@ -510,7 +510,7 @@ static void old_heartbeats_do_not_bring_back_a_session_that_ended(void **state)
 }
 
 /* A heartbeat and a reject agree that much was sent, and is gone. */
-static void packets_that_one_heartbeat_tells_of_are_not_given_up(void **state)
+static void packets_within_one_heartbeat_only_are_not_given_up(void **state)
 {
     struct lli_wire_reject gone = {.session = SESSION, .reason = LLI_WIRE_GONE};
     struct lli_wire_heartbeat forged;
@@ -534,10 +534,10 @@ static void packets_that_one_heartbeat_tells_of_are_not_given_up(void **state)
 }
 
 /*
- * Two heartbeats and a reject do: what is told lost is given when heartbeats have said for long where the
- * stream is.
+ * Two forged heartbeats and a reject move the receiver; it returns when heartbeats have contradicted the lead
+ * for long.
  */
-static void a_receiver_that_was_led_too_far_goes_on_where_heartbeats_are(void **state)
+static void a_receiver_with_a_forged_lead_returns_to_the_stream(void **state)
 {
     struct lli_wire_reject gone = {.session = SESSION, .reason = LLI_WIRE_GONE};
     struct lli_wire_heartbeat forged;
@@ -574,7 +574,7 @@ static void a_receiver_that_was_led_too_far_goes_on_where_heartbeats_are(void **
 }
 
 /* Two forged packets in a row agree, and no heartbeat is between them. */
-static void a_receiver_that_was_led_to_messages_never_sent_goes_on_where_heartbeats_are(void **state)
+static void a_receiver_with_forged_numbers_returns_to_the_stream(void **state)
 {
     (void)state;
     beat();
@@ -596,8 +596,8 @@ static void a_receiver_that_was_led_to_messages_never_sent_goes_on_where_heartbe
     assert_int_equal(rx->gap.missing, 0);
 }
 
-/* What the forger sends again are heartbeats of long ago. */
-static void a_receiver_does_not_go_back_to_what_was_delivered(void **state)
+/* The forger repeats old heartbeats. */
+static void a_receiver_does_not_return_to_delivered_packets(void **state)
 {
     struct lli_wire_heartbeat old;
 
@@ -619,7 +619,7 @@ static void a_receiver_does_not_go_back_to_what_was_delivered(void **state)
     assert_int_equal(got.delivered, 110);
 }
 
-static void more_messages_than_packets_can_hold_are_not_told_lost(void **state)
+static void impossible_message_counts_are_not_reported_as_loss(void **state)
 {
     struct lli_wire_heartbeat forged;
 
@@ -637,7 +637,7 @@ static void more_messages_than_packets_can_hold_are_not_told_lost(void **state)
 
 /* ------------------------------------------------------------------------------------------ heard again */
 
-static void who_is_away_for_more_packets_than_a_low_half_tells_apart_goes_on_with_what_is_live(void **state)
+static void a_receiver_absent_for_half_the_number_space_goes_live(void **state)
 {
     static const lli_seq away[] = {((lli_seq)1 << 31) + 10, (lli_seq)1 << 32, ((lli_seq)5 << 32) - 3};
 
@@ -661,7 +661,7 @@ static void who_is_away_for_more_packets_than_a_low_half_tells_apart_goes_on_wit
     }
 }
 
-static void one_forged_lead_gives_nothing_up(void **state)
+static void one_forged_lead_gives_up_no_packet(void **state)
 {
     struct lli_wire_heartbeat forged;
 
@@ -680,7 +680,7 @@ static void one_forged_lead_gives_nothing_up(void **state)
     assert_int_equal(got.gaps, 0);
 }
 
-static void a_session_that_timed_out_goes_on_where_it_ended(void **state)
+static void a_session_that_timed_out_continues_where_it_ended(void **state)
 {
     (void)state;
     beat();
@@ -702,7 +702,7 @@ static void a_session_that_timed_out_goes_on_where_it_ended(void **state)
     assert_int_equal(got.gaps, 0);
 }
 
-static void a_session_that_ended_young_is_not_followed_again(void **state)
+static void an_ended_young_session_is_not_followed_again(void **state)
 {
     struct lli_wire_heartbeat packet;
 
@@ -724,7 +724,7 @@ static void a_session_that_ended_young_is_not_followed_again(void **state)
     assert_int_equal(rx->state, LLI_RX_ENDED);
 }
 
-static void a_session_that_was_replaced_goes_on_where_it_was(void **state)
+static void a_replaced_session_continues_at_its_position(void **state)
 {
     (void)state;
     beat();
@@ -741,7 +741,7 @@ static void a_session_that_was_replaced_goes_on_where_it_was(void **state)
  * ------------------------------------------------------------------------------------------------- silence
  */
 
-static void silence_is_not_judged_while_packets_may_wait(void **state)
+static void silence_is_not_evaluated_while_packets_may_be_unread(void **state)
 {
     (void)state;
     beat();
@@ -764,7 +764,7 @@ static void silence_is_not_judged_while_packets_may_wait(void **state)
     assert_int_equal(got.news, 1);
 }
 
-static void a_receiver_that_is_asked_seldom_learns_of_the_end_all_the_same(void **state)
+static void a_seldom_polled_receiver_reports_the_timeout(void **state)
 {
     (void)state;
     beat();
@@ -783,34 +783,34 @@ static void a_receiver_that_is_asked_seldom_learns_of_the_end_all_the_same(void 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(a_forged_packet_far_ahead_costs_nothing),
-        T(packets_that_two_heartbeats_do_not_cover_are_dropped),
-        T(nothing_is_given_up_that_no_heartbeat_covers),
-        cmocka_unit_test_setup_teardown(with_little_memory_a_forged_packet_does_not_stop_the_stream,
-                                        up_narrow, down),
-        T(what_was_given_of_a_dropped_packet_is_not_given_again),
-        T(what_was_given_of_a_dropped_packet_is_not_told_lost),
-        T(a_packet_that_contradicts_the_one_before_is_passed_over),
-        T(behind_one_another_is_believed_as_far_as_heartbeats_go),
-        T(a_clock_that_is_ahead_does_not_silence_other_heartbeats),
-        T(more_receivers_than_there_are_put_no_report_off_beyond_the_next_heartbeat),
-        T(a_round_trip_that_is_too_long_puts_no_request_off_beyond_the_next_heartbeat),
-        T(topics_that_are_not_there_are_not_waited_for_beyond_the_next_heartbeat),
-        T(an_end_below_what_was_received_is_not_believed),
-        T(an_end_that_is_contradicted_was_forged),
-        T(old_heartbeats_do_not_bring_back_a_session_that_ended),
-        T(packets_that_one_heartbeat_tells_of_are_not_given_up),
-        T(a_receiver_that_was_led_too_far_goes_on_where_heartbeats_are),
-        T(a_receiver_that_was_led_to_messages_never_sent_goes_on_where_heartbeats_are),
-        T(a_receiver_does_not_go_back_to_what_was_delivered),
-        T(more_messages_than_packets_can_hold_are_not_told_lost),
-        T(who_is_away_for_more_packets_than_a_low_half_tells_apart_goes_on_with_what_is_live),
-        T(one_forged_lead_gives_nothing_up),
-        T(a_session_that_timed_out_goes_on_where_it_ended),
-        T(a_session_that_ended_young_is_not_followed_again),
-        T(a_session_that_was_replaced_goes_on_where_it_was),
-        T(silence_is_not_judged_while_packets_may_wait),
-        T(a_receiver_that_is_asked_seldom_learns_of_the_end_all_the_same),
+        T(a_forged_packet_far_beyond_lead_has_no_cost),
+        T(packets_beyond_the_lead_of_two_heartbeats_are_dropped),
+        T(packets_beyond_every_heartbeat_are_not_given_up),
+        cmocka_unit_test_setup_teardown(a_forged_packet_does_not_stop_a_stream_with_little_memory, up_narrow,
+                                        down),
+        T(messages_of_a_dropped_packet_are_not_delivered_twice),
+        T(delivered_messages_of_a_dropped_packet_are_not_reported_lost),
+        T(a_packet_that_contradicts_its_predecessor_is_skipped),
+        T(consecutive_forged_packets_are_bounded_by_heartbeats),
+        T(a_heartbeat_from_the_future_does_not_mask_others),
+        T(a_forged_receiver_count_delays_reports_for_one_heartbeat),
+        T(a_forged_round_trip_delays_naks_for_one_heartbeat),
+        T(a_forged_topic_count_delays_messages_for_one_heartbeat),
+        T(an_end_below_received_packets_is_ignored_at_first),
+        T(a_contradicted_end_is_revoked),
+        T(old_heartbeats_do_not_revive_an_ended_session),
+        T(packets_within_one_heartbeat_only_are_not_given_up),
+        T(a_receiver_with_a_forged_lead_returns_to_the_stream),
+        T(a_receiver_with_forged_numbers_returns_to_the_stream),
+        T(a_receiver_does_not_return_to_delivered_packets),
+        T(impossible_message_counts_are_not_reported_as_loss),
+        T(a_receiver_absent_for_half_the_number_space_goes_live),
+        T(one_forged_lead_gives_up_no_packet),
+        T(a_session_that_timed_out_continues_where_it_ended),
+        T(an_ended_young_session_is_not_followed_again),
+        T(a_replaced_session_continues_at_its_position),
+        T(silence_is_not_evaluated_while_packets_may_be_unread),
+        T(a_seldom_polled_receiver_reports_the_timeout),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -220,7 +220,7 @@ static void expect_all(void)
 
 /* -------------------------------------------------------------------------------------------------- tests */
 
-static void messages_come_as_their_packets_do(void **state)
+static void messages_are_delivered_in_order_of_arrival(void **state)
 {
     (void)state;
     begin(6);
@@ -237,7 +237,7 @@ static void messages_come_as_their_packets_do(void **state)
     assert_int_equal(r.reorder.used, 0);
 }
 
-static void a_packet_that_comes_again_gives_nothing(void **state)
+static void a_duplicate_packet_delivers_nothing(void **state)
 {
     (void)state;
     begin(4);
@@ -253,7 +253,7 @@ static void a_packet_that_comes_again_gives_nothing(void **state)
     assert_int_equal(r.counters.packets_duplicate, 7);
 }
 
-static void what_is_missing_is_asked_for_as_ever(void **state)
+static void unordered_delivery_still_requests_missing_packets(void **state)
 {
     struct lli_wire_header header;
     struct lli_wire_nak nak;
@@ -278,7 +278,7 @@ static void what_is_missing_is_asked_for_as_ever(void **state)
     assert_true(asks);
 }
 
-static void a_gap_names_what_is_lost_and_nothing_that_came(void **state)
+static void a_gap_contains_only_lost_messages(void **state)
 {
     (void)state;
     begin(8);
@@ -300,7 +300,7 @@ static void a_gap_names_what_is_lost_and_nothing_that_came(void **state)
     assert_int_equal(r.counters.messages_lost, 3);
 }
 
-static void the_end_comes_after_everything(void **state)
+static void the_end_follows_all_unordered_messages(void **state)
 {
     (void)state;
     begin(4);
@@ -315,8 +315,8 @@ static void the_end_comes_after_everything(void **state)
     assert_int_equal(got.end.first, 4);
 }
 
-/* Message 3 spans the second and the third packet, and whole ones lie before and behind it. */
-static void a_message_that_spans_packets_waits_for_its_turn(void **state)
+/* Message 3 spans the second and the third packet, with whole messages before and after it. */
+static void a_message_across_packets_is_delivered_in_order(void **state)
 {
     (void)state;
     heartbeat_due();
@@ -338,7 +338,7 @@ static void a_message_that_spans_packets_waits_for_its_turn(void **state)
     assert_int_equal(r.counters.messages_delivered, 6);
 }
 
-static void what_begins_in_a_packet_ahead_is_lost_with_its_end(void **state)
+static void a_message_begun_in_an_early_packet_is_lost_with_its_end(void **state)
 {
     (void)state;
     heartbeat_due();
@@ -363,7 +363,7 @@ static void what_begins_in_a_packet_ahead_is_lost_with_its_end(void **state)
     assert_int_equal(got.gaps, 2);
 }
 
-static void topics_without_a_name_wait_for_their_turn(void **state)
+static void messages_of_unnamed_topics_are_delivered_in_order(void **state)
 {
     (void)state;
     heartbeat_due();
@@ -418,8 +418,8 @@ static void refused_topics_stay_refused(void **state)
     assert_int_equal(rx->unpack.number, sent.count);
 }
 
-/* Not those held since before it was lost, nor those that come meanwhile. */
-static void nothing_comes_ahead_until_names_are_learnt(void **state)
+/* This applies to packets buffered before the name was lost and to packets that arrive later. */
+static void unordered_delivery_waits_until_topic_names_are_known(void **state)
 {
     struct lli_wire_topics topics = {.session = SESSION, .total = 2, .first = 0, .count = 2};
     size_t used = LLI_WIRE_TOPICS_HEAD;
@@ -450,8 +450,8 @@ static void nothing_comes_ahead_until_names_are_learnt(void **state)
     expect_all();
 }
 
-/* What was given may never come again, so it is not dropped for what is nearer its turn. */
-static void what_was_given_is_never_lost_for_want_of_memory(void **state)
+/* A delivered message may never arrive again, so its packet is not dropped for one with a lower number. */
+static void delivered_messages_are_never_lost_for_lack_of_memory(void **state)
 {
     const uint32_t cells = r.reorder.count;
 
@@ -469,7 +469,7 @@ static void what_was_given_is_never_lost_for_want_of_memory(void **state)
     expect_all();
 }
 
-static void only_what_came_in_order_is_acknowledged(void **state)
+static void only_messages_in_order_are_acknowledged(void **state)
 {
     (void)state;
     begin(4);
@@ -481,7 +481,7 @@ static void only_what_came_in_order_is_acknowledged(void **state)
     assert_false(lli_rx_acknowledge(rx, 3, now));
 }
 
-static void the_past_comes_in_order_and_then_what_arrives(void **state)
+static void replay_is_delivered_in_order_then_live_unordered(void **state)
 {
     struct lli_wire_join grant = {.session = SESSION,
                                   .receiver = RECEIVER,
@@ -560,7 +560,7 @@ static void answer(uint64_t *random, bool lossy)
         gone(rx->gap.next + 1 + below(random, 3));
 }
 
-static void shuffled_packets_give_each_message_once(void **state)
+static void shuffled_packets_deliver_each_message_once(void **state)
 {
     uint64_t random = 7, unordered = 0, lost = 0;
 
@@ -605,20 +605,20 @@ static void shuffled_packets_give_each_message_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(messages_come_as_their_packets_do),
-        T(a_packet_that_comes_again_gives_nothing),
-        T(what_is_missing_is_asked_for_as_ever),
-        T(a_gap_names_what_is_lost_and_nothing_that_came),
-        T(the_end_comes_after_everything),
-        T(a_message_that_spans_packets_waits_for_its_turn),
-        T(what_begins_in_a_packet_ahead_is_lost_with_its_end),
-        T(topics_without_a_name_wait_for_their_turn),
+        T(messages_are_delivered_in_order_of_arrival),
+        T(a_duplicate_packet_delivers_nothing),
+        T(unordered_delivery_still_requests_missing_packets),
+        T(a_gap_contains_only_lost_messages),
+        T(the_end_follows_all_unordered_messages),
+        T(a_message_across_packets_is_delivered_in_order),
+        T(a_message_begun_in_an_early_packet_is_lost_with_its_end),
+        T(messages_of_unnamed_topics_are_delivered_in_order),
         T(refused_topics_stay_refused),
-        T(nothing_comes_ahead_until_names_are_learnt),
-        T(what_was_given_is_never_lost_for_want_of_memory),
-        T(only_what_came_in_order_is_acknowledged),
-        T(the_past_comes_in_order_and_then_what_arrives),
-        T(shuffled_packets_give_each_message_once),
+        T(unordered_delivery_waits_until_topic_names_are_known),
+        T(delivered_messages_are_never_lost_for_lack_of_memory),
+        T(only_messages_in_order_are_acknowledged),
+        T(replay_is_delivered_in_order_then_live_unordered),
+        T(shuffled_packets_deliver_each_message_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

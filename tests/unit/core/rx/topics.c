@@ -20,7 +20,7 @@ static bool add(struct lli_topics *topics, uint32_t id, const char *name)
     return lli_topics_add(topics, id, (const uint8_t *)name, strlen(name));
 }
 
-static void names_are_kept_by_number(void **state)
+static void topic_names_are_stored_by_number(void **state)
 {
     struct lli_topics topics;
     uint8_t *memory = topics_make(&topics);
@@ -36,7 +36,7 @@ static void names_are_kept_by_number(void **state)
     free(memory);
 }
 
-static void a_known_name_is_not_replaced_and_an_empty_one_not_taken(void **state)
+static void a_known_name_is_not_replaced_and_an_empty_name_refused(void **state)
 {
     struct lli_topics topics;
     uint8_t *memory = topics_make(&topics);
@@ -50,7 +50,7 @@ static void a_known_name_is_not_replaced_and_an_empty_one_not_taken(void **state
     free(memory);
 }
 
-static void a_name_says_whether_its_topic_has_a_history(void **state)
+static void the_flags_of_a_name_mark_topics_without_history(void **state)
 {
     struct lli_topics topics;
     uint8_t *memory = topics_make(&topics);
@@ -73,7 +73,7 @@ static void a_name_says_whether_its_topic_has_a_history(void **state)
     free(memory);
 }
 
-static void known_counts_those_without_a_hole_before(void **state)
+static void known_counts_the_names_before_the_first_hole(void **state)
 {
     struct lli_topics topics;
     uint8_t *memory = topics_make(&topics);
@@ -89,7 +89,7 @@ static void known_counts_those_without_a_hole_before(void **state)
     free(memory);
 }
 
-static void a_name_that_does_not_fit_is_not_taken(void **state)
+static void a_name_too_long_for_the_memory_is_refused(void **state)
 {
     struct lli_topics topics;
     uint8_t *memory = topics_make(&topics);
@@ -106,7 +106,7 @@ static void a_name_that_does_not_fit_is_not_taken(void **state)
     free(memory);
 }
 
-static void a_name_with_a_zero_byte_ends_there(void **state)
+static void a_name_ends_at_a_zero_byte(void **state)
 {
     struct lli_topics topics;
     uint8_t *memory = topics_make(&topics);
@@ -143,12 +143,12 @@ static void a_reset_forgets_names_and_flags(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_are_kept_by_number),
-        cmocka_unit_test(a_known_name_is_not_replaced_and_an_empty_one_not_taken),
-        cmocka_unit_test(a_name_says_whether_its_topic_has_a_history),
-        cmocka_unit_test(known_counts_those_without_a_hole_before),
-        cmocka_unit_test(a_name_that_does_not_fit_is_not_taken),
-        cmocka_unit_test(a_name_with_a_zero_byte_ends_there),
+        cmocka_unit_test(topic_names_are_stored_by_number),
+        cmocka_unit_test(a_known_name_is_not_replaced_and_an_empty_name_refused),
+        cmocka_unit_test(the_flags_of_a_name_mark_topics_without_history),
+        cmocka_unit_test(known_counts_the_names_before_the_first_hole),
+        cmocka_unit_test(a_name_too_long_for_the_memory_is_refused),
+        cmocka_unit_test(a_name_ends_at_a_zero_byte),
         cmocka_unit_test(a_reset_forgets_names_and_flags),
     };
 

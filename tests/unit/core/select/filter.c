@@ -70,28 +70,28 @@ static void run_random(uint32_t loss_percent, bool reorders)
     assert_true(r.counters.packets_skipped > 20 && r.counters.messages_rejected > 500 && delivered > 500);
 }
 
-static void exactly_what_is_wanted_comes(void **state)
+static void exactly_the_wanted_messages_are_delivered(void **state)
 {
     (void)state;
     run_random(0, false);
     assert_int_equal(lost, 0);
 }
 
-static void exactly_what_is_wanted_comes_out_of_disorder(void **state)
+static void exactly_the_wanted_messages_are_delivered_despite_reordering(void **state)
 {
     (void)state;
     run_random(0, true);
     assert_int_equal(lost, 0);
 }
 
-static void what_is_lost_is_named_and_the_rest_of_what_is_wanted_comes(void **state)
+static void losses_are_reported_and_the_other_wanted_messages_delivered(void **state)
 {
     (void)state;
     run_random(5, true);
     assert_true(lost > 50);
 }
 
-static void exactly_what_is_wanted_comes_as_it_arrives(void **state)
+static void exactly_the_wanted_messages_are_delivered_unordered(void **state)
 {
     (void)state;
     run_random(0, true);
@@ -99,7 +99,7 @@ static void exactly_what_is_wanted_comes_as_it_arrives(void **state)
     assert_true(r.counters.messages_unordered > 500);
 }
 
-static void what_is_lost_is_named_and_the_rest_comes_as_it_arrives(void **state)
+static void losses_are_reported_and_the_rest_delivered_unordered(void **state)
 {
     (void)state;
     run_random(5, true);
@@ -109,11 +109,14 @@ static void what_is_lost_is_named_and_the_rest_comes_as_it_arrives(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(exactly_what_is_wanted_comes, up, down),
-        cmocka_unit_test_setup_teardown(exactly_what_is_wanted_comes_out_of_disorder, up, down),
-        cmocka_unit_test_setup_teardown(what_is_lost_is_named_and_the_rest_of_what_is_wanted_comes, up, down),
-        cmocka_unit_test_setup_teardown(exactly_what_is_wanted_comes_as_it_arrives, up_arriving, down),
-        cmocka_unit_test_setup_teardown(what_is_lost_is_named_and_the_rest_comes_as_it_arrives, up_arriving,
+        cmocka_unit_test_setup_teardown(exactly_the_wanted_messages_are_delivered, up, down),
+        cmocka_unit_test_setup_teardown(exactly_the_wanted_messages_are_delivered_despite_reordering, up,
+                                        down),
+        cmocka_unit_test_setup_teardown(losses_are_reported_and_the_other_wanted_messages_delivered, up,
+                                        down),
+        cmocka_unit_test_setup_teardown(exactly_the_wanted_messages_are_delivered_unordered, up_arriving,
+                                        down),
+        cmocka_unit_test_setup_teardown(losses_are_reported_and_the_rest_delivered_unordered, up_arriving,
                                         down),
     };
 

@@ -124,7 +124,7 @@ static void a_message_without_attributes_ends_the_summary(void **state)
     assert_int_equal(delivered, 2);
 }
 
-static void a_packet_with_nothing_wanted_is_not_looked_into(void **state)
+static void a_packet_without_wanted_messages_is_skipped_whole(void **state)
 {
     lli_seq from;
     struct lli_rx_packet in;
@@ -157,7 +157,7 @@ static void a_packet_with_nothing_wanted_is_not_looked_into(void **state)
     told = sent_count;
 }
 
-static void an_announcement_is_never_passed_over(void **state)
+static void an_announcement_is_never_skipped(void **state)
 {
     lli_seq from;
     uint32_t id;
@@ -176,8 +176,8 @@ static void an_announcement_is_never_passed_over(void **state)
     assert_string_equal(lli_topics_name(&rx->topics, id), "late");
 }
 
-/* It is longer than what a receiver takes, and nobody is told. */
-static void long_messages_that_are_rejected_are_not_put_together(void **state)
+/* The message is longer than the receiver accepts, and no event reports it. */
+static void rejected_long_messages_are_not_reassembled(void **state)
 {
     static uint8_t bytes[6000];
     const struct lli_pack_topic topic = {.id = 0};
@@ -205,7 +205,7 @@ static void long_messages_that_are_rejected_are_not_put_together(void **state)
     assert_true(sizeof bytes > r.config.message_bytes_max);
 }
 
-static void frames_that_contradict_themselves_harm_nobody(void **state)
+static void contradictory_frames_do_no_harm(void **state)
 {
     static const uint8_t bodies[][24] = {
         {0xf1, 0xff, 0xff, 1},                                      /* beyond the end */
@@ -239,7 +239,7 @@ static void frames_that_contradict_themselves_harm_nobody(void **state)
     told = sent_count;
 }
 
-static void nothing_is_acknowledged_with_a_filter(void **state)
+static void messages_are_not_acknowledged_with_a_filter(void **state)
 {
     struct lli_wire_heartbeat heartbeat = {.session = SESSION,
                                            .lead = START + 1,
@@ -308,11 +308,8 @@ static lli_seq three_packets(const uint32_t labels[8])
     return from;
 }
 
-/*
- * All that lies wholly in a packet that came before its turn is decided on by the filter of then, and counted
- * once.
- */
-static void what_was_decided_on_when_it_came_stays_so(void **state)
+/* The whole messages of an early packet are filtered on arrival and counted once. */
+static void filter_decisions_on_early_packets_are_final(void **state)
 {
     lli_seq from;
 
@@ -334,8 +331,8 @@ static void what_was_decided_on_when_it_came_stays_so(void **state)
     told = sent_count;
 }
 
-/* By its summary, before its turn: but for the last one, of which nobody knows where it ends. */
-static void a_packet_passed_over_before_its_turn_is_counted_in_it(void **state)
+/* The last message is not skipped early, as its end is unknown. */
+static void an_early_packet_skipped_by_its_summary_is_counted_in_order(void **state)
 {
     (void)state;
     for (int later = 0; later < 3; later++) {
@@ -367,8 +364,8 @@ static void a_packet_passed_over_before_its_turn_is_counted_in_it(void **state)
     }
 }
 
-/* Of a topic that was not announced: what is wanted waits for its name, what is not is passed over. */
-static void what_is_wanted_waits_for_the_name_of_its_topic(void **state)
+/* The topic was not announced: wanted messages wait for its name, others are skipped. */
+static void wanted_messages_wait_for_the_name_of_their_topic(void **state)
 {
     struct sent message = {.has = true, .attributes = {.label = 2}, .size = 10};
     lli_seq from;
@@ -408,7 +405,7 @@ static void take_any(const uint8_t *packet, size_t size)
     free(copy);
 }
 
-static void a_summary_that_lies_before_its_turn_harms_nobody(void **state)
+static void a_false_summary_in_an_early_packet_does_no_harm(void **state)
 {
     static const uint8_t lie[] = {0xf2, 12, 0, 2, 0, 0, 0,   2,    0, 0, 0, 33, 0, 0, 2, 0xf1, 4,
                                   0,    2,  0, 0, 0, 1, 'a', 0xf1, 4, 0, 2, 0,  0, 0, 9, 'b'};
@@ -435,7 +432,7 @@ static void a_summary_that_lies_before_its_turn_harms_nobody(void **state)
     told = sent_count;
 }
 
-/* With its attributes: they stand before it. */
+/* The attributes stand before the message and are included. */
 static void a_session_may_begin_with_any_message_of_a_packet(void **state)
 {
     struct lli_unpack unpack = {.buffer = NULL};
@@ -465,17 +462,17 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_packet_of_labels_has_their_summary, up, down),
         cmocka_unit_test_setup_teardown(attributes_are_written_as_specified, up, down),
         cmocka_unit_test_setup_teardown(a_message_without_attributes_ends_the_summary, up, down),
-        cmocka_unit_test_setup_teardown(a_packet_with_nothing_wanted_is_not_looked_into, up, down),
-        cmocka_unit_test_setup_teardown(an_announcement_is_never_passed_over, up, down),
-        cmocka_unit_test_setup_teardown(long_messages_that_are_rejected_are_not_put_together, up, down),
-        cmocka_unit_test_setup_teardown(frames_that_contradict_themselves_harm_nobody, up, down),
-        cmocka_unit_test_setup_teardown(nothing_is_acknowledged_with_a_filter, up, down),
+        cmocka_unit_test_setup_teardown(a_packet_without_wanted_messages_is_skipped_whole, up, down),
+        cmocka_unit_test_setup_teardown(an_announcement_is_never_skipped, up, down),
+        cmocka_unit_test_setup_teardown(rejected_long_messages_are_not_reassembled, up, down),
+        cmocka_unit_test_setup_teardown(contradictory_frames_do_no_harm, up, down),
+        cmocka_unit_test_setup_teardown(messages_are_not_acknowledged_with_a_filter, up, down),
         cmocka_unit_test_setup_teardown(the_filter_is_in_force_from_a_sessions_first_packet, up, down),
-        cmocka_unit_test_setup_teardown(what_was_decided_on_when_it_came_stays_so, up_arriving, down),
-        cmocka_unit_test_setup_teardown(a_packet_passed_over_before_its_turn_is_counted_in_it, up_arriving,
-                                        down),
-        cmocka_unit_test_setup_teardown(what_is_wanted_waits_for_the_name_of_its_topic, up_arriving, down),
-        cmocka_unit_test_setup_teardown(a_summary_that_lies_before_its_turn_harms_nobody, up_arriving, down),
+        cmocka_unit_test_setup_teardown(filter_decisions_on_early_packets_are_final, up_arriving, down),
+        cmocka_unit_test_setup_teardown(an_early_packet_skipped_by_its_summary_is_counted_in_order,
+                                        up_arriving, down),
+        cmocka_unit_test_setup_teardown(wanted_messages_wait_for_the_name_of_their_topic, up_arriving, down),
+        cmocka_unit_test_setup_teardown(a_false_summary_in_an_early_packet_does_no_harm, up_arriving, down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

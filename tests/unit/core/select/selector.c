@@ -179,7 +179,7 @@ static void conditions_join_as_in_sql(void **state)
     rejected("FALSE");
 }
 
-static void what_is_not_there_is_unknown(void **state)
+static void absent_properties_are_unknown(void **state)
 {
     (void)state;
     unknown("absent = 1");
@@ -205,7 +205,7 @@ static void what_is_not_there_is_unknown(void **state)
     unknown("s > i");
 }
 
-static void between_in_and_like(void **state)
+static void between_in_and_like_compare_as_in_sql(void **state)
 {
     (void)state;
     selected("i BETWEEN 7 AND 7");
@@ -355,7 +355,7 @@ static void hostile_sizes_are_refused(void **state)
     }
 }
 
-static void properties_that_do_not_end_are_not_there(void **state)
+static void truncated_properties_are_absent(void **state)
 {
     static const struct {
         uint32_t size;
@@ -386,11 +386,11 @@ int main(void)
         cmocka_unit_test_setup(numbers_compare, up),
         cmocka_unit_test_setup(arithmetic_has_the_standards_precedence, up),
         cmocka_unit_test_setup(conditions_join_as_in_sql, up),
-        cmocka_unit_test_setup(what_is_not_there_is_unknown, up),
-        cmocka_unit_test_setup(between_in_and_like, up),
+        cmocka_unit_test_setup(absent_properties_are_unknown, up),
+        cmocka_unit_test_setup(between_in_and_like_compare_as_in_sql, up),
         cmocka_unit_test(faults_are_named_with_their_column),
         cmocka_unit_test(hostile_sizes_are_refused),
-        cmocka_unit_test(properties_that_do_not_end_are_not_there),
+        cmocka_unit_test(truncated_properties_are_absent),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "slow_world.h"
 
-static void who_keeps_up_is_left_alone(void **state)
+static void a_receiver_that_keeps_up_gets_no_notice(void **state)
 {
     struct lli_wire_notice notice;
 
@@ -18,7 +18,7 @@ static void who_keeps_up_is_left_alone(void **state)
     }
 }
 
-static void a_silent_receiver_is_suspended_within_200_ms_and_back_when_it_is_heard(void **state)
+static void a_silent_receiver_is_suspended_in_200_ms_and_readmitted(void **state)
 {
     struct llm_verdict verdict;
     struct lli_wire_notice notice;
@@ -48,8 +48,8 @@ static void a_silent_receiver_is_suspended_within_200_ms_and_back_when_it_is_hea
     assert_int_equal(standing(1), LLI_STANDING_FINE);
 }
 
-/* As where there were many receivers a moment ago. */
-static void a_receiver_that_was_told_to_report_seldom_is_not_silent_before_its_next_report(void **state)
+/* The interval is long if there were many receivers a moment ago. */
+static void a_seldom_reporting_receiver_is_not_silent_between_reports(void **state)
 {
     struct lli_wire_notice notice;
 
@@ -66,8 +66,8 @@ static void a_receiver_that_was_told_to_report_seldom_is_not_silent_before_its_n
     assert_int_equal(expect_event(LLM_EVENT_SUSPENDED, 3).limit, 1800 * MS);
 }
 
-/* It is the others who are spared its repairs meanwhile: those go to it alone. */
-static void whoever_comes_back_far_behind_has_time_to_catch_up(void **state)
+/* Meanwhile its repairs go to it by unicast, which spares the other receivers. */
+static void a_readmitted_receiver_may_catch_up_before_lag_counts(void **state)
 {
     lli_ns back;
 
@@ -92,7 +92,7 @@ static void whoever_comes_back_far_behind_has_time_to_catch_up(void **state)
     assert_int_equal(standing(3), LLI_STANDING_FINE);
 }
 
-static void whoever_comes_back_is_served_at_its_first_word(void **state)
+static void a_suspended_silent_receiver_is_readmitted_at_its_first_packet(void **state)
 {
     struct lli_wire_notice notice;
 
@@ -118,7 +118,7 @@ static void whoever_comes_back_is_served_at_its_first_word(void **state)
     assert_int_equal(slow.table[2].stands.threshold, LLM_THRESHOLD_LAG_TIME);
 }
 
-static void who_fetches_the_past_is_not_behind(void **state)
+static void a_receiver_during_replay_is_not_lagging(void **state)
 {
     (void)state;
     steps(2, SECOND);
@@ -136,7 +136,7 @@ static void who_fetches_the_past_is_not_behind(void **state)
     assert_int_equal(standing(3), LLI_STANDING_SUSPENDED);
 }
 
-static void the_only_receiver_is_not_suspended_while_it_fetches_the_past(void **state)
+static void the_only_receiver_is_not_suspended_during_replay(void **state)
 {
     (void)state;
     for (int i = 0; i < 300; i++) {
@@ -148,7 +148,7 @@ static void the_only_receiver_is_not_suspended_while_it_fetches_the_past(void **
     assert_int_equal(standing(1), LLI_STANDING_WARNED);
 }
 
-static void a_late_report_is_asked_for_before_anybody_is_suspended(void **state)
+static void a_late_report_is_requested_before_suspension(void **state)
 {
     struct lli_wire_notice notice;
     int probes = 0;
@@ -172,7 +172,7 @@ static void a_late_report_is_asked_for_before_anybody_is_suspended(void **state)
     assert_int_equal(standing(2), LLI_STANDING_SUSPENDED);
 }
 
-static void silence_is_not_held_against_those_who_have_all(void **state)
+static void silence_does_not_count_for_receivers_with_all_packets(void **state)
 {
     (void)state;
     steps(2, SECOND);
@@ -187,7 +187,7 @@ static void silence_is_not_held_against_those_who_have_all(void **state)
     assert_int_equal(lli_slow_at(&slow), LLI_NEVER);
 }
 
-static void a_transmitter_that_did_not_listen_blames_nobody(void **state)
+static void a_transmitter_that_was_not_polled_suspends_no_receiver(void **state)
 {
     (void)state;
     steps(3, SECOND);
@@ -199,7 +199,7 @@ static void a_transmitter_that_did_not_listen_blames_nobody(void **state)
     expect_no_event();
 }
 
-static void too_many_naks_warn_then_unicast_then_suspend_when_they_last(void **state)
+static void lasting_naks_warn_then_unicast_then_suspend(void **state)
 {
     struct llm_verdict verdict;
     lli_ns begun;
@@ -238,7 +238,7 @@ static void too_many_naks_warn_then_unicast_then_suspend_when_they_last(void **s
     assert_false(nak(3, 1));
 }
 
-static void a_share_of_few_packets_is_no_share(void **state)
+static void a_share_of_few_packets_does_not_count(void **state)
 {
     (void)state;
     for (int i = 0; i < 300; i++) {
@@ -258,7 +258,7 @@ static void a_share_of_few_packets_is_no_share(void **state)
     assert_int_equal(standing(3), LLI_STANDING_SUSPENDED);
 }
 
-static void lag_in_time_is_that_of_what_the_receiver_has_not_reached(void **state)
+static void lag_in_time_is_the_age_of_the_next_packet(void **state)
 {
     (void)state;
     steps(3, 500 * MS);
@@ -274,7 +274,7 @@ static void lag_in_time_is_that_of_what_the_receiver_has_not_reached(void **stat
     assert_true(slow.table[2].stands.value >= 500 * MS && slow.table[2].stands.value <= 750 * MS);
 }
 
-static void when_most_suffer_nobody_is_suspended(void **state)
+static void no_receiver_is_suspended_if_most_are_slow(void **state)
 {
     struct llm_verdict verdict;
 
@@ -297,7 +297,7 @@ static void when_most_suffer_nobody_is_suspended(void **state)
     expect_no_event();
 }
 
-/* Of two, one is not most. */
+/* One of two receivers is not a majority. */
 static void the_only_receiver_is_never_suspended_but_one_of_two_is(void **state)
 {
     (void)state;
@@ -320,7 +320,7 @@ static void policy_up(enum lli_standing most, bool dry)
     slow_make(&policy);
 }
 
-static void who_stays_slow_is_expelled_and_may_come_back(void **state)
+static void a_lastingly_slow_receiver_is_expelled_and_may_rejoin(void **state)
 {
     struct lli_wire_notice notice;
     lli_ns begun;
@@ -373,7 +373,7 @@ static void rejoining(lli_ns rejoin)
     steps(3, SECOND);
 }
 
-static void who_is_expelled_again_and_again_comes_back_ever_later(void **state)
+static void repeated_expulsion_lengthens_the_time_before_rejoin(void **state)
 {
     struct lli_wire_notice notice;
 
@@ -400,7 +400,7 @@ static void who_is_expelled_again_and_again_comes_back_ever_later(void **state)
     assert_int_equal(expelled_for(6000), 20 * MS);
 }
 
-static void nobody_is_expelled_for_more_than_an_hour(void **state)
+static void expulsion_lasts_at_most_an_hour(void **state)
 {
     (void)state;
     rejoining(LLI_SLOW_REJOIN_MAX / 3);
@@ -411,8 +411,8 @@ static void nobody_is_expelled_for_more_than_an_hour(void **state)
     }
 }
 
-/* What it did before it was expelled, be it a moment ago, does not expel it once more. */
-static void who_comes_back_is_new(void **state)
+/* Figures from before the expulsion do not expel the receiver again. */
+static void an_expelled_receiver_rejoins_with_a_new_record(void **state)
 {
     (void)state;
     rejoining(20 * MS);
@@ -429,8 +429,8 @@ static void who_comes_back_is_new(void **state)
     assert_int_equal(slow.decided[LLI_STANDING_EXPELLED], 1);
 }
 
-/* It left while it was suspended, and a packet of its own that was overtaken by that makes it known again. */
-static void who_left_and_comes_back_is_new(void **state)
+/* The receiver left while suspended, and one of its overtaken packets makes it known again. */
+static void a_departed_receiver_rejoins_with_a_new_record(void **state)
 {
     (void)state;
     rejoining(20 * MS);
@@ -446,8 +446,8 @@ static void who_left_and_comes_back_is_new(void **state)
     assert_int_equal(slow.decided[LLI_STANDING_SUSPENDED], 2);
 }
 
-/* More than are remembered: the one of the longest ago is forgotten for the new one. */
-static void of_the_expelled_so_many_are_remembered(void **state)
+/* The oldest record is replaced by the new one. */
+static void the_number_of_remembered_expelled_receivers_is_bounded(void **state)
 {
     (void)state;
     rejoining(20 * MS);
@@ -481,7 +481,7 @@ static void a_dry_run_only_reports(void **state)
     assert_true(verdict.dry_run);
 }
 
-static void no_policy_judges_nobody_and_the_operator_still_can(void **state)
+static void without_a_policy_only_the_operator_suspends(void **state)
 {
     struct lli_wire_notice notice;
 
@@ -516,8 +516,8 @@ static void no_policy_judges_nobody_and_the_operator_still_can(void **state)
     assert_int_equal(notice.standing, LLI_STANDING_FINE);
 }
 
-/* Whatever a suspended receiver sends, it costs a notice for each judgement. */
-static void a_suspended_receiver_costs_a_notice_for_each_judgement(void **state)
+/* The number of packets from the receiver does not matter. */
+static void a_suspended_receiver_gets_one_notice_per_evaluation(void **state)
 {
     struct lli_wire_notice notice;
 
@@ -569,7 +569,7 @@ static void model_sums(uint64_t receiver, lli_ns back, uint64_t *count, uint64_t
     }
 }
 
-static void figures_are_those_of_the_last_second(void **state)
+static void figures_cover_the_last_second(void **state)
 {
     uint64_t random = 7;
 
@@ -611,35 +611,32 @@ static void figures_are_those_of_the_last_second(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(who_keeps_up_is_left_alone, up, down),
-        cmocka_unit_test_setup_teardown(
-            a_silent_receiver_is_suspended_within_200_ms_and_back_when_it_is_heard, up, down),
-        cmocka_unit_test_setup_teardown(whoever_comes_back_far_behind_has_time_to_catch_up, up, down),
-        cmocka_unit_test_setup_teardown(whoever_comes_back_is_served_at_its_first_word, up, down),
-        cmocka_unit_test_setup_teardown(who_fetches_the_past_is_not_behind, up, down),
-        cmocka_unit_test_setup_teardown(the_only_receiver_is_not_suspended_while_it_fetches_the_past, up,
+        cmocka_unit_test_setup_teardown(a_receiver_that_keeps_up_gets_no_notice, up, down),
+        cmocka_unit_test_setup_teardown(a_silent_receiver_is_suspended_in_200_ms_and_readmitted, up, down),
+        cmocka_unit_test_setup_teardown(a_readmitted_receiver_may_catch_up_before_lag_counts, up, down),
+        cmocka_unit_test_setup_teardown(a_suspended_silent_receiver_is_readmitted_at_its_first_packet, up,
                                         down),
-        cmocka_unit_test_setup_teardown(a_late_report_is_asked_for_before_anybody_is_suspended, up, down),
-        cmocka_unit_test_setup_teardown(silence_is_not_held_against_those_who_have_all, up, down),
-        cmocka_unit_test_setup_teardown(a_transmitter_that_did_not_listen_blames_nobody, up, down),
-        cmocka_unit_test_setup_teardown(too_many_naks_warn_then_unicast_then_suspend_when_they_last, up,
-                                        down),
-        cmocka_unit_test_setup_teardown(a_share_of_few_packets_is_no_share, up, down),
-        cmocka_unit_test_setup_teardown(lag_in_time_is_that_of_what_the_receiver_has_not_reached, up, down),
-        cmocka_unit_test_setup_teardown(when_most_suffer_nobody_is_suspended, up, down),
+        cmocka_unit_test_setup_teardown(a_receiver_during_replay_is_not_lagging, up, down),
+        cmocka_unit_test_setup_teardown(the_only_receiver_is_not_suspended_during_replay, up, down),
+        cmocka_unit_test_setup_teardown(a_late_report_is_requested_before_suspension, up, down),
+        cmocka_unit_test_setup_teardown(silence_does_not_count_for_receivers_with_all_packets, up, down),
+        cmocka_unit_test_setup_teardown(a_transmitter_that_was_not_polled_suspends_no_receiver, up, down),
+        cmocka_unit_test_setup_teardown(lasting_naks_warn_then_unicast_then_suspend, up, down),
+        cmocka_unit_test_setup_teardown(a_share_of_few_packets_does_not_count, up, down),
+        cmocka_unit_test_setup_teardown(lag_in_time_is_the_age_of_the_next_packet, up, down),
+        cmocka_unit_test_setup_teardown(no_receiver_is_suspended_if_most_are_slow, up, down),
         cmocka_unit_test_setup_teardown(the_only_receiver_is_never_suspended_but_one_of_two_is, up, down),
-        cmocka_unit_test_setup_teardown(who_stays_slow_is_expelled_and_may_come_back, up, down),
-        cmocka_unit_test_setup_teardown(who_is_expelled_again_and_again_comes_back_ever_later, up, down),
-        cmocka_unit_test_setup_teardown(nobody_is_expelled_for_more_than_an_hour, up, down),
-        cmocka_unit_test_setup_teardown(who_comes_back_is_new, up, down),
-        cmocka_unit_test_setup_teardown(who_left_and_comes_back_is_new, up, down),
-        cmocka_unit_test_setup_teardown(of_the_expelled_so_many_are_remembered, up, down),
+        cmocka_unit_test_setup_teardown(a_lastingly_slow_receiver_is_expelled_and_may_rejoin, up, down),
+        cmocka_unit_test_setup_teardown(repeated_expulsion_lengthens_the_time_before_rejoin, up, down),
+        cmocka_unit_test_setup_teardown(expulsion_lasts_at_most_an_hour, up, down),
+        cmocka_unit_test_setup_teardown(an_expelled_receiver_rejoins_with_a_new_record, up, down),
+        cmocka_unit_test_setup_teardown(a_departed_receiver_rejoins_with_a_new_record, up, down),
+        cmocka_unit_test_setup_teardown(the_number_of_remembered_expelled_receivers_is_bounded, up, down),
         cmocka_unit_test_setup_teardown(a_dry_run_only_reports, up, down),
-        cmocka_unit_test_setup_teardown(no_policy_judges_nobody_and_the_operator_still_can, up, down),
-        cmocka_unit_test_setup_teardown(a_suspended_receiver_costs_a_notice_for_each_judgement, up, down),
-        cmocka_unit_test_setup_teardown(figures_are_those_of_the_last_second, up, down),
-        cmocka_unit_test_setup_teardown(
-            a_receiver_that_was_told_to_report_seldom_is_not_silent_before_its_next_report, up, down),
+        cmocka_unit_test_setup_teardown(without_a_policy_only_the_operator_suspends, up, down),
+        cmocka_unit_test_setup_teardown(a_suspended_receiver_gets_one_notice_per_evaluation, up, down),
+        cmocka_unit_test_setup_teardown(figures_cover_the_last_second, up, down),
+        cmocka_unit_test_setup_teardown(a_seldom_reporting_receiver_is_not_silent_between_reports, up, down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,7 +2,7 @@
 /* Thresholds beside those of every policy. */
 #include "slow_world.h"
 
-static void lag_in_bytes_has_a_threshold_of_its_own(void **state)
+static void lag_in_bytes_has_its_own_threshold(void **state)
 {
     struct llm_verdict verdict;
     struct lli_wire_notice notice;
@@ -34,7 +34,7 @@ static void lag_in_bytes_has_a_threshold_of_its_own(void **state)
     (void)expect_event(LLM_EVENT_READMITTED, 3);
 }
 
-static void whoever_is_new_has_time_to_catch_up_in_bytes_too(void **state)
+static void new_receivers_may_catch_up_before_byte_lag_counts(void **state)
 {
     (void)state;
     slow.policy.limits[LLM_THRESHOLD_LAG_BYTES] = 128000;
@@ -58,7 +58,7 @@ static void owe(lli_ns time)
     }
 }
 
-static void whoever_reports_but_does_not_acknowledge_is_suspended_and_back_when_it_does(void **state)
+static void a_receiver_is_suspended_while_it_does_not_acknowledge(void **state)
 {
     struct llm_verdict verdict;
 
@@ -86,8 +86,8 @@ static void whoever_reports_but_does_not_acknowledge_is_suspended_and_back_when_
     assert_int_equal(standing(3), LLI_STANDING_FINE);
 }
 
-/* As long as something is owed there is something to judge, though nothing is sent. */
-static void what_is_owed_is_judged_when_nothing_is_sent(void **state)
+/* The evaluation continues while a message is unacknowledged. */
+static void unacknowledged_messages_are_evaluated_while_nothing_is_sent(void **state)
 {
     (void)state;
     slow.policy.limits[LLM_THRESHOLD_ACK_TIME] = SECOND;
@@ -105,7 +105,7 @@ static void what_is_owed_is_judged_when_nothing_is_sent(void **state)
     assert_int_equal(slow.table[2].stands.threshold, LLM_THRESHOLD_ACK_TIME);
 }
 
-static void silence_of_either_side_is_no_time_for_which_anything_is_owed(void **state)
+static void silence_does_not_count_as_acknowledgement_time(void **state)
 {
     (void)state;
     slow.policy.limits[LLM_THRESHOLD_ACK_TIME] = SECOND;
@@ -125,7 +125,7 @@ static void silence_of_either_side_is_no_time_for_which_anything_is_owed(void **
     assert_int_equal(slow.table[2].debt.goal_ns, 0);
 }
 
-static void nobody_owes_anything_where_there_is_no_threshold(void **state)
+static void acknowledgement_time_without_a_threshold_has_no_effect(void **state)
 {
     (void)state;
     steps(3, SECOND);
@@ -136,14 +136,13 @@ static void nobody_owes_anything_where_there_is_no_threshold(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(lag_in_bytes_has_a_threshold_of_its_own, up, down),
-        cmocka_unit_test_setup_teardown(whoever_is_new_has_time_to_catch_up_in_bytes_too, up, down),
-        cmocka_unit_test_setup_teardown(
-            whoever_reports_but_does_not_acknowledge_is_suspended_and_back_when_it_does, up, down),
-        cmocka_unit_test_setup_teardown(what_is_owed_is_judged_when_nothing_is_sent, up, down),
-        cmocka_unit_test_setup_teardown(silence_of_either_side_is_no_time_for_which_anything_is_owed, up,
+        cmocka_unit_test_setup_teardown(lag_in_bytes_has_its_own_threshold, up, down),
+        cmocka_unit_test_setup_teardown(new_receivers_may_catch_up_before_byte_lag_counts, up, down),
+        cmocka_unit_test_setup_teardown(a_receiver_is_suspended_while_it_does_not_acknowledge, up, down),
+        cmocka_unit_test_setup_teardown(unacknowledged_messages_are_evaluated_while_nothing_is_sent, up,
                                         down),
-        cmocka_unit_test_setup_teardown(nobody_owes_anything_where_there_is_no_threshold, up, down),
+        cmocka_unit_test_setup_teardown(silence_does_not_count_as_acknowledgement_time, up, down),
+        cmocka_unit_test_setup_teardown(acknowledgement_time_without_a_threshold_has_no_effect, up, down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

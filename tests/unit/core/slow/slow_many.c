@@ -93,7 +93,7 @@ static uint64_t looked_at(uint32_t receivers)
     return (slow.scan.looked_at - before) / 100;
 }
 
-static void a_judgement_looks_at_no_more_of_ten_thousand_than_of_a_few_hundred(void **state)
+static void an_evaluation_scans_a_bounded_number_of_receivers(void **state)
 {
     (void)state;
     assert_int_equal(looked_at(100), 100);
@@ -101,8 +101,8 @@ static void a_judgement_looks_at_no_more_of_ten_thousand_than_of_a_few_hundred(v
     assert_in_range(looked_at(10000), 200, LLI_SLOW_SLICE);
 }
 
-/* So many that came together, and lie side by side. */
-static void each_of_many_is_judged_and_told_of_in_half_a_second(void **state)
+/* The receivers joined together and occupy adjacent places. */
+static void many_receivers_are_evaluated_and_reported_in_half_a_second(void **state)
 {
     struct lli_wire_notice notice;
     struct llm_event event;
@@ -133,7 +133,7 @@ static void each_of_many_is_judged_and_told_of_in_half_a_second(void **state)
     assert_int_equal(slow.group.suffering, 300);
 }
 
-static void nobody_of_many_is_suspended_where_most_suffer(void **state)
+static void none_of_many_receivers_is_suspended_if_most_are_slow(void **state)
 {
     struct llm_event event;
     uint32_t groups = 0;
@@ -152,8 +152,8 @@ static void nobody_of_many_is_suspended_where_most_suffer(void **state)
     assert_int_equal(slow.group.suffering, MANY - MANY / 5);
 }
 
-/* Requests of a receiver are forgotten after a second, however seldom it is looked at. */
-static void figures_of_many_are_those_of_the_last_second(void **state)
+/* Old NAKs of a receiver are forgotten after a second although it is evaluated seldom. */
+static void figures_of_many_receivers_cover_the_last_second(void **state)
 {
     (void)state;
     for (uint64_t id = 1; id <= MANY; id++)
@@ -172,7 +172,7 @@ static void figures_of_many_are_those_of_the_last_second(void **state)
     assert_int_equal(slow.table[77].wanted.standing, LLI_STANDING_FINE);
 }
 
-static void a_judge_of_many_rests_when_nothing_is_sent(void **state)
+static void the_evaluation_of_many_receivers_rests_when_nothing_is_sent(void **state)
 {
     int i;
 
@@ -195,11 +195,11 @@ static void a_judge_of_many_rests_when_nothing_is_sent(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(a_judgement_looks_at_no_more_of_ten_thousand_than_of_a_few_hundred),
-        T(each_of_many_is_judged_and_told_of_in_half_a_second),
-        T(nobody_of_many_is_suspended_where_most_suffer),
-        T(figures_of_many_are_those_of_the_last_second),
-        T(a_judge_of_many_rests_when_nothing_is_sent),
+        T(an_evaluation_scans_a_bounded_number_of_receivers),
+        T(many_receivers_are_evaluated_and_reported_in_half_a_second),
+        T(none_of_many_receivers_is_suspended_if_most_are_slow),
+        T(figures_of_many_receivers_cover_the_last_second),
+        T(the_evaluation_of_many_receivers_rests_when_nothing_is_sent),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,7 +38,7 @@ static void take_join(const struct lli_wire_join *join, lli_ns now)
     tx_take(tx, buffer, lli_wire_put_join(buffer, join), now);
 }
 
-static void ranges_of_a_nak_that_overlap_are_one(void **state)
+static void overlapping_ranges_of_a_nak_are_merged(void **state)
 {
     struct lli_wire_nak nak = {
         .session = SESSION, .receiver = 1, .address = {1, {'a'}}, .count = LLI_WIRE_RANGES_MAX};
@@ -52,7 +52,7 @@ static void ranges_of_a_nak_that_overlap_are_one(void **state)
     assert_int_equal(lli_repair_queued(&tx->repair.queue), HISTORY / 2);
 }
 
-static void what_a_receiver_reported_to_have_is_not_repaired_for_it(void **state)
+static void packets_reported_as_received_are_not_repaired(void **state)
 {
     const struct lli_wire_status status = {
         .session = SESSION, .receiver = 1, .next = START + 10, .highest = START + 20, .address = {1, {'a'}}};
@@ -69,7 +69,7 @@ static void what_a_receiver_reported_to_have_is_not_repaired_for_it(void **state
     assert_int_equal(lli_repair_queued(&tx->repair.queue), 2);
 }
 
-static void ranges_of_a_fetch_that_overlap_are_one(void **state)
+static void overlapping_ranges_of_a_fetch_are_merged(void **state)
 {
     struct lli_wire_join fetch = {.session = SESSION,
                                   .receiver = 1,
@@ -170,7 +170,7 @@ static uint64_t confirm(uint64_t receiver, lli_seq next, lli_ns now)
     return token;
 }
 
-static void a_receiver_is_known_when_it_has_sent_the_token_back(void **state)
+static void a_receiver_becomes_known_by_returning_the_token(void **state)
 {
     (void)state;
     (void)confirm(1, START, 12 * MS);
@@ -244,8 +244,7 @@ static void forged_naks_together_have_little_sent_to_the_group(void **state)
     assert_int_equal(tx->members.count, 0);
 }
 
-static void a_fetch_without_the_token_costs_one_short_packet_and_with_that_of_the_grant_it_is_served(
-    void **state)
+static void a_fetch_without_the_token_gets_one_short_packet(void **state)
 {
     struct lli_wire_join join = {.session = SESSION,
                                  .receiver = 1,
@@ -293,11 +292,8 @@ static void a_query_without_the_token_is_not_answered_by_names(void **state)
     assert_int_equal(packet.data[0] & 15, LLI_WIRE_TOPICS);
 }
 
-/*
- * By the rule that most receivers cannot be the slow ones two that nobody knows would have had the only real
- * one judged.
- */
-static void invented_receivers_count_in_nothing(void **state)
+/* Two unknown receivers would otherwise make the only genuine one a minority under the policy. */
+static void invented_receivers_count_for_nothing(void **state)
 {
     struct lli_wire_heartbeat heartbeat;
     struct lli_wire_header header = {0};
@@ -330,7 +326,7 @@ static void invented_receivers_count_in_nothing(void **state)
     assert_int_equal(heartbeat.receivers, 1);
 }
 
-static void a_receiver_for_which_there_is_no_room_is_told(void **state)
+static void a_receiver_beyond_the_limit_is_informed(void **state)
 {
     uint64_t token;
 
@@ -344,7 +340,7 @@ static void a_receiver_for_which_there_is_no_room_is_told(void **state)
     assert_int_equal(tx->counters.receivers_refused, 1);
 }
 
-static void a_receiver_that_finds_no_place_among_those_that_join_late_is_told(void **state)
+static void a_late_joiner_beyond_the_limit_is_informed(void **state)
 {
     struct lli_wire_join fetch = {.session = SESSION,
                                   .receiver = 2000,
@@ -363,7 +359,7 @@ static void a_receiver_that_finds_no_place_among_those_that_join_late_is_told(vo
     assert_true(tx->tokens.crowded & 1u << LLI_WIRE_JOIN_BUSY);
 }
 
-static void a_receiver_that_will_wait_long_for_the_past_is_told(void **state)
+static void a_late_joiner_is_informed_of_a_long_wait(void **state)
 {
     struct lli_wire_join fetch = {.session = SESSION,
                                   .receiver = 2000,
@@ -383,7 +379,7 @@ static void a_receiver_that_will_wait_long_for_the_past_is_told(void **state)
 }
 
 /* A session that ends at once waits for those that have just come. */
-static void who_is_given_a_token_at_the_end_is_waited_for(void **state)
+static void a_receiver_given_a_token_at_the_end_is_waited_for(void **state)
 {
     struct lli_packet packet;
     lli_ns now = 12 * MS;
@@ -397,11 +393,8 @@ static void who_is_given_a_token_at_the_end_is_waited_for(void **state)
     assert_false(lli_tx_drained(tx));
 }
 
-/*
- * Who is said to have asked for a connection, and did not, is sent little before that is given up after five
- * seconds.
- */
-static void a_connection_that_is_never_answered_costs_few_heartbeats(void **state)
+/* The victim of a forged CONNECT gets few packets in the five seconds before the connection is given up. */
+static void an_unanswered_connection_sends_few_heartbeats(void **state)
 {
     struct lli_tx_config config = tx_config();
     struct lli_packet packet;
@@ -473,7 +466,7 @@ static const struct lli_wire_heartbeat invented = {.session = SESSION,
                                                    .flags = LLI_WIRE_HEARTBEAT_YOUNG,
                                                    .address = {1, {'v'}}};
 
-static void a_session_that_never_answers_is_sent_a_few_short_packets(void **state)
+static void an_unanswering_session_gets_few_short_packets(void **state)
 {
     struct lli_packet packet;
     uint64_t count = 0, bytes = 0;
@@ -495,7 +488,7 @@ static void a_session_that_never_answers_is_sent_a_few_short_packets(void **stat
     assert_true(bytes <= 3000);
 }
 
-static void what_had_no_effect_is_sent_again_with_the_token(void **state)
+static void ineffective_packets_are_sent_again_with_the_token(void **state)
 {
     const struct lli_wire_join token = {
         .session = SESSION, .receiver = RECEIVER, .kind = LLI_WIRE_JOIN_TOKEN, .token = 77};
@@ -527,7 +520,7 @@ static void what_had_no_effect_is_sent_again_with_the_token(void **state)
     assert_false(lli_rx_control(&r.rx, 100 * MS, buffer, &packet));
 }
 
-static void a_receiver_notes_once_that_it_is_served_less(void **state)
+static void a_receiver_reports_reduced_service_once(void **state)
 {
     struct lli_wire_join token = {.session = SESSION,
                                   .receiver = RECEIVER,
@@ -575,10 +568,10 @@ static void the_token_does_not_go_to_another_address(void **state)
 #define R(name) cmocka_unit_test_setup_teardown(name, up_receiver, down_receiver)
 
 /*
- * The other side of a connection, which waits for a report: that may be lost, but the side may also be one
- * that never asked.
+ * The peer of a connection waits for a report, which may be lost; the peer may also never have sent a
+ * CONNECT.
  */
-static void a_session_known_before_it_is_heard_is_reported_to_at_doubling_distances_until_it_is(void **state)
+static void an_unheard_session_gets_reports_at_doubling_intervals(void **state)
 {
     const struct lli_wire_heartbeat heard = {.session = SESSION,
                                              .lead = START,
@@ -618,25 +611,25 @@ static void a_session_known_before_it_is_heard_is_reported_to_at_doubling_distan
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(ranges_of_a_nak_that_overlap_are_one),
-        T(what_a_receiver_reported_to_have_is_not_repaired_for_it),
-        T(ranges_of_a_fetch_that_overlap_are_one),
-        C(a_receiver_is_known_when_it_has_sent_the_token_back),
+        T(overlapping_ranges_of_a_nak_are_merged),
+        T(packets_reported_as_received_are_not_repaired),
+        T(overlapping_ranges_of_a_fetch_are_merged),
+        C(a_receiver_becomes_known_by_returning_the_token),
         C(a_token_of_another_address_or_receiver_is_none),
         C(a_forged_nak_costs_its_victim_one_short_packet),
         C(forged_naks_together_have_little_sent_to_the_group),
-        C(a_fetch_without_the_token_costs_one_short_packet_and_with_that_of_the_grant_it_is_served),
+        C(a_fetch_without_the_token_gets_one_short_packet),
         C(a_query_without_the_token_is_not_answered_by_names),
-        C(invented_receivers_count_in_nothing),
-        C(a_receiver_for_which_there_is_no_room_is_told),
-        C(a_receiver_that_finds_no_place_among_those_that_join_late_is_told),
-        C(a_receiver_that_will_wait_long_for_the_past_is_told),
-        C(a_connection_that_is_never_answered_costs_few_heartbeats),
-        C(who_is_given_a_token_at_the_end_is_waited_for),
-        R(a_receiver_notes_once_that_it_is_served_less),
-        R(a_session_that_never_answers_is_sent_a_few_short_packets),
-        R(a_session_known_before_it_is_heard_is_reported_to_at_doubling_distances_until_it_is),
-        R(what_had_no_effect_is_sent_again_with_the_token),
+        C(invented_receivers_count_for_nothing),
+        C(a_receiver_beyond_the_limit_is_informed),
+        C(a_late_joiner_beyond_the_limit_is_informed),
+        C(a_late_joiner_is_informed_of_a_long_wait),
+        C(an_unanswered_connection_sends_few_heartbeats),
+        C(a_receiver_given_a_token_at_the_end_is_waited_for),
+        R(a_receiver_reports_reduced_service_once),
+        R(an_unanswering_session_gets_few_short_packets),
+        R(an_unheard_session_gets_reports_at_doubling_intervals),
+        R(ineffective_packets_are_sent_again_with_the_token),
         R(the_token_does_not_go_to_another_address),
     };
 

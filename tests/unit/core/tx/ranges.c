@@ -7,7 +7,7 @@
 
 enum { RANGES = 8, SPAN = 64 };
 
-static void overlapping_and_neighbouring_ranges_become_one(void **state)
+static void overlapping_and_adjacent_ranges_are_merged(void **state)
 {
     struct lli_wire_range ranges[] = {{10, 5}, {12, 8}, {20, 2}, {11, 1}};
 
@@ -17,7 +17,7 @@ static void overlapping_and_neighbouring_ranges_become_one(void **state)
     assert_int_equal(ranges[0].count, 12);
 }
 
-static void what_lies_before_the_first_packet_in_question_is_left_out(void **state)
+static void ranges_before_the_first_packet_are_omitted(void **state)
 {
     struct lli_wire_range ranges[] = {{10, 5}, {30, 5}};
 
@@ -28,7 +28,7 @@ static void what_lies_before_the_first_packet_in_question_is_left_out(void **sta
     assert_int_equal(lli_ranges_merge(ranges, 2, 15, 40, 1000), 0);
 }
 
-static void no_more_packets_are_left_than_are_allowed(void **state)
+static void merged_ranges_are_cut_at_the_allowed_number(void **state)
 {
     struct lli_wire_range ranges[] = {{100, UINT32_MAX}, {10, 5}};
 
@@ -40,7 +40,7 @@ static void no_more_packets_are_left_than_are_allowed(void **state)
     assert_int_equal(ranges[1].count, 2);
 }
 
-/* Every packet is asked for that was before, the first ones, and each once. */
+/* The first packets of the input ranges are requested, each once. */
 static void random_ranges_agree_with_a_set(void **state)
 {
     uint64_t random = 1;
@@ -79,9 +79,9 @@ static void random_ranges_agree_with_a_set(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(overlapping_and_neighbouring_ranges_become_one),
-        cmocka_unit_test(what_lies_before_the_first_packet_in_question_is_left_out),
-        cmocka_unit_test(no_more_packets_are_left_than_are_allowed),
+        cmocka_unit_test(overlapping_and_adjacent_ranges_are_merged),
+        cmocka_unit_test(ranges_before_the_first_packet_are_omitted),
+        cmocka_unit_test(merged_ranges_are_cut_at_the_allowed_number),
         cmocka_unit_test(random_ranges_agree_with_a_set),
     };
 

@@ -80,7 +80,7 @@ static void one_receiver_gets_its_repair_by_unicast(void **state)
     free(bench.memory);
 }
 
-static void two_receivers_of_one_packet_get_it_by_the_group(void **state)
+static void two_receivers_of_a_packet_get_a_group_repair(void **state)
 {
     struct bench bench;
 
@@ -97,7 +97,7 @@ static void two_receivers_of_one_packet_get_it_by_the_group(void **state)
     free(bench.memory);
 }
 
-static void another_receiver_soon_after_a_unicast_repair_turns_it_to_the_group(void **state)
+static void a_second_nak_soon_after_a_unicast_repair_gets_a_group_repair(void **state)
 {
     struct bench bench;
 
@@ -117,7 +117,7 @@ static void another_receiver_soon_after_a_unicast_repair_turns_it_to_the_group(v
     free(bench.memory);
 }
 
-static void a_repair_at_time_zero_counts_as_one(void **state)
+static void a_repair_at_time_zero_is_remembered(void **state)
 {
     struct bench bench;
 
@@ -130,7 +130,7 @@ static void a_repair_at_time_zero_counts_as_one(void **state)
     free(bench.memory);
 }
 
-static void what_was_forgotten_while_it_waited_is_passed_over(void **state)
+static void forgotten_packets_are_skipped_in_the_queue(void **state)
 {
     struct bench bench;
     lli_seq seq;
@@ -148,8 +148,8 @@ static void what_was_forgotten_while_it_waited_is_passed_over(void **state)
     free(bench.memory);
 }
 
-/* Between two looks at the queue, as while a handler sends much and NAKs come in the same burst. */
-static void the_queue_holds_however_much_is_sent_before_the_next_look(void **state)
+/* This happens during a handler that sends many packets, with NAKs in the same burst. */
+static void the_queue_never_overflows_between_two_repairs(void **state)
 {
     struct bench bench;
     lli_seq seq;
@@ -170,7 +170,7 @@ static void the_queue_holds_however_much_is_sent_before_the_next_look(void **sta
     free(bench.memory);
 }
 
-static void a_member_that_asks_for_all_takes_every_other_turn_only(void **state)
+static void a_member_with_many_naks_takes_every_other_turn_only(void **state)
 {
     struct bench bench;
     lli_seq seq;
@@ -191,7 +191,7 @@ static void a_member_that_asks_for_all_takes_every_other_turn_only(void **state)
     free(bench.memory);
 }
 
-static void what_another_asked_for_long_before_leaves_at_ones_own_turn(void **state)
+static void a_repair_leaves_at_the_earlier_turn_of_two_members(void **state)
 {
     struct bench bench;
     lli_seq seq;
@@ -212,7 +212,7 @@ static void what_another_asked_for_long_before_leaves_at_ones_own_turn(void **st
     free(bench.memory);
 }
 
-static void a_loss_that_all_share_is_repaired_in_the_order_asked(void **state)
+static void a_common_loss_is_repaired_in_the_order_of_the_naks(void **state)
 {
     struct bench bench;
     lli_seq seq;
@@ -367,7 +367,7 @@ static void random_requests_agree_with_a_plain_list(void **state)
     }
 }
 
-static void who_is_left_to_unicast_repairs_brings_none_to_the_group(void **state)
+static void a_receiver_with_standing_unicast_causes_no_group_repair(void **state)
 {
     struct bench bench;
     lli_seq seq;
@@ -386,7 +386,7 @@ static void who_is_left_to_unicast_repairs_brings_none_to_the_group(void **state
     free(bench.memory);
 }
 
-static void what_is_skipped_can_be_asked_for_again(void **state)
+static void a_skipped_repair_can_be_requested_again(void **state)
 {
     struct bench bench;
     lli_seq seq;
@@ -406,17 +406,17 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_receiver_gets_its_repair_by_unicast),
-        cmocka_unit_test(two_receivers_of_one_packet_get_it_by_the_group),
-        cmocka_unit_test(another_receiver_soon_after_a_unicast_repair_turns_it_to_the_group),
-        cmocka_unit_test(a_repair_at_time_zero_counts_as_one),
-        cmocka_unit_test(what_was_forgotten_while_it_waited_is_passed_over),
-        cmocka_unit_test(the_queue_holds_however_much_is_sent_before_the_next_look),
-        cmocka_unit_test(a_member_that_asks_for_all_takes_every_other_turn_only),
-        cmocka_unit_test(what_another_asked_for_long_before_leaves_at_ones_own_turn),
-        cmocka_unit_test(a_loss_that_all_share_is_repaired_in_the_order_asked),
+        cmocka_unit_test(two_receivers_of_a_packet_get_a_group_repair),
+        cmocka_unit_test(a_second_nak_soon_after_a_unicast_repair_gets_a_group_repair),
+        cmocka_unit_test(a_repair_at_time_zero_is_remembered),
+        cmocka_unit_test(forgotten_packets_are_skipped_in_the_queue),
+        cmocka_unit_test(the_queue_never_overflows_between_two_repairs),
+        cmocka_unit_test(a_member_with_many_naks_takes_every_other_turn_only),
+        cmocka_unit_test(a_repair_leaves_at_the_earlier_turn_of_two_members),
+        cmocka_unit_test(a_common_loss_is_repaired_in_the_order_of_the_naks),
         cmocka_unit_test(random_requests_agree_with_a_plain_list),
-        cmocka_unit_test(who_is_left_to_unicast_repairs_brings_none_to_the_group),
-        cmocka_unit_test(what_is_skipped_can_be_asked_for_again),
+        cmocka_unit_test(a_receiver_with_standing_unicast_causes_no_group_repair),
+        cmocka_unit_test(a_skipped_repair_can_be_requested_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

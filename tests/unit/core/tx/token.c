@@ -7,13 +7,13 @@ static const struct lli_token_key key = {{0x0706050403020100, 0x0f0e0d0c0b0a0908
 static const struct lli_wire_address address = {.size = 7, .bytes = {4, 192, 0, 2, 1, 0x13, 0x89}};
 
 /* The value is that of another implementation, which agrees with the test vectors of the authors. */
-static void a_token_is_the_hash_that_it_should_be(void **state)
+static void a_token_equals_the_reference_hash(void **state)
 {
     (void)state;
     assert_true(lli_token(&key, UINT64_C(0x99aabbccddeeff01), &address) == UINT64_C(0x9d9dbef538db22dc));
 }
 
-static void a_token_is_good_for_one_receiver_at_one_address_of_one_session(void **state)
+static void a_token_is_valid_for_one_receiver_address_and_session(void **state)
 {
     const uint64_t token = lli_token(&key, 1, &address);
     struct lli_token_key other_key = key;
@@ -37,8 +37,8 @@ static void a_token_is_good_for_one_receiver_at_one_address_of_one_session(void 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_token_is_the_hash_that_it_should_be),
-        cmocka_unit_test(a_token_is_good_for_one_receiver_at_one_address_of_one_session),
+        cmocka_unit_test(a_token_equals_the_reference_hash),
+        cmocka_unit_test(a_token_is_valid_for_one_receiver_address_and_session),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

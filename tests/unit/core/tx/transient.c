@@ -243,7 +243,7 @@ static void expect_joined(void)
     assert_int_equal(r.counters.topics_unknown, 0);
 }
 
-static void who_is_there_has_losses_repaired(void **state)
+static void losses_are_repaired_for_current_receivers(void **state)
 {
     (void)state;
     rx_make();
@@ -258,7 +258,7 @@ static void who_is_there_has_losses_repaired(void **state)
     assert_int_equal(tx->counters.packets_repaired, 10);
 }
 
-static void who_comes_late_gets_nothing_sent_before(void **state)
+static void late_joiners_get_no_earlier_message(void **state)
 {
     (void)state;
     for (int i = 0; i < 20; i++)
@@ -276,7 +276,7 @@ static void who_comes_late_gets_nothing_sent_before(void **state)
     assert_int_equal(tx->counters.packets_without_history, 0);
 }
 
-static void packets_of_nothing_else_are_not_sent_and_nothing_is_lost(void **state)
+static void packets_of_topics_without_history_are_not_replayed(void **state)
 {
     (void)state;
     for (int i = 0; i < 90; i++)
@@ -299,8 +299,8 @@ static void packets_of_nothing_else_are_not_sent_and_nothing_is_lost(void **stat
     assert_int_equal(got.came, 5);
 }
 
-/* The last packet of the past goes on in the first that is live. */
-static void a_message_belongs_to_when_it_starts(void **state)
+/* The last past packet continues in the first live packet. */
+static void a_message_belongs_to_the_time_of_its_start(void **state)
 {
     (void)state;
     send(0, true);
@@ -319,7 +319,7 @@ static void a_message_belongs_to_when_it_starts(void **state)
     assert_int_equal(r.counters.messages_lost, 0);
 }
 
-static void from_a_number_and_so_many_back_it_is_the_same(void **state)
+static void join_number_and_join_messages_omit_topics_without_history(void **state)
 {
     (void)state;
     for (int i = 0; i < 20; i++)
@@ -342,8 +342,8 @@ static void from_a_number_and_so_many_back_it_is_the_same(void **state)
     assert_int_equal(r.counters.messages_stale, 4);
 }
 
-/* Live packets for which there is no room become part of the past; what is in them was sent since. */
-static void what_is_fetched_because_it_found_no_room_is_live_all_the_same(void **state)
+/* Live packets without room are fetched like past packets; their messages are live. */
+static void live_packets_fetched_for_lack_of_room_are_delivered(void **state)
 {
     (void)state;
     for (int i = 0; i < 60; i++)
@@ -360,8 +360,8 @@ static void what_is_fetched_because_it_found_no_room_is_live_all_the_same(void *
     assert_int_equal(got.gaps, 0);
 }
 
-/* Nobody says that a loss is none but of what was asked for, and was sent before. */
-static void only_the_past_that_was_fetched_can_be_passed(void **state)
+/* A reject as PASSED applies only to requested packets before the join. */
+static void only_fetched_past_packets_can_be_omitted(void **state)
 {
     struct lli_wire_reject reject = {
         .session = SESSION, .trail = START, .reason = LLI_WIRE_PASSED, .count = 2};
@@ -386,8 +386,8 @@ static void only_the_past_that_was_fetched_can_be_passed(void **state)
     assert_int_equal(r.counters.packets_without_history, 0);
 }
 
-/* A receiver that does not say where what is live begins is of an earlier version. */
-static void who_does_not_say_where_it_joined_is_sent_everything(void **state)
+/* A receiver of an earlier version does not send its join position. */
+static void a_fetch_without_its_join_position_gets_all_packets(void **state)
 {
     struct lli_wire_join fetch = {
         .session = SESSION, .receiver = RECEIVER, .kind = LLI_WIRE_JOIN_FETCH, .count = 1};
@@ -410,8 +410,8 @@ static void who_does_not_say_where_it_joined_is_sent_everything(void **state)
     assert_int_equal(tx->counters.packets_without_history, 5);
 }
 
-/* What was lost beside them is told, and with it what lies between. */
-static void a_loss_beside_them_is_told(void **state)
+/* The gap contains the lost packets and those between them. */
+static void a_loss_beside_topics_without_history_is_reported(void **state)
 {
     (void)state;
     for (int i = 0; i < 30; i++)
@@ -429,11 +429,8 @@ static void a_loss_beside_them_is_told(void **state)
     assert_int_equal(got.came, 1);
 }
 
-/*
- * A receiver that is not there from the start of a session with assured topics begins with what nobody has,
- * with NAKs.
- */
-static void who_begins_in_the_past_for_assured_topics_gets_nothing_old_either(void **state)
+/* A receiver of assured topics that joins late begins with unacknowledged packets, by NAKs. */
+static void joins_for_assured_topics_get_no_earlier_message(void **state)
 {
     static struct lli_ack_topic assured;
     static struct lli_ack_message ring[16];
@@ -462,11 +459,8 @@ static void who_begins_in_the_past_for_assured_topics_gets_nothing_old_either(vo
     assert_int_equal(got.came, 7);
 }
 
-/*
- * Attributes, claims, and messages that go on in the next packet, in any order: what is left out is none of
- * the others'.
- */
-static void nothing_of_others_is_ever_left_out(void **state)
+/* Attributes, claims and messages across packets, in random order. */
+static void messages_of_topics_with_history_are_never_omitted(void **state)
 {
     (void)state;
     down(NULL);
@@ -518,19 +512,17 @@ static void nothing_of_others_is_ever_left_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(who_is_there_has_losses_repaired, up, down),
-        cmocka_unit_test_setup_teardown(who_comes_late_gets_nothing_sent_before, up, down),
-        cmocka_unit_test_setup_teardown(packets_of_nothing_else_are_not_sent_and_nothing_is_lost, up, down),
-        cmocka_unit_test_setup_teardown(a_message_belongs_to_when_it_starts, up, down),
-        cmocka_unit_test_setup_teardown(from_a_number_and_so_many_back_it_is_the_same, up, down),
-        cmocka_unit_test_setup_teardown(what_is_fetched_because_it_found_no_room_is_live_all_the_same, up,
-                                        down),
-        cmocka_unit_test_setup_teardown(only_the_past_that_was_fetched_can_be_passed, up, down),
-        cmocka_unit_test_setup_teardown(who_does_not_say_where_it_joined_is_sent_everything, up, down),
-        cmocka_unit_test_setup_teardown(a_loss_beside_them_is_told, up, down),
-        cmocka_unit_test_setup_teardown(who_begins_in_the_past_for_assured_topics_gets_nothing_old_either, up,
-                                        down),
-        cmocka_unit_test_setup_teardown(nothing_of_others_is_ever_left_out, up, down),
+        cmocka_unit_test_setup_teardown(losses_are_repaired_for_current_receivers, up, down),
+        cmocka_unit_test_setup_teardown(late_joiners_get_no_earlier_message, up, down),
+        cmocka_unit_test_setup_teardown(packets_of_topics_without_history_are_not_replayed, up, down),
+        cmocka_unit_test_setup_teardown(a_message_belongs_to_the_time_of_its_start, up, down),
+        cmocka_unit_test_setup_teardown(join_number_and_join_messages_omit_topics_without_history, up, down),
+        cmocka_unit_test_setup_teardown(live_packets_fetched_for_lack_of_room_are_delivered, up, down),
+        cmocka_unit_test_setup_teardown(only_fetched_past_packets_can_be_omitted, up, down),
+        cmocka_unit_test_setup_teardown(a_fetch_without_its_join_position_gets_all_packets, up, down),
+        cmocka_unit_test_setup_teardown(a_loss_beside_topics_without_history_is_reported, up, down),
+        cmocka_unit_test_setup_teardown(joins_for_assured_topics_get_no_earlier_message, up, down),
+        cmocka_unit_test_setup_teardown(messages_of_topics_with_history_are_never_omitted, up, down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -86,7 +86,7 @@ static int repairs(lli_ns now, bool to_group)
     return count;
 }
 
-static void the_first_heartbeat_is_due_at_once_and_tells_a_young_session(void **state)
+static void the_first_heartbeat_is_due_at_once_and_marks_a_young_session(void **state)
 {
     struct lli_wire_heartbeat heartbeat;
 
@@ -148,7 +148,7 @@ static void expect_distance(lli_ns *now, lli_ns distance, lli_ns took)
     lli_tx_heartbeat_took(tx, took);
 }
 
-static void heartbeats_leave_three_quarters_of_the_time_to_others(void **state)
+static void heartbeats_take_at_most_a_quarter_of_the_time(void **state)
 {
     struct lli_wire_heartbeat heartbeat;
     lli_ns now = 500 * MS;
@@ -176,7 +176,7 @@ static void heartbeats_leave_three_quarters_of_the_time_to_others(void **state)
     expect_distance(&now, 50 * US, 0);
 }
 
-static void while_data_flows_heartbeats_are_few(void **state)
+static void heartbeats_are_few_while_data_flows(void **state)
 {
     struct lli_packet packet;
     int heartbeats = 0;
@@ -190,7 +190,7 @@ static void while_data_flows_heartbeats_are_few(void **state)
     assert_true(heartbeats >= 90 && heartbeats <= 102);
 }
 
-static void a_heartbeat_tells_only_of_what_the_transport_took(void **state)
+static void a_heartbeat_covers_only_packets_taken_by_the_transport(void **state)
 {
     struct lli_wire_heartbeat heartbeat;
 
@@ -203,7 +203,7 @@ static void a_heartbeat_tells_only_of_what_the_transport_took(void **state)
     assert_int_equal(heartbeat.messages, 1);
 }
 
-static void what_the_transport_may_still_read_stays_until_it_said_so(void **state)
+static void packets_stay_until_the_transport_has_released_them(void **state)
 {
     lli_seq first;
 
@@ -224,7 +224,7 @@ static void what_the_transport_may_still_read_stays_until_it_said_so(void **stat
     assert_int_equal(lli_tx_busy(tx), first + 2);
 }
 
-static void what_flow_control_holds_back_leaves_the_window_in_the_history(void **state)
+static void packets_blocked_by_flow_control_leave_the_window_in_history(void **state)
 {
     const struct lli_wire_status report = {.session = SESSION,
                                            .receiver = 1,
@@ -255,7 +255,7 @@ static void what_flow_control_holds_back_leaves_the_window_in_the_history(void *
     assert_true(tx->history.trail <= START + 1);
 }
 
-static void a_lost_packet_is_repaired_to_the_one_that_asks(void **state)
+static void a_lost_packet_is_repaired_for_its_receiver(void **state)
 {
     struct lli_packet packet;
 
@@ -276,7 +276,7 @@ static void a_lost_packet_is_repaired_to_the_one_that_asks(void **state)
     assert_int_equal(tx->counters.nak_packets_ignored, 2);
 }
 
-static void two_that_ask_get_one_repair_for_the_group(void **state)
+static void two_naks_get_one_repair_for_the_group(void **state)
 {
     (void)state;
     send_one(tx, "abc", 11 * MS);
@@ -286,7 +286,7 @@ static void two_that_ask_get_one_repair_for_the_group(void **state)
     assert_int_equal(tx->counters.repairs_multicast, 1);
 }
 
-static void forged_requests_for_what_was_never_sent_do_nothing(void **state)
+static void forged_naks_for_unsent_packets_have_no_effect(void **state)
 {
     (void)state;
     send_one(tx, "abc", 11 * MS);
@@ -299,7 +299,7 @@ static void forged_requests_for_what_was_never_sent_do_nothing(void **state)
     assert_int_equal(repairs(12 * MS, false), 1);
 }
 
-static void what_is_gone_is_rejected_to_the_one_that_asks(void **state)
+static void forgotten_packets_are_rejected_to_their_receiver(void **state)
 {
     struct lli_wire_reject reject;
     const struct lli_wire_address *to;
@@ -339,7 +339,7 @@ static void repairs_stay_within_their_budget(void **state)
     assert_true(sent * 57 <= 52429 + 57 && sent * 57 > 40000);
 }
 
-static void a_crowd_is_told_that_repairs_are_under_way(void **state)
+static void a_large_group_gets_pending_for_waiting_repairs(void **state)
 {
     struct lli_wire_reject reject;
 
@@ -354,7 +354,7 @@ static void a_crowd_is_told_that_repairs_are_under_way(void **state)
     assert_int_equal(reject.ranges[0].first, (uint32_t)START);
 }
 
-static void the_round_trip_is_measured_without_the_receivers_hold(void **state)
+static void the_round_trip_excludes_the_delay_in_the_receiver(void **state)
 {
     (void)state;
     status(1, START, 20 * MS, 300000, 0, 21 * MS);
@@ -368,7 +368,7 @@ static void the_round_trip_is_measured_without_the_receivers_hold(void **state)
     assert_int_equal(tx->group.rtt, (700 * US * 7 + 1500 * US) / 8);
 }
 
-static void a_report_that_was_held_up_hardly_moves_the_round_trip(void **state)
+static void a_delayed_report_hardly_changes_the_round_trip(void **state)
 {
     (void)state;
     status(1, START, 20 * MS, 0, 0, 1500 * MS);
@@ -383,7 +383,7 @@ static void a_report_that_was_held_up_hardly_moves_the_round_trip(void **state)
     assert_in_range(tx->group.rtt, 19 * MS, 20 * MS);
 }
 
-static void receivers_come_leave_and_are_forgotten(void **state)
+static void receivers_join_leave_and_are_forgotten(void **state)
 {
     struct lli_packet packet;
 
@@ -405,7 +405,7 @@ static void receivers_come_leave_and_are_forgotten(void **state)
     assert_int_equal(tx->counters.receivers_lost, 1);
 }
 
-static void a_query_is_answered_with_names_to_the_one_that_asks(void **state)
+static void a_query_is_answered_with_names_to_its_receiver(void **state)
 {
     const struct lli_wire_query query = {
         .session = SESSION, .receiver = 1, .first = 1, .address = {1, {'q'}}};
@@ -454,7 +454,7 @@ static void control_of_another_session_is_counted_and_dropped(void **state)
     assert_int_equal(tx->counters.naks_received, 0);
 }
 
-static void more_answers_than_can_wait_are_dropped_and_counted(void **state)
+static void answers_beyond_the_queue_are_dropped_and_counted(void **state)
 {
     (void)state;
     for (int i = 0; i < 2 * HISTORY; i++)
@@ -464,7 +464,7 @@ static void more_answers_than_can_wait_are_dropped_and_counted(void **state)
     assert_int_equal(tx->counters.answers_dropped, 3);
 }
 
-static void the_end_is_told_right_behind_the_last_packet(void **state)
+static void the_end_is_announced_right_after_the_last_packet(void **state)
 {
     struct lli_wire_heartbeat heartbeat;
 
@@ -478,7 +478,7 @@ static void the_end_is_told_right_behind_the_last_packet(void **state)
     assert_int_equal(heartbeat.lead, START + 1);
 }
 
-static void it_is_drained_when_all_known_receivers_have_everything(void **state)
+static void a_session_is_drained_when_all_receivers_have_all_packets(void **state)
 {
     struct lli_packet packet;
     lli_ns now = 11 * MS;
@@ -516,7 +516,7 @@ static int notices(lli_ns now, struct lli_wire_notice *notice)
     return count;
 }
 
-static void who_left_is_sent_no_repair_that_waited(void **state)
+static void a_departed_receiver_gets_no_waiting_repair(void **state)
 {
     (void)state;
     for (int i = 0; i < 5; i++)
@@ -530,7 +530,7 @@ static void who_left_is_sent_no_repair_that_waited(void **state)
     assert_int_equal(tx->counters.repairs_dropped, 2);
 }
 
-static void naks_that_the_operator_sheds_get_a_notice_and_no_repair(void **state)
+static void naks_of_an_operator_suspended_receiver_get_only_a_notice(void **state)
 {
     struct lli_wire_notice notice;
     struct llm_event event;
@@ -588,10 +588,10 @@ static lli_ns heartbeats_until(lli_ns from, lli_ns until)
 }
 
 /*
- * Of 1,000 receivers each reports every 10 s. Ten that stay are not told anything else before they report the
- * next time.
+ * Each of 1,000 receivers reports every 10 s. The ten that stay get no other interval before their next
+ * report.
  */
-static void those_who_stay_are_not_forgotten_before_they_report(void **state)
+static void remaining_receivers_are_not_forgotten_before_their_report(void **state)
 {
     struct lli_tx_config config = tx_config();
     lli_ns now, latest;
@@ -633,31 +633,31 @@ static void those_who_stay_are_not_forgotten_before_they_report(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(the_first_heartbeat_is_due_at_once_and_tells_a_young_session),
+        T(the_first_heartbeat_is_due_at_once_and_marks_a_young_session),
         T(idle_heartbeats_double_their_distance),
         T(a_heartbeat_follows_the_last_packet_soon),
-        T(heartbeats_leave_three_quarters_of_the_time_to_others),
-        T(while_data_flows_heartbeats_are_few),
-        T(a_heartbeat_tells_only_of_what_the_transport_took),
-        T(what_the_transport_may_still_read_stays_until_it_said_so),
-        T(what_flow_control_holds_back_leaves_the_window_in_the_history),
-        T(a_lost_packet_is_repaired_to_the_one_that_asks),
-        T(two_that_ask_get_one_repair_for_the_group),
-        T(forged_requests_for_what_was_never_sent_do_nothing),
-        T(what_is_gone_is_rejected_to_the_one_that_asks),
+        T(heartbeats_take_at_most_a_quarter_of_the_time),
+        T(heartbeats_are_few_while_data_flows),
+        T(a_heartbeat_covers_only_packets_taken_by_the_transport),
+        T(packets_stay_until_the_transport_has_released_them),
+        T(packets_blocked_by_flow_control_leave_the_window_in_history),
+        T(a_lost_packet_is_repaired_for_its_receiver),
+        T(two_naks_get_one_repair_for_the_group),
+        T(forged_naks_for_unsent_packets_have_no_effect),
+        T(forgotten_packets_are_rejected_to_their_receiver),
         T(repairs_stay_within_their_budget),
-        T(a_crowd_is_told_that_repairs_are_under_way),
-        T(the_round_trip_is_measured_without_the_receivers_hold),
-        T(a_report_that_was_held_up_hardly_moves_the_round_trip),
-        T(receivers_come_leave_and_are_forgotten),
-        T(a_query_is_answered_with_names_to_the_one_that_asks),
+        T(a_large_group_gets_pending_for_waiting_repairs),
+        T(the_round_trip_excludes_the_delay_in_the_receiver),
+        T(a_delayed_report_hardly_changes_the_round_trip),
+        T(receivers_join_leave_and_are_forgotten),
+        T(a_query_is_answered_with_names_to_its_receiver),
         T(control_of_another_session_is_counted_and_dropped),
-        T(more_answers_than_can_wait_are_dropped_and_counted),
-        T(the_end_is_told_right_behind_the_last_packet),
-        T(who_left_is_sent_no_repair_that_waited),
-        T(those_who_stay_are_not_forgotten_before_they_report),
-        T(naks_that_the_operator_sheds_get_a_notice_and_no_repair),
-        T(it_is_drained_when_all_known_receivers_have_everything),
+        T(answers_beyond_the_queue_are_dropped_and_counted),
+        T(the_end_is_announced_right_after_the_last_packet),
+        T(a_departed_receiver_gets_no_waiting_repair),
+        T(remaining_receivers_are_not_forgotten_before_their_report),
+        T(naks_of_an_operator_suspended_receiver_get_only_a_notice),
+        T(a_session_is_drained_when_all_receivers_have_all_packets),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

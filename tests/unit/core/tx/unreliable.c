@@ -158,7 +158,7 @@ static void talk_until_confirmed(void)
     talk(now + 100 * US);
 }
 
-static void what_is_lost_is_named_by_two_packets_and_not_asked_for(void **state)
+static void an_unreliable_loss_is_reported_without_a_nak(void **state)
 {
     (void)state;
     begin();
@@ -186,8 +186,8 @@ static void what_is_lost_is_named_by_two_packets_and_not_asked_for(void **state)
     assert_int_equal(r.counters.naks_sent, 0);
 }
 
-/* One packet says that those before it are not repaired, which come all the same. */
-static void a_packet_that_nothing_confirms_has_no_other_given_up(void **state)
+/* One forged packet declares its predecessors unrepaired; they arrive nevertheless. */
+static void an_unconfirmed_packet_gives_up_no_other_packet(void **state)
 {
     uint8_t forged[LLI_WIRE_DATA_HEADER + 2] = {0};
     struct lli_wire_header header = {
@@ -208,7 +208,7 @@ static void a_packet_that_nothing_confirms_has_no_other_given_up(void **state)
     assert_int_equal(gaps, 0);
 }
 
-static void a_reliable_loss_beside_it_is_repaired(void **state)
+static void a_reliable_loss_beside_an_unreliable_loss_is_repaired(void **state)
 {
     (void)state;
     begin();
@@ -228,7 +228,7 @@ static void a_reliable_loss_beside_it_is_repaired(void **state)
     assert_int_equal(tx->counters.nak_packets_unreliable, 1);
 }
 
-static void the_end_of_a_long_run_is_told_and_its_beginning_rejected(void **state)
+static void the_end_of_a_long_run_is_announced_and_its_start_rejected(void **state)
 {
     (void)state;
     begin();
@@ -243,8 +243,8 @@ static void the_end_of_a_long_run_is_told_and_its_beginning_rejected(void **stat
     assert_int_equal(tx->counters.packets_repaired, 0);
 }
 
-/* Nothing follows that would tell: a heartbeat does, and the receiver asks. */
-static void a_lost_last_packet_is_asked_for_and_rejected(void **state)
+/* No packet follows: a heartbeat reveals the loss, and the receiver sends a NAK. */
+static void a_lost_last_packet_is_requested_and_rejected(void **state)
 {
     (void)state;
     begin();
@@ -266,7 +266,7 @@ static void a_lost_last_packet_is_asked_for_and_rejected(void **state)
     assert_true(tx->counters.receivers_warned > 0);
 }
 
-static void only_what_was_asked_for_can_be_rejected(void **state)
+static void only_requested_packets_can_be_rejected(void **state)
 {
     struct lli_wire_reject reject = {
         .session = SESSION, .trail = START, .reason = LLI_WIRE_UNREPAIRED, .count = 2};
@@ -284,8 +284,8 @@ static void only_what_was_asked_for_can_be_rejected(void **state)
     expect_told(3, 0);
 }
 
-/* With nak_delay, as long as the loss of other packets. */
-static void one_that_was_overtaken_is_waited_for_where_losses_are(void **state)
+/* The delay is that of other losses. */
+static void an_overtaken_packet_is_waited_for_during_nak_delay(void **state)
 {
     const struct iovec piece = {(void *)(uintptr_t) "a message", 9};
     struct lli_packet packets[2];
@@ -313,7 +313,7 @@ static void one_that_was_overtaken_is_waited_for_where_losses_are(void **state)
     assert_int_equal(r.counters.naks_sent, 0);
 }
 
-static void a_loss_with_reliable_packets_in_it_has_their_reason(void **state)
+static void a_loss_with_reliable_packets_has_their_reason(void **state)
 {
     struct lli_packet packet;
 
@@ -342,8 +342,8 @@ static void a_loss_with_reliable_packets_in_it_has_their_reason(void **state)
     assert_int_equal(rx->report.acknowledged_from, 3);
 }
 
-/* A run of acknowledged messages is one of reliable ones. */
-static void what_was_delivered_before_it_stays_acknowledged(void **state)
+/* A run of acknowledged messages contains reliable messages only. */
+static void an_unreliable_loss_revokes_no_acknowledgement(void **state)
 {
     (void)state;
     begin();
@@ -354,7 +354,7 @@ static void what_was_delivered_before_it_stays_acknowledged(void **state)
     assert_int_equal(rx->report.acknowledged_from, 0);
 }
 
-static void who_joins_late_gets_the_reliable_part_of_the_past(void **state)
+static void late_joiners_get_the_reliable_part_of_the_past(void **state)
 {
     (void)state;
     lli_rx_stop(rx);
@@ -378,8 +378,8 @@ static void who_joins_late_gets_the_reliable_part_of_the_past(void **state)
     assert_int_equal(told[40], DELIVERED);
 }
 
-/* Of the one before the first heartbeat, too. */
-static void packets_held_before_the_session_is_known_tell_it_as_well(void **state)
+/* The lost packet precedes the first heartbeat. */
+static void packets_buffered_before_the_session_is_known_reveal_losses(void **state)
 {
     (void)state;
     send(&reliable, false);
@@ -394,17 +394,17 @@ static void packets_held_before_the_session_is_known_tell_it_as_well(void **stat
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_is_lost_is_named_by_two_packets_and_not_asked_for, up, down),
-        cmocka_unit_test_setup_teardown(a_packet_that_nothing_confirms_has_no_other_given_up, up, down),
-        cmocka_unit_test_setup_teardown(a_reliable_loss_beside_it_is_repaired, up, down),
-        cmocka_unit_test_setup_teardown(the_end_of_a_long_run_is_told_and_its_beginning_rejected, up, down),
-        cmocka_unit_test_setup_teardown(a_lost_last_packet_is_asked_for_and_rejected, up, down),
-        cmocka_unit_test_setup_teardown(only_what_was_asked_for_can_be_rejected, up, down),
-        cmocka_unit_test_setup_teardown(one_that_was_overtaken_is_waited_for_where_losses_are, up, down),
-        cmocka_unit_test_setup_teardown(a_loss_with_reliable_packets_in_it_has_their_reason, up, down),
-        cmocka_unit_test_setup_teardown(what_was_delivered_before_it_stays_acknowledged, up, down),
-        cmocka_unit_test_setup_teardown(who_joins_late_gets_the_reliable_part_of_the_past, up, down),
-        cmocka_unit_test_setup_teardown(packets_held_before_the_session_is_known_tell_it_as_well, up, down),
+        cmocka_unit_test_setup_teardown(an_unreliable_loss_is_reported_without_a_nak, up, down),
+        cmocka_unit_test_setup_teardown(an_unconfirmed_packet_gives_up_no_other_packet, up, down),
+        cmocka_unit_test_setup_teardown(a_reliable_loss_beside_an_unreliable_loss_is_repaired, up, down),
+        cmocka_unit_test_setup_teardown(the_end_of_a_long_run_is_announced_and_its_start_rejected, up, down),
+        cmocka_unit_test_setup_teardown(a_lost_last_packet_is_requested_and_rejected, up, down),
+        cmocka_unit_test_setup_teardown(only_requested_packets_can_be_rejected, up, down),
+        cmocka_unit_test_setup_teardown(an_overtaken_packet_is_waited_for_during_nak_delay, up, down),
+        cmocka_unit_test_setup_teardown(a_loss_with_reliable_packets_has_their_reason, up, down),
+        cmocka_unit_test_setup_teardown(an_unreliable_loss_revokes_no_acknowledgement, up, down),
+        cmocka_unit_test_setup_teardown(late_joiners_get_the_reliable_part_of_the_past, up, down),
+        cmocka_unit_test_setup_teardown(packets_buffered_before_the_session_is_known_reveal_losses, up, down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -277,7 +277,7 @@ static void data_packets_are_written_as_specified(void **state)
     free(packer.memory);
 }
 
-static void a_continued_packet_says_where_its_first_frame_starts(void **state)
+static void a_continued_packet_contains_the_start_of_its_first_frame(void **state)
 {
     struct packer packer;
 
@@ -293,7 +293,7 @@ static void a_continued_packet_says_where_its_first_frame_starts(void **state)
     free(packer.memory);
 }
 
-static void a_packet_says_how_many_before_it_are_not_repaired(void **state)
+static void a_packet_contains_the_number_of_unrepaired_predecessors(void **state)
 {
     const struct lli_pack_topic topic = {.id = 1, .unreliable = true};
     const struct iovec piece = {(void *)(uintptr_t) "x", 1};
@@ -325,7 +325,7 @@ static void names_are_added_to_a_topics_packet_while_they_fit(void **state)
     assert_int_equal(lli_wire_add_topic(packet, used, sizeof packet, "cd", 2), sizeof packet);
 }
 
-static void a_name_has_flags_behind_a_zero_byte_or_none(void **state)
+static void a_name_has_flags_after_a_zero_byte_or_none(void **state)
 {
     char bytes[LLI_WIRE_NAME_MAX], longest[LLI_WIRE_NAME_MAX + 1];
     uint8_t flags;
@@ -410,7 +410,7 @@ static void control_packets_are_read_as_specified(void **state)
     assert_int_equal(out.topics.count, 0);
 }
 
-/* What lay in the memory before is not taken for a name, a limit or an assured topic. */
+/* Earlier contents of the memory do not become a name, a limit or an assured topic. */
 static void fields_without_their_flag_are_zero(void **state)
 {
     uint8_t packet[LLI_WIRE_CONTROL_MAX];
@@ -462,7 +462,7 @@ static void extensions_are_skipped(void **state)
     assert_int_equal(lli_wire_get_header(bytes, size, &header, &body, &body_size), LLI_WIRE_MALFORMED);
 }
 
-static void what_is_no_packet_of_this_version_is_told_why(void **state)
+static void invalid_packets_are_refused_with_the_reason(void **state)
 {
     uint8_t bytes[VECTOR_MAX];
     size_t size = vector_bytes(&data_vector, bytes);
@@ -517,7 +517,7 @@ static void every_prefix_of_a_packet_is_refused(void **state)
     }
 }
 
-static void bytes_behind_a_control_packet_are_room_for_later_versions(void **state)
+static void bytes_after_a_control_packet_are_ignored(void **state)
 {
     (void)state;
     for (int i = 0; i < VECTORS; i++) {
@@ -532,7 +532,7 @@ static void bytes_behind_a_control_packet_are_room_for_later_versions(void **sta
     }
 }
 
-static void packets_that_contradict_themselves_are_refused(void **state)
+static void contradictory_packets_are_refused(void **state)
 {
     (void)state;
     /* The whole identity does not have the header's tag. */
@@ -579,7 +579,7 @@ static void packets_that_contradict_themselves_are_refused(void **state)
     assert_false(decode_changed(&topics_vector, 28, 2));
 }
 
-static void a_new_session_and_all_topics_at_once_are_no_contradictions(void **state)
+static void a_new_session_and_a_complete_topic_list_are_valid(void **state)
 {
     struct lli_wire_heartbeat heartbeat = heartbeat_value;
     struct lli_wire_topics topics = {.session = SESSION, .total = 1, .count = 1};
@@ -594,7 +594,7 @@ static void a_new_session_and_all_topics_at_once_are_no_contradictions(void **st
     assert_true(decode(packet, lli_wire_put_topics(packet, &topics, size), &out));
 }
 
-static void the_most_ranges_are_read_and_one_more_is_refused(void **state)
+static void the_most_ranges_are_read_and_one_more_range_is_refused(void **state)
 {
     uint8_t packet[LLI_WIRE_CONTROL_MAX + 8] = {0};
     struct lli_wire_nak nak = nak_value;
@@ -822,20 +822,20 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(control_packets_are_written_as_specified),
         cmocka_unit_test(data_packets_are_written_as_specified),
-        cmocka_unit_test(a_continued_packet_says_where_its_first_frame_starts),
-        cmocka_unit_test(a_packet_says_how_many_before_it_are_not_repaired),
+        cmocka_unit_test(a_continued_packet_contains_the_start_of_its_first_frame),
+        cmocka_unit_test(a_packet_contains_the_number_of_unrepaired_predecessors),
         cmocka_unit_test(names_are_added_to_a_topics_packet_while_they_fit),
-        cmocka_unit_test(a_name_has_flags_behind_a_zero_byte_or_none),
+        cmocka_unit_test(a_name_has_flags_after_a_zero_byte_or_none),
         cmocka_unit_test(the_largest_control_packets_fit_their_bound),
         cmocka_unit_test(control_packets_are_read_as_specified),
         cmocka_unit_test(fields_without_their_flag_are_zero),
         cmocka_unit_test(extensions_are_skipped),
-        cmocka_unit_test(what_is_no_packet_of_this_version_is_told_why),
+        cmocka_unit_test(invalid_packets_are_refused_with_the_reason),
         cmocka_unit_test(every_prefix_of_a_packet_is_refused),
-        cmocka_unit_test(bytes_behind_a_control_packet_are_room_for_later_versions),
-        cmocka_unit_test(packets_that_contradict_themselves_are_refused),
-        cmocka_unit_test(a_new_session_and_all_topics_at_once_are_no_contradictions),
-        cmocka_unit_test(the_most_ranges_are_read_and_one_more_is_refused),
+        cmocka_unit_test(bytes_after_a_control_packet_are_ignored),
+        cmocka_unit_test(contradictory_packets_are_refused),
+        cmocka_unit_test(a_new_session_and_a_complete_topic_list_are_valid),
+        cmocka_unit_test(the_most_ranges_are_read_and_one_more_range_is_refused),
         cmocka_unit_test(frames_are_read_as_specified),
         cmocka_unit_test(an_announcement_carries_the_name),
         cmocka_unit_test(frame_codes_without_a_meaning_are_bad),

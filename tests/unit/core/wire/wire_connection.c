@@ -78,7 +78,7 @@ static void contradictions_are_refused(void **state)
 }
 
 /* All vectors have the same address, if any. */
-static void addresses_are_found_without_reading_all(void **state)
+static void addresses_are_found_without_reading_the_whole_packet(void **state)
 {
     static const struct vector *const with[] = {&heartbeat_vector, &nak_vector,      &status_vector,
                                                 &query_vector,     &join_ask_vector, &connect_vector,
@@ -97,7 +97,7 @@ static void addresses_are_found_without_reading_all(void **state)
     }
 }
 
-static void other_types_are_none_of_a_connection(void **state)
+static void packets_of_other_types_do_not_belong_to_connections(void **state)
 {
     uint8_t bytes[VECTOR_MAX];
     size_t size = vector_bytes(&connect_vector, bytes);
@@ -126,8 +126,8 @@ int main(void)
         cmocka_unit_test(packets_of_connections_are_read_as_specified),
         cmocka_unit_test(the_longest_payload_fits_and_is_read),
         cmocka_unit_test(contradictions_are_refused),
-        cmocka_unit_test(addresses_are_found_without_reading_all),
-        cmocka_unit_test(other_types_are_none_of_a_connection),
+        cmocka_unit_test(addresses_are_found_without_reading_the_whole_packet),
+        cmocka_unit_test(packets_of_other_types_do_not_belong_to_connections),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

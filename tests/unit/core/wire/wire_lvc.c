@@ -38,7 +38,7 @@ static size_t put_kept(uint8_t *packet)
     return lli_wire_put_lvc(packet, &kept_value, used);
 }
 
-static void they_are_written_as_specified(void **state)
+static void cache_packets_are_written_as_specified(void **state)
 {
     uint8_t packet[LLI_WIRE_CONTROL_MAX];
 
@@ -47,7 +47,7 @@ static void they_are_written_as_specified(void **state)
     expect_vector(&kept_vector, packet, put_kept(packet));
 }
 
-static void they_are_read_as_specified(void **state)
+static void cache_packets_are_read_as_specified(void **state)
 {
     uint8_t bytes[VECTOR_MAX];
     const size_t size = vector_bytes(&kept_vector, bytes);
@@ -101,7 +101,7 @@ static void records_are_added_while_they_fit(void **state)
     assert_int_equal(lli_wire_add_record(packet, used, sizeof packet, &record), 0);
 }
 
-static void places_are_in_the_order_of_topics_numbers_and_bytes(void **state)
+static void places_are_ordered_by_topic_number_and_byte(void **state)
 {
     static const struct lli_wire_place places[] = {
         {0, 0, 0}, {0, 0, 1}, {1, 0, 0}, {UINT64_MAX, 0, UINT32_MAX}, {0, 1, 0}, {0, UINT32_MAX, 0}};
@@ -139,11 +139,11 @@ static void contradictions_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(they_are_written_as_specified),
-        cmocka_unit_test(they_are_read_as_specified),
+        cmocka_unit_test(cache_packets_are_written_as_specified),
+        cmocka_unit_test(cache_packets_are_read_as_specified),
         cmocka_unit_test(the_most_spans_and_the_longest_address_fit),
         cmocka_unit_test(records_are_added_while_they_fit),
-        cmocka_unit_test(places_are_in_the_order_of_topics_numbers_and_bytes),
+        cmocka_unit_test(places_are_ordered_by_topic_number_and_byte),
         cmocka_unit_test(contradictions_are_refused),
     };
 

@@ -90,7 +90,7 @@ static void low_halves_stand_for_the_nearest_numbers_across_a_wrap(void **state)
     assert_int_equal(r.counters.data_malformed, 0);
 }
 
-static void padding_behind_the_end_of_a_message_is_a_frame_and_a_body_may_be_empty(void **state)
+static void padding_is_a_frame_and_a_body_may_be_empty(void **state)
 {
     (void)state;
     take(&header_last_vector);
@@ -116,7 +116,7 @@ static void the_same_packets_in_any_order_are_the_same_messages(void **state)
     assert_int_equal(next_number, number + 3);
 }
 
-static void behind_a_frame_that_is_not_used_the_packet_is_malformed_and_what_follows_is_a_loss(void **state)
+static void messages_after_an_unused_frame_code_are_lost(void **state)
 {
     uint8_t bytes[VECTOR_MAX];
     const size_t size = vector_bytes(&empty_vector, bytes);
@@ -137,7 +137,7 @@ static void behind_a_frame_that_is_not_used_the_packet_is_malformed_and_what_fol
     assert_int_equal(gap.last, number + 3);
 }
 
-static void packets_before_and_behind_the_window_tell_of_nothing(void **state)
+static void packets_before_and_beyond_the_window_change_nothing(void **state)
 {
     uint8_t bytes[VECTOR_MAX];
     const size_t size = vector_bytes(&empty_vector, bytes);
@@ -154,7 +154,7 @@ static void packets_before_and_behind_the_window_tell_of_nothing(void **state)
 }
 
 /* After a loss `first` of a packet in which no frame starts says nothing of the next one's. */
-static void what_goes_on_behind_a_loss_is_passed_over_until_a_frame_starts(void **state)
+static void a_continued_message_after_a_loss_is_skipped(void **state)
 {
     (void)state;
     take(&middle_vector);
@@ -175,14 +175,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(low_halves_stand_for_the_nearest_numbers_across_a_wrap, up, down),
-        cmocka_unit_test_setup_teardown(
-            padding_behind_the_end_of_a_message_is_a_frame_and_a_body_may_be_empty, up, down),
+        cmocka_unit_test_setup_teardown(padding_is_a_frame_and_a_body_may_be_empty, up, down),
         cmocka_unit_test_setup_teardown(the_same_packets_in_any_order_are_the_same_messages, up, down),
-        cmocka_unit_test_setup_teardown(
-            behind_a_frame_that_is_not_used_the_packet_is_malformed_and_what_follows_is_a_loss, up, down),
-        cmocka_unit_test_setup_teardown(packets_before_and_behind_the_window_tell_of_nothing, up, down),
-        cmocka_unit_test_setup_teardown(what_goes_on_behind_a_loss_is_passed_over_until_a_frame_starts, up,
-                                        down),
+        cmocka_unit_test_setup_teardown(messages_after_an_unused_frame_code_are_lost, up, down),
+        cmocka_unit_test_setup_teardown(packets_before_and_beyond_the_window_change_nothing, up, down),
+        cmocka_unit_test_setup_teardown(a_continued_message_after_a_loss_is_skipped, up, down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,7 +14,7 @@ static struct lli_address address_of(uint32_t number)
     return address;
 }
 
-static void places_are_found_given_back_and_given_again(void **state)
+static void places_are_found_freed_and_reused(void **state)
 {
     struct lli_peers peers = {.count = 0}; /* as instances are */
     uint32_t places[ADDRESSES], known = 0, refused = 0;
@@ -58,7 +58,7 @@ static void places_are_found_given_back_and_given_again(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(places_are_found_given_back_and_given_again),
+        cmocka_unit_test(places_are_found_freed_and_reused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
