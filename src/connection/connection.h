@@ -100,8 +100,20 @@ void lli_connection_connected(struct llm_connection *connection);
 /* Ends and frees a connection without an event. */
 void lli_connection_destroy(struct llm_connection *connection);
 
-/* Makes the context call listeners and connections; every function that creates one calls it. LLM_ENOMEM. */
-int lli_connections_begin(struct llm_context *context);
+/* Reports an event to the application. */
+void lli_connection_report(struct llm_connection *connection, const struct llm_event *event);
+
+/*
+ * Ends a connection: nothing is sent or delivered any more. The event follows when the endpoints have been
+ * polled.
+ */
+void lli_connection_over(struct llm_connection *connection, enum llm_reason reason, uint16_t code);
+
+/* Stops the sessions, if they run, and sends CLOSE with a reason (0: the other side knows). */
+void lli_connection_stop(struct llm_connection *connection, unsigned closing);
+
+/* Frees everything that belongs to the connection alone. */
+void lli_connection_release(struct llm_connection *connection);
 
 /* Makes listeners and connections due at a time. */
 static inline void lli_conn_due(struct llm_context *context, lli_ns at)
@@ -109,6 +121,11 @@ static inline void lli_conn_due(struct llm_context *context, lli_ns at)
     context->connections_at = lli_min(context->connections_at, at);
     context->watch_at = lli_min(context->watch_at, at);
 }
+
+/* ---------------------------------------------------------------------------------------- connections.c */
+
+/* Makes the context call listeners and connections; every function that creates one calls it. LLM_ENOMEM. */
+int lli_connections_begin(struct llm_context *context);
 
 /* ------------------------------------------------------------------------------------------- confirm.c */
 

@@ -232,7 +232,7 @@ def calls_between_folders(tree):
 COVERED_BY = {
     "api/context": "api/api", "api/receiver": "api/api", "api/send": "api/answers", "api/transmitter": "api/api",
     "connection/confirm": "connection/connection", "connection/listener": "connection/connection",
-    "connection/peers": "connection/connection",
+    "connection/connections": "connection/connection", "connection/peers": "connection/connection",
     "core/pack/pack_attributes": "core/pack/pack", "core/rx/former": "core/rx/rx_trust",
     "core/rx/rx_deliver": "core/rx/rx_session", "core/rx/rx_filter": "core/select/filter_packets",
     "core/rx/rx_heartbeat": "core/rx/rx_trust", "core/rx/rx_nak": "core/rx/rx_session", "core/rx/rx_notice": "core/slow/slow",
