@@ -107,6 +107,7 @@ struct lli_region {
     uint8_t *base;
     /* End of the packets written to the ring, see history.h; updated by the transmitter. */
     _Atomic uint64_t *edge;
+    const uint8_t *const *slot; /* variable that points to slot(), for prefetching; NULL: there is none */
 };
 
 struct lli_transport;
@@ -226,7 +227,7 @@ struct lli_transport {
      * the slot. The bytes remain readable until the next post. Both may be NULL.
      */
     uint8_t *(*slot)(void *instance, lli_handle to);
-    const uint8_t *(*post_slot)(void *instance, lli_handle to, uint32_t size);
+    void (*post_slot)(void *instance, lli_handle to, uint32_t size);
     /*
      * Queues or sends packets in order. Returns the number taken, from the first. A packet larger than
      * payload_max may be taken and lost.

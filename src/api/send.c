@@ -224,7 +224,7 @@ static inline void send_single_from_slot(struct llm_topic *topic, const void *da
     uint8_t *packet = endpoint->transport->slot(endpoint->instance, transmitter->group);
     const uint32_t bytes = lli_pack_single(&transmitter->tx.pack, packet, &topic->pack, data, size);
 
-    transmitter->slot_next = endpoint->transport->post_slot(endpoint->instance, transmitter->group, bytes);
+    endpoint->transport->post_slot(endpoint->instance, transmitter->group, bytes);
     lli_endpoint_sent_single(transmitter, packet, bytes, true, ticks);
 }
 
@@ -306,10 +306,10 @@ static inline void transmitter_fetch_slot(const struct llm_transmitter *transmit
 {
     enum { LINE = 64 };
 
-    if (transmitter->slot_next == NULL)
+    if (transmitter->slot == NULL)
         return;
-    lli_prefetch_write(transmitter->slot_next);
-    lli_prefetch_write(transmitter->slot_next + LINE);
+    lli_prefetch_write(*transmitter->slot);
+    lli_prefetch_write(*transmitter->slot + LINE);
 }
 
 /* Sends a message by the route of its topic. */

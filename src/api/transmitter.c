@@ -109,6 +109,7 @@ int lli_transmitter_place(struct llm_transmitter *transmitter, const struct llm_
         transmitter->shared = (struct lli_memory){region.base, config.history.bytes};
         config.history.shared = region.base;
         config.history.shared_edge = region.edge;
+        transmitter->slot = region.slot;
     }
     lli_tx_init(&transmitter->tx, &config, &arena, 0);
     error = lli_memory_map(&transmitter->memory, arena.used, &policy, &context->log);

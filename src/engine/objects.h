@@ -75,11 +75,11 @@ struct llm_transmitter {
     uint32_t destinations_count;
     /* Packets posted to the group at a time; 0: all are posted by destinations.c. */
     int posted_max;
-    uint32_t slot_max;        /* largest single message whose packet fits into the transport's slot() */
-    const uint8_t *slot_next; /* the transport's next slot, if it was not moved; NULL: unknown */
-    uint64_t flushed_at;      /* lli_ticks() */
-    uint64_t busy_for;        /* ticks after flushed_at for which the transport counts as busy */
-    uint64_t batch;           /* sealed packets that are flushed even if it is busy */
+    uint32_t slot_max;          /* largest single message whose packet fits into the transport's slot() */
+    const uint8_t *const *slot; /* variable that points to that slot; NULL: there is none */
+    uint64_t flushed_at;        /* lli_ticks() */
+    uint64_t busy_for;          /* ticks after flushed_at for which the transport counts as busy */
+    uint64_t batch;             /* sealed packets that are flushed even if it is busy */
     uint64_t message_bytes_max;
     uint64_t cache_bytes; /* limit of the last value caches of all topics together */
     void *lvc_memory;     /* NULL: no topic has a cache */

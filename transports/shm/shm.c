@@ -75,6 +75,7 @@ static inline void put_whole(struct lli_shm_sender *sender, struct lli_shm_entry
 {
     sender->next++;
     atomic_store_explicit(&entry->number, sender->next, memory_order_release);
+    sender->slot = lli_shm_entry_at(&sender->segment, sender->next)->bytes;
 }
 
 static void put(struct lli_shm_sender *sender, const struct lli_out *packet, uint64_t to)
@@ -172,7 +173,7 @@ static inline void put_into(struct lli_shm *shm, struct lli_shm_sender *sender)
     shm->open = sender;
 }
 
-static const uint8_t *shm_post_slot(void *instance, lli_handle to, uint32_t size)
+static void shm_post_slot(void *instance, lli_handle to, uint32_t size)
 {
     struct lli_shm *shm = instance;
     struct lli_shm_sender *sender = &shm->senders[to];
@@ -184,7 +185,6 @@ static const uint8_t *shm_post_slot(void *instance, lli_handle to, uint32_t size
     put_whole(sender, entry);
     put_into(shm, sender);
     shm->done++;
-    return lli_shm_entry_at(&sender->segment, sender->next)->bytes;
 }
 
 /* Publishes packets at once: polling readers see them immediately, sleeping ones are woken by flush(). */

@@ -177,6 +177,7 @@ struct lli_shm_segment {
 struct lli_shm_sender {
     struct lli_shm_segment segment;
     uint64_t next;        /* entries written */
+    const uint8_t *slot;  /* packet bytes of entry next */
     uint64_t copies_head; /* offset of the next copy */
     uint64_t copies_lap;  /* bytes of all earlier laps of the ring of copies */
     uint64_t history_lap; /* bytes of all earlier laps of the history */

@@ -504,7 +504,12 @@ int lli_shm_region_map(void *instance, lli_handle to, size_t size, struct lli_re
 
     if (error != LLM_OK)
         return error;
-    *region = (struct lli_region){sender->segment.history, &sender->segment.header->history_edge};
+    sender->slot = lli_shm_entry_at(&sender->segment, sender->next)->bytes;
+    *region = (struct lli_region){
+        .base = sender->segment.history,
+        .edge = &sender->segment.header->history_edge,
+        .slot = &sender->slot,
+    };
     return LLM_OK;
 }
 
