@@ -24,7 +24,7 @@ PLOT = opt.Option("plot", None, opt.read_file, "where the plot goes, .svg or .pn
 def options(transports=("udp", "bypass")):
     """Options of all of these commands."""
     return (opt.choice("transport", "udp", transports, "what carries the packets"),
-            opt.text_option("preload", "a library to preload into both ends; bare UDP runs over it too (none; of bypass a stub stack that "
+            opt.text_option("preload", "a library to preload into both ends; bare UDP runs over it too (none; of bypass a test stack that "
                             "does nothing)", metavar="FILE", default=None),
             opt.seconds("duration", None, 100, 3600000, "of each row (5, of roce 2); bare UDP takes half as long again"),
             opt.number("runs", None, 1, 100, "measure everything so often and report medians (1)"), opt.OPTIONS,
@@ -125,7 +125,7 @@ class Pair:
             self.second_cable()
         o.cpus = o.cpus or choose_cpus()
         if o.transport == "bypass":
-            o.preload = o.preload or str(bench.programs / "stub_stack.so")
+            o.preload = o.preload or str(bench.programs / "test_stack.so")
         say(f"CPUs: {o.cpus[0]} and {o.cpus[1]}")
 
     def second_cable(self):
@@ -143,8 +143,8 @@ class Pair:
         words = self.bench.hosts.network
         if not self.o.preload:
             return words
-        if self.o.preload.endswith("/bench/stub_stack.so"):
-            return f"{words}; over a stub stack that does nothing: the kernel carries all"
+        if self.o.preload.endswith("/bench/test_stack.so"):
+            return f"{words}; over a test stack that does nothing: the kernel carries all"
         return f"{words}; over {os.path.basename(self.o.preload)}"
 
     def channel(self, host, number, scheme=None, interface=None):

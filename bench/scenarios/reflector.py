@@ -3,7 +3,7 @@
 
 Half of the way there and back, from the time a message was due, at several rates and sizes, with a plot.
 
---transport bypass: without --preload a stub stack says that it accelerates every socket, so what is measured is what the transport costs
+--transport bypass: without --preload a test stack says that it accelerates every socket, so what is measured is what the transport costs
 beside udp. xdp, AF_XDP, is measured beside bare AF_XDP and beside bare UDP, and needs root; shm is shared memory between two processes.
 --transport roce needs no RDMA hardware and uses none: it boots Debian's kernel, which it downloads once, under QEMU's emulation, and
 measures there over two software RDMA devices, beside bare verbs, and ib_send_lat if perftest is installed. That is 30 to 100 times

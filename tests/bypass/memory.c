@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packets that lie in the stack's memory: lent, copied, given back. Over a stub stack, whose memory
+ * Packets that lie in the stack's memory: lent, copied, given back. Over a test stack, whose memory
  * runs out and whose calls fail when asked to. In a network namespace of its own.
  */
 #define _GNU_SOURCE
@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 enum {
-    MIXED = 8,   /* so many packets in a row lie in either memory, with VMA's stub stack */
+    MIXED = 8,   /* so many packets in a row lie in either memory, with VMA's test stack */
     SOCKETS = 3, /* of a station: unicast, to send, to receive */
 };
 
@@ -34,7 +34,7 @@ static void packets_are_lent_in_place(void **state)
     station_open(&station);
     send_numbers(&station, 0, 40);
     take_numbers(&station, packets, 0, 40);
-    /* VMA's stub stack has some come by the kernel. */
+    /* VMA's test stack has some come by the kernel. */
     assert_int_equal(station_counter(&station, "bypass_lent"), stack_lent);
     assert_in_range(stack_lent, is_onload() ? 40 : 34, is_onload() ? 40 : 36);
     assert_int_equal(station_counter(&station, "bypass_lent") + station_counter(&station, "bypass_copied"),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tests of the bypass transport share: the stub stack of tests/shim that is part of the program, and
+ * What the tests of the bypass transport share: the test stack of tests/shim that is part of the program, and
  * numbered packets.
  */
 #ifndef TESTS_BYPASS_RIG_H
@@ -17,7 +17,7 @@
 
 enum { PORT = 17005 };
 
-/* Of the stub stack. */
+/* Of the test stack. */
 extern const char *const stack_name;
 extern atomic_ulong stack_warm_sends;
 extern atomic_ulong stack_lent;

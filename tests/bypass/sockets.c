@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which sockets are accelerated and what becomes of the others, warm sends, names and spinning: over a
- * stub stack, which answers oddly when asked to. In a network namespace of its own.
+ * test stack, which answers oddly when asked to. In a network namespace of its own.
  */
 #define _GNU_SOURCE
 #include "rig.h"

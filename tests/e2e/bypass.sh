@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2154
 #
-# End-to-end tests of kernel bypass, over stub stacks.
+# End-to-end tests of kernel bypass, over test stacks.
 
 # Neither stack cuts trains into packets.
 e2e packets_leave_one_by_one over=bypass also=vma,stack

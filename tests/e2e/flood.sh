@@ -57,7 +57,7 @@ soak() {
 
 # The delays are printed only, as they are the machine's.
 e2e lost_packets_are_repaired_soon needs=nft \
-    not=bypass:"it measures how soon, of which a stub stack says nothing" \
+    not=bypass:"it measures how soon, of which a test stack says nothing" \
     not=xdp:"it takes long for what it is; it passes if it is named" \
     not=roce:"it measures how soon, which is the emulation's" \
     not=shm:"memory loses nothing by itself; flood_with_faults"

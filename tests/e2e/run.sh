@@ -12,7 +12,7 @@ of the transport run, side by side in two lanes. Prints one line for each test t
 `ok NAME (N ms)`, `FAIL NAME: why` or `skip NAME: why`. Exits with 1 if any failed.
 
   --transport T   udp (default), bypass, xdp, roce or shm
-  --preload STUB  run the programs over a stub stack, onload or vma of tests/shim
+  --preload STACK  run the programs over a test stack, onload or vma of tests/shim
   --messages N    how many a flood sends (300000)
   --rate N        how many messages a second (100000)
   --blast N       how many a flood without a limit sends (3000000)
@@ -151,7 +151,7 @@ if [ "$only" = --left-out ]; then
     exit 0
 fi
 if [ -n "$preload" ] && ! need_shims; then
-    echo "skip e2e over the stub stack $preload: $why"
+    echo "skip e2e over the test stack $preload: $why"
     exit 0
 fi
 if [ -z "$taken" ]; then

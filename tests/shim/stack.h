@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the stub stacks share: which sockets they have, and messages that they lend. All is done by
+ * What the test stacks share: which sockets they have, and messages that they lend. All is done by
  * the kernel's sockets; what the environment says when it matters makes them answer oddly:
  *
  *   SHIM_KERNEL=all|groups|senders  these sockets are left to the kernel
@@ -32,7 +32,7 @@ enum {
     STACK_POISON = 0xdd,
 };
 
-/* What the tests look at, where a stub stack is part of the program. */
+/* What the tests look at, where a test stack is part of the program. */
 extern const char *const stack_name;
 extern atomic_ulong stack_warm_sends;
 extern atomic_ulong stack_lent;  /* messages not given back */

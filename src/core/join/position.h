@@ -11,7 +11,7 @@
 #include "core/pack/history.h"
 #include "core/wire/wire.h"
 
-/* What was sent of a session, and what of it is still there. */
+/* The packets that a session sent, and those of them that its history still has. */
 struct lli_position_stream {
     const struct lli_history *history;
     const struct lli_time_index *times;

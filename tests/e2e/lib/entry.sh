@@ -10,7 +10,7 @@
 #   hosts=N                 how many of the hosts A to E it uses, if more than A and B
 #   over=PLACE,...          the transports that it is about; without this it runs over all: udp, bypass, xdp, roce, shm
 #   not=PLACE,...:"REASON"  where else it does not run, and why; as often as there are reasons
-#   also=PLACE,...          vma: over that stub stack too, as bypass is over Onload's; stack: by udp over a stub stack
+#   also=PLACE,...          vma: over that test stack too, as bypass is over Onload's; stack: by udp over a test stack
 #   alone=PLACE,...         where it needs all of the machine: after the tests that run side by side
 #   lanes=each              it looks at what the other tests left: each lane runs it, at the end
 #   run=named               it runs only if it is named
@@ -92,7 +92,7 @@ entries_are_right() {
 
 # ------------------------------------------------------------------------------------------------------------- choice
 
-# Where this run is: the transport, or a stub stack below it.
+# Where this run is: the transport, or a test stack below it.
 place_of_run() {
     case "$transport/$preload" in
     bypass/) echo udp ;; # no stack: as udp
