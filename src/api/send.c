@@ -88,11 +88,6 @@ LLI_OUT_OF_LINE bool lli_transmitter_make_room(struct llm_transmitter *transmitt
     return false;
 }
 
-static bool topic_is_assured(const struct llm_topic *topic)
-{
-    return topic->assured != NULL && lli_ack_topic_is_on(topic->assured);
-}
-
 /* Returns true if a message of a cached topic is too long for the cache, with its attributes. */
 static bool topic_is_overfull(const struct llm_topic *topic, size_t size)
 {
@@ -107,14 +102,14 @@ static bool topic_is_overfull(const struct llm_topic *topic, size_t size)
 /* Returns true if a message is longer than an assured or cached topic can ever take. */
 static bool topic_is_exceeded(const struct llm_topic *topic, size_t size)
 {
-    return (topic_is_assured(topic) && size > topic->assured->rule.bytes_max) ||
+    return (lli_topic_is_assured(topic) && size > topic->assured->rule.bytes_max) ||
            (topic->cache != NULL && topic_is_overfull(topic, size));
 }
 
 /* Returns true if one more message of an assured topic may be unacknowledged. */
 static bool transmitter_may_wait(const struct llm_topic *topic, size_t size)
 {
-    if (!topic_is_assured(topic) || lli_ack_topic_allows(topic->assured, size))
+    if (!lli_topic_is_assured(topic) || lli_ack_topic_allows(topic->assured, size))
         return true;
     topic->transmitter->tx.counters.send_blocked_unacknowledged++;
     return false;
@@ -184,7 +179,7 @@ static inline void topic_count(struct llm_topic *topic, size_t size)
  */
 static void topic_account(struct llm_topic *topic, lli_seq seq, size_t size)
 {
-    if (topic_is_assured(topic))
+    if (lli_topic_is_assured(topic))
         lli_tx_assured(&topic->transmitter->tx, topic->assured, seq, size);
     if (topic->rated)
         (void)lli_pacer_take(&topic->rate, size);

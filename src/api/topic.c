@@ -9,8 +9,7 @@ void lli_topic_route(struct llm_topic *topic)
 {
     const struct llm_transmitter *transmitter = topic->transmitter;
 
-    if (topic->rated || topic->cache != NULL ||
-        (topic->assured != NULL && lli_ack_topic_is_on(topic->assured)))
+    if (topic->rated || topic->cache != NULL || lli_topic_is_assured(topic))
         topic->route = LLI_ROUTE_CHECKED;
     else
         topic->route = transmitter->counts_topics ? LLI_ROUTE_COUNTED : LLI_ROUTE_PLAIN;

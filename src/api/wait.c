@@ -23,8 +23,7 @@ static bool waiting_rate_allows(struct llm_topic *topic)
 
 static bool waiting_assurance_allows(const struct llm_topic *topic, uint64_t size)
 {
-    return topic->assured == NULL || !lli_ack_topic_is_on(topic->assured) ||
-           lli_ack_topic_allows(topic->assured, size);
+    return !lli_topic_is_assured(topic) || lli_ack_topic_allows(topic->assured, size);
 }
 
 /* Checks if a message of this size would be taken: LLM_OK, LLM_EAGAIN, or the reason why it never is. */
@@ -35,8 +34,7 @@ static int waiting_room(void *object, uint64_t size)
     const struct lli_tx *tx = &transmitter->tx;
 
     if (size > transmitter->message_bytes_max ||
-        (topic->assured != NULL && lli_ack_topic_is_on(topic->assured) &&
-         size > topic->assured->rule.bytes_max) ||
+        (lli_topic_is_assured(topic) && size > topic->assured->rule.bytes_max) ||
         (topic->cache != NULL && size > topic->cache->bytes_max))
         return lli_refuse_size(topic, size);
     if (lli_transmitter_is_claimed_elsewhere(transmitter))

@@ -50,6 +50,11 @@ struct llm_topic {
     char name[LLI_WIRE_NAME_MAX + 1];
 };
 
+static inline bool lli_topic_is_assured(const struct llm_topic *topic)
+{
+    return topic->assured != NULL && lli_ack_topic_is_on(topic->assured);
+}
+
 /* One of several addresses that packets of a transmitter go to. */
 struct lli_destination {
     lli_handle to;

@@ -126,8 +126,7 @@ int lli_refuse_size(const struct llm_topic *topic, size_t size)
                           "topic \"%s\": a message of %zu bytes: at most %llu, by message_bytes_max and "
                           "history_bytes: raise these, or split it",
                           topic->name, size, (unsigned long long)transmitter->message_bytes_max);
-    if (topic->assured != NULL && lli_ack_topic_is_on(topic->assured) &&
-        size > topic->assured->rule.bytes_max)
+    if (lli_topic_is_assured(topic) && size > topic->assured->rule.bytes_max)
         return lli_refuse(context, LLM_EMSGSIZE,
                           "topic \"%s\": a message of %zu bytes: at most %llu may be unacknowledged: raise "
                           "bytes_max of llm_topic_assure(), or split it",
