@@ -75,6 +75,25 @@ static inline void send_one(struct lli_tx *tx, const char *text, lli_ns now)
     lli_tx_reaped(tx, true);
 }
 
+/* Passes on every repair, replayed packet and control packet that a transmitter has to send now. */
+static inline void tx_speak(struct lli_tx *tx, lli_ns now, uint8_t *buffer, size_t size,
+                            void (*take)(const uint8_t *, size_t))
+{
+    struct lli_packet packet;
+
+    while (lli_tx_repair(tx, now, &packet)) {
+        take(packet.data, packet.size);
+        lli_tx_repaired(tx, now);
+    }
+    while (lli_tx_replay(tx, now, &packet)) {
+        take(packet.data, packet.size);
+        lli_tx_replayed(tx);
+    }
+    lli_tx_reaped(tx, true);
+    while (lli_tx_control(tx, now, buffer, size, &packet))
+        take(packet.data, packet.size);
+}
+
 static inline void tx_take(struct lli_tx *tx, const uint8_t *packet, size_t size, lli_ns now)
 {
     uint8_t *copy = exact_copy(packet, size);

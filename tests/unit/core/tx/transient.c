@@ -171,17 +171,7 @@ static void talk(lli_ns until)
     struct lli_packet packet;
 
     for (; now < until; now += 20 * US) {
-        while (lli_tx_repair(tx, now, &packet)) {
-            rx_take(packet.data, packet.size);
-            lli_tx_repaired(tx, now);
-        }
-        while (lli_tx_replay(tx, now, &packet)) {
-            rx_take(packet.data, packet.size);
-            lli_tx_replayed(tx);
-        }
-        lli_tx_reaped(tx, true);
-        while (lli_tx_control(tx, now, buffer, sizeof buffer, &packet))
-            rx_take(packet.data, packet.size);
+        tx_speak(tx, now, buffer, sizeof buffer, rx_take);
         while (present && lli_rx_control(rx, now, buffer, &packet))
             if (!chance(&chance_state, loss))
                 tx_take(tx, packet.data, packet.size, now);
