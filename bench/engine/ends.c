@@ -77,6 +77,7 @@ struct ends_plan {
     uint64_t measured_at; /* messages due before are warming up */
     uint64_t end;
     double interval_ns;
+    uint64_t due_at; /* of the next message, paced; 0 else */
     uint64_t total;
     uint64_t warmup;   /* the first so many that were sent */
     uint64_t stamp_ns; /* at least, from one stamped message to the next */
@@ -334,6 +335,7 @@ static struct ends_plan ends_plan(const struct control *control)
     if (plan.mode != ENDS_PACED)
         return plan;
     plan.interval_ns = 1e9 / rate;
+    plan.due_at = start;
     plan.total =
         (uint64_t)(rate * (double)warmup_ns / 1e9) + 1 + (uint64_t)(rate * (double)duration_ns / 1e9 + 0.5);
     plan.end = ends_due(&plan, plan.total) + ENDS_GRACE_NS;
@@ -342,26 +344,20 @@ static struct ends_plan ends_plan(const struct control *control)
     return plan;
 }
 
-/* How many messages may be sent now. */
-static uint64_t ends_wanted(const struct ends_plan *plan, uint64_t sent, uint64_t now)
+static bool ends_is_due(const struct ends_plan *plan, uint64_t sent, uint64_t now)
 {
-    uint64_t due;
-
-    if (plan->mode == ENDS_FLOOD)
-        return ENDS_BURST;
     if (plan->mode == ENDS_PING_PONG)
         return ends_get(&ends.returned) == sent;
-    due = now < plan->start ? 0 : (uint64_t)((double)(now - plan->start) / plan->interval_ns) + 1;
-    due = due < plan->total ? due : plan->total;
-    return due <= sent ? 0 : due - sent < ENDS_BURST ? due - sent : ENDS_BURST;
+    return now >= plan->due_at && sent < plan->total;
 }
 
 /* Sends message i. Returns whether it was taken. */
-static bool ends_send_planned(struct ends_plan *plan, uint64_t i, uint64_t now, bool more)
+static bool ends_send_planned(struct ends_plan *plan, uint64_t i, uint64_t now)
 {
-    const uint64_t due_at = plan->mode == ENDS_PACED                          ? ends_due(plan, i)
-                            : plan->mode == ENDS_FLOOD && plan->stamp_ns == 0 ? llm_clock()
-                                                                              : now;
+    const bool paced = plan->mode == ENDS_PACED, floods = plan->mode == ENDS_FLOOD;
+    const uint64_t next_due_at = paced ? ends_due(plan, i + 1) : 0;
+    const bool more = floods || (paced && next_due_at <= now && i + 1 < plan->total);
+    const uint64_t due_at = paced ? plan->due_at : floods && plan->stamp_ns == 0 ? llm_clock() : now;
     const bool warms = due_at < plan->measured_at, stamps = due_at >= plan->stamp_at;
 
     const struct ends_stamped stamped = {.head = {(uint32_t)i, warms ? ENDS_WARMUP : ENDS_DATA},
@@ -373,6 +369,7 @@ static bool ends_send_planned(struct ends_plan *plan, uint64_t i, uint64_t now, 
         return false;
     plan->warmup = warms ? i + 1 : plan->warmup;
     plan->stamp_at = stamps ? due_at + plan->stamp_ns : plan->stamp_at;
+    plan->due_at = next_due_at;
     return true;
 }
 
@@ -385,13 +382,11 @@ static uint64_t ends_run_plan(struct ends_plan *plan)
     uint64_t sent = 0, now;
 
     while (now = llm_clock(), sent < plan->total && now < plan->end) {
-        const uint64_t count = ends_wanted(plan, sent, now);
-
-        for (uint64_t i = 0; i < count; i++, sent++)
-            if (!ends_send_planned(plan, sent, now, plan->mode == ENDS_FLOOD || i + 1 < count))
+        for (int burst = 0; burst < ENDS_BURST && ends_is_due(plan, sent, now); burst++, sent++)
+            if (!ends_send_planned(plan, sent, now))
                 break;
         if (ends.adapter->poll() == 0 && plan->mode != ENDS_FLOOD)
-            ends_idle(plan->mode == ENDS_PACED ? ends_due(plan, sent) : plan->end);
+            ends_idle(plan->mode == ENDS_PACED ? plan->due_at : plan->end);
     }
     return sent;
 }
