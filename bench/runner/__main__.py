@@ -5,20 +5,27 @@ import os
 import pathlib
 import sys
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+BENCH = pathlib.Path(__file__).resolve().parents[1]
+sys.path[0:1] = map(str, (BENCH, BENCH.parent / "tests"))
 from runner.options import Parser, parse  # noqa: E402
 from runner.session import ROOT, Bench, Failed, say  # noqa: E402
 
 COMMANDS = ("reflector", "throughput", "cost", "groups", "topics", "transports", "batching", "requests", "slow", "join", "kept", "assured",
             "destinations", "rate", "watch", "filter", "overhead", "order", "peers", "compare")
+# These check what the library promises, and are tests too.
+EXACT = ("rate", "watch")
+
+
+def scenario_of(name):
+    return importlib.import_module(f"exact.{name}" if name in EXACT else f"scenarios.{name}")
 
 
 def help_text():
     lines = ["usage: bench/run [reflector] [OPTION...]"]
     for name in COMMANDS:
-        about = importlib.import_module(f"scenarios.{name}").__doc__.strip().split("\n")[0]
+        about = scenario_of(name).__doc__.strip().split("\n")[0]
         lines.append(f"       bench/run {name:<12} {about}")
-    lines.append("       bench/run doctor       Is this host fit for libllm? The same as tools/llm-doctor.")
+    lines.append("       bench/run doctor       fitness of this host for libllm; the same as tools/llm-doctor")
     lines.append("""
 Builds libllm, makes two hosts joined by a cable (network namespaces and veth), runs one end of the benchmark on each, one CPU core
 each, and prints what came out, beside bare UDP multicast in the same run. As root it installs what is missing; without root it
@@ -37,7 +44,7 @@ def main():
         os.execv(ROOT / "tools/llm-doctor", ["llm-doctor", *arguments])
     if name not in COMMANDS:
         Parser(prog="bench/run").error(f"{name}: no such benchmark; there are {', '.join(COMMANDS)} and doctor")
-    scenario = importlib.import_module(f"scenarios.{name}")
+    scenario = scenario_of(name)
     options = parse(name, scenario.__doc__, scenario.OPTIONS, arguments)
     try:
         return scenario.run(Bench(name, options))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What it costs to know that messages arrived.
+"""cost of acknowledgements
 
 A topic of each level of assurance in turn, with so many receivers, which share a process and a core on another host. At steady rates:
 the hop, and the time from when a message was due until the transmitter's application is told that it is acknowledged. Flat out, with

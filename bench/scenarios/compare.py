@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hop and throughput of this tree beside those of another commit.
+"""hop and throughput of this tree beside another commit
 
 bench/run compare REF builds the tree as it is, and REF (in build/compare), and runs the benchmarks of either by turns: in each round
 one after the other for every row, in the other order in the next. Prints medians of the rounds, the ratio of these, and between which

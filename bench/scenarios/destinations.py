@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a list of hosts costs instead of a group.
+"""a list of hosts beside a multicast group
 
 One stream to a list of hosts (option destinations of a channel), and to a group that as many receivers joined, in turns. At a steady
 rate: the hop over all receivers, and that of the receiver that is last; the time of an llm_send() whose message leaves by itself; and

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What receivers that join late cost one that is there, and how long they take.
+"""cost of late joiners for a live receiver, and the time until they are live
 
 A transmitter keeps a rate; a live receiver on its host measures the hop and loss; on another host receivers join from the past, one
 after the other, each in a context of its own. Each checks that it gets every message once until it has been live for a while, and

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What topics that keep their last messages cost and gain.
+"""cost and gain of topics with a last value cache
 
 Transmitter: two streams in one process without a network, of topics that keep their last messages and of topics that do not, in turns:
 nanoseconds and, if valgrind is installed, instructions a message, and the memory of what is kept. Late joiners: the time from when a

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What it buys to take messages as they arrive (order=arrival).
+"""latency with order=arrival beside order=sequence, under loss
 
 A transmitter keeps a rate, and a receiver on another host loses so many packets (impair+): with order=sequence messages behind a lost
 packet wait for its repair, with order=arrival only those in it are late. Both take turns. NAKs are late by a random time, as over a

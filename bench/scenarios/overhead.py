@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What features cost a message that has no use for them.
+"""cost of features for messages that do not use them
 
 Pairs of ends, a transmitter and a receiver in one thread, each with other features on, take turns; the figure of a feature is the
 median, with the quartiles, of the differences of its turns to those of a pair without any, of the same round. In each run all pairs

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hop and throughput of other libraries beside libllm.
+"""hop and throughput of other libraries beside libllm
 
 Measures other messaging libraries and libllm alike: the same work over each, between the same two hosts (network namespaces), one CPU
 core an end, in turns, beside bare UDP multicast; or between two processes of this host, over shared memory. Both works, unless one is

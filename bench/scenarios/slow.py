@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a slow receiver costs the others.
+"""cost of a slow receiver for the others
 
 Three kinds of it: stopped (SIGSTOP), tenth (takes a tenth of the rate), lossy (nft drops 20 % of what it gets). A transmitter and a
 steady receiver on one host, the slow one on another; it is slow for the middle one of three phases. Prints the steady receiver's hop

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hop and throughput over each transport that this machine can run, in one table.
+"""hop and throughput over each transport of this machine, in one table
 
 The hop at 45 bytes and 100,000 messages a second, and the highest lossless rate at 45 and 1,000 bytes, one transport after the other,
 each beside what carries it bare in the same run. roce is left out: its devices are emulated, see bench/run reflector --help.

@@ -126,18 +126,13 @@ benchmark_transports() {
     ends "$last" && grep -q '^shm ' "$work/transports.txt" || { why=$(tail -n 5 "$work/bench.err") && return 1; }
 }
 
-# exact KIND OPTION...: a benchmark whose figures the library promises.
-exact() {
-    benchmark_on "$@" || return
-    python3 "$here/exact.py" "$work/$1.json" 2>"$work/exact.err" || { why=$(cat "$work/exact.err") && return 1; }
-}
-
+# The two of tests/exact judge what they measured.
 e2e rate_limits_hold_on_the_wire needs=namespaces over=udp
 rate_limits_hold_on_the_wire() {
-    exact rate --row transmitter,repairs --limit 4000000 --stream 1000 --duration 1.3
+    benchmark_on rate --row transmitter,repairs --limit 4000000 --stream 1000 --duration 1.3
 }
 
 e2e bottlenecks_and_their_ends_are_reported needs=namespaces over=udp
 bottlenecks_and_their_ends_are_reported() {
-    exact watch --watch 50 --duration 0.2 --patience 30 --runs 1
+    benchmark_on watch --watch 50 --duration 0.2 --patience 30 --runs 1
 }

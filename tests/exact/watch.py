@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How soon the bottleneck watch names what limits a stream, and tells that it is over.
+"""time until a bottleneck is reported, and until its end is
 
 A transmitter and a healthy receiver on one host, another receiver on a second one, all with a watch. In the middle one of three phases:
 
