@@ -68,7 +68,9 @@ lost_packets_are_repaired_soon() {
         receive "$HOST_B" receiver "$(channel "$IF_B")" --timing 1 && receiver=$last || return
         send "$HOST_A" sender "$(channel "$IF_A")" --messages 1000 --rate 400
         sender=$last
-        ends "$sender" && ends "$receiver" && complete receiver 1000 && is receiver repaired ">" 0 || return
+        ends "$sender" && ends "$receiver" && complete receiver 1000 || return
+        # A busy machine packs messages: of so few packets 1 % may be none.
+        [ "$loss" = 1 ] || is receiver repaired ">" 0 || return
         note "$loss %: $(number receiver repaired) of 1000 messages repaired, median $(number receiver repaired_median_us) us" \
             "from send to delivery; the others $(number receiver others_median_us) us"
     done
