@@ -22,7 +22,7 @@ const unsigned socket_bytes = 16777216;
 const unsigned length_bytes = 2;
 const unsigned out_bytes = 65536;
 const unsigned in_bytes = 131072;
-const unsigned boost_rate = 50000;         /* messages a second up to which real-time priority helps; above, the library's thread starves the program */
+const unsigned boost_rate = 50000;         /* messages a second: above this, real-time priority for the library starves the program */
 const double round_trip_s = 0.001;
 
 struct stream {
