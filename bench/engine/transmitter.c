@@ -8,7 +8,7 @@
  *   send rate= duration= round= phase= burst= bulk= open= drain= acknowledged=
  *       Sends messages, or bursts, at a rate or flat out (0), and bulk messages up to theirs, for the
  *       duration or until a request (open=1); then waits until all are acknowledged, or for drain= seconds.
- *       Answers with the actual rate, the time spent on each message or burst, and that to its acknowledgement.
+ *       Answers with the rate, the time spent on each message or burst, and that to its acknowledgement.
  *   stats counters=NAME,...             answers with counters
  */
 #include <inttypes.h>
