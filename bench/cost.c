@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Instructions of a message: `count` of engine/pairs.c sends and receives messages for callgrind to count.
- * cost.py runs the program, attributes the instructions, and prints the table.
+ * Instructions of a message: the request `count` of engine/pairs.c sends and receives messages while
+ * callgrind counts. cost.py runs the program, attributes the instructions, and prints the table.
  *
- * Instructions repeat exactly only if nothing depends on when or where it runs: the clock and the entropy
- * that the library uses are this program's own.
+ * The count is repeatable only if nothing depends on the time or place of the run: the program provides the
+ * clock and the entropy that the library uses.
  */
 #define _GNU_SOURCE
 #include <poll.h>
@@ -16,10 +16,10 @@
 
 enum {
     COST_SPINS =
-        3000, /* more than a flush of nothing takes, should another clock tell the transport's idleness */
+        3000, /* longer than an empty flush, in case another clock decides that the transport is idle */
     COST_CLOCK_STEP_NS = 20,
     COST_PAUSE_NS = 10000,
-    COST_LATE_MS = 10000, /* messages that have not arrived by then are lost */
+    COST_LATE_MS = 10000, /* after this time missing messages count as lost */
 };
 
 typedef void cost_step(struct pair *pair, uint64_t count);
@@ -27,7 +27,7 @@ typedef void cost_step(struct pair *pair, uint64_t count);
 static uint64_t cost_now = 1000000000000;
 static uint64_t cost_readings, cost_counted_readings;
 
-/* The library's clock: the program's own definition comes before that of libc. */
+/* The library's clock: this definition takes precedence over that of libc. */
 int clock_gettime(clockid_t clock, struct timespec *time)
 {
     (void)clock;
@@ -114,8 +114,8 @@ static void step_receive(struct pair *pair, uint64_t count)
 }
 
 /*
- * cost.py tells callgrind the names of these two: it counts while cost_counted() runs, and writes down what it
- * counted, and forgets it, when cost_end() is called. So nobody needs valgrind to build this.
+ * cost.py names these two functions to callgrind: it counts during cost_counted(), and writes and resets its
+ * counts at cost_end(). The build therefore does not need valgrind.
  */
 void cost_counted(cost_step *step, struct pair *pair, uint64_t count);
 void cost_end(void);
@@ -143,7 +143,7 @@ static void cost_run(cost_step *step, struct pair *pair, uint64_t count, bool co
     cost_counted_readings += cost_readings - readings;
 }
 
-/* Time passes, until the flush before no longer makes the transport count as busy. */
+/* Waits until the preceding flush no longer marks the transport as busy. */
 static void cost_pause(struct pair *pair)
 {
     volatile unsigned spins = 0;
@@ -155,9 +155,9 @@ static void cost_pause(struct pair *pair)
 }
 
 /*
- * Has the receiver take what was sent. A flush that took long because of something else on this core has the
- * transport count as busy when the next message is sent, which then still waits. Packets that arrive in their
- * own time are awaited, uncounted: polls that find nothing would count.
+ * Makes the receiver take all sent messages. A flush delayed by other work on this core marks the transport
+ * as busy, and the next message is not sent at once. Delayed packets (late) are awaited outside the count,
+ * since empty polls would be counted.
  */
 static void cost_receive(struct pair *pair, bool late, bool counted)
 {
@@ -173,7 +173,7 @@ static void cost_receive(struct pair *pair, bool late, bool counted)
     } while (late && pair->received < pair->sent);
 }
 
-/* How messages are sent: so many before the receiver has its turn, 0: as many as may be under way. */
+/* Kinds of sending: messages sent before the receiver polls; 0: as many as may be outstanding. */
 static const struct cost_kind {
     const char *name;
     uint64_t together;
@@ -188,7 +188,7 @@ static const struct cost_kind {
     {NULL, 0, NULL},
 };
 
-/* A request: kind=, messages= of size=, most= of them under way, part=transmit|receive, which is counted, late=1. */
+/* Serves kind=, messages= of size=, most= of them outstanding, part=transmit|receive to count, late=1. */
 void cost_count(struct pair *pair, const struct control *request)
 {
     const uint64_t messages = control_number(request, "messages", 0), received = pair->received,
@@ -220,7 +220,7 @@ void cost_count(struct pair *pair, const struct control *request)
                              pairs_counter(pair->near, "packets_data") - data,
                              pairs_counter(pair->near, "packets_sent") - all,
                              pairs_counter(pair->far, "packets_received") - taken, cost_counted_readings});
-    /* Bounds hold for one version of one compiler. */
+    /* Bounds are valid for one version of one compiler. */
 #ifdef __clang__
     json_text("compiler", "clang");
     json_number("version", __clang_major__);

@@ -1,19 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Counts the instructions that a message costs, with valgrind's callgrind.
+"""Counts the instructions of a message, with valgrind's callgrind.
 
     bench/cost.py PROGRAM [--device PROGRAM] [--profile] [--record | --check]
 
-PROGRAM is the program that bench/cost.c became; that of --device has an RDMA device that is none, and the library's instructions over it,
-the transport's among them, are compared with those over kernel UDP. Prints a table: instructions of the library for each message and packet (in the
-phases called idle, for each llm_poll()), and beside it what it makes others do: libc, the transport, readings of the clock. The
-instructions of libc are those of this CPU's memcpy, and have no bound.
+PROGRAM is built from bench/cost.c; that of --device has a fake RDMA device, and its instructions, those of the transport included, are
+compared with those over kernel UDP. Prints a table: instructions of the library for each message and packet (in the idle phases, for each
+llm_poll()), and its use of libc, of the transport and of the clock. The instructions of libc are those of this CPU's memcpy, and have no
+bound.
 
-  --profile  the functions that have the most instructions to themselves, for each phase
-  --record   writes the figures to bench/cost.bounds, as the bounds for this compiler
-  --check    compares them with the bounds: fails if one is exceeded by more than 1 %, or if a message over RDMA costs more than 1.2
-             times what it does over UDP. Exit status 77, skipped: valgrind is not
-             installed, or there are no bounds for this compiler.
+  --profile  the functions with the most instructions of their own, for each phase
+  --record   write the figures to bench/cost.bounds, as the bounds for this compiler
+  --check    compare the figures with the bounds: fails if one exceeds its bound by more than 1 %, or if a message over RDMA costs more
+             than 1.2 times one over UDP. Exit status 77 (skipped): valgrind or the bounds for this compiler are missing.
 """
 import argparse
 import collections
@@ -28,26 +27,26 @@ import tempfile
 
 BOUNDS = pathlib.Path(__file__).resolve().parent / "cost.bounds"
 BOUNDS_HEAD = """\
-# By compiler and phase: instructions of the library for each message, and how often it reads the clock for each.
-# bench/run cost --record writes the lines of the compiler that it builds with; tests/run compares. See docs/performance.md.
+# Per compiler and phase: instructions of the library and clock readings for each message. `bench/run cost --record` writes the lines of the
+# compiler in use; tests/run compares with them. See docs/performance.md.
 """
-ABOVE = 1.01  # of the bound: fails
-BELOW = 0.95  # of the bound: worth recording again
+ABOVE = 1.01  # of the bound; above it the check fails
+BELOW = 0.95  # of the bound; below it a new record is recommended
 SKIPPED = 77
-MESSAGES = 8000  # in each pass
-# Heartbeats and reports stay away: they follow the time, not messages. The history is small, so that it is full, as it is in any stream
-# that lasts, before anything is counted.
+MESSAGES = 8000  # messages of each pass
+# Heartbeats and reports are kept away, as they depend on time, not on messages. The history is small, so that it is full before the count
+# starts, as in any long stream.
 OPTIONS = ("history_bytes=1M&history_packets=1024&linger_ns=0&status_ns=60000000000&heartbeat_ns_min=10000000000&"
            "heartbeat_ns_busy=10000000000&heartbeat_ns_max=10000000000&silence_ns=60000000000&session_timeout_ns=600000000000")
-# Channels, and messages that may be under way. Packets are those of an Ethernet without the headers of IP and UDP, or of a RoCE device on
-# one. Of RDMA there are as few buffers as possible: the device looks through all of them whenever it gets one.
+# Channels, and messages that may be outstanding. Packets fill an Ethernet frame without IP and UDP headers, or one of RoCE. RDMA has few
+# buffers, as the fake device searches all of them for each one it gets.
 NETWORKS = {"loop": ("loop://cost:{}?mtu=1472", 8000), "udp": ("udp://239.195.1.1:{}?interface=lo&mtu=1052", 4000),
             "roce": ("roce://239.195.1.1:{}?interface=lo&rcvbuf_bytes=1M&flow_window_packets=256", 4000)}
-# Phases: kind, size, and what is counted; those that are compared between networks, and others.
+# Phases: kind, size, and the counted parts; those compared between networks, then the others.
 BOTH = ("transmit", "receive")
 COMPARED, LONE = [("stream", 45, BOTH)], [("lone", 45, BOTH)]
 OTHERS = [("stream", 100, BOTH), ("stream", 1000, BOTH), ("claim", 45, BOTH[:1]), ("batch", 45, BOTH)]
-RATIO_MAX = 1.2  # of a message over RDMA to the same over UDP
+RATIO_MAX = 1.2  # maximum ratio of a message over RDMA to one over UDP
 TRIES = 5
 PROFILE_LINES = 20
 
@@ -58,15 +57,15 @@ def fail(text, status=1):
 
 
 class Phase:
-    """What callgrind counted in one phase: functions are (object, name), both as text."""
+    """Callgrind's counts of one phase. A function is a pair of texts: (object, name)."""
 
     def __init__(self, name, packets, readings):
         self.name, self.messages, self.packets, self.readings = name, MESSAGES, packets, readings
-        self.alone = collections.Counter()  # instructions of a function without those of what it calls
-        self.below = collections.Counter()  # by (caller, callee): those of the callee and of all that it calls
+        self.alone = collections.Counter()  # instructions of a function itself, without its callees
+        self.below = collections.Counter()  # by (caller, callee): instructions of the callee, including its own callees
 
     def read(self, path):
-        """Reads a file that callgrind wrote without compression."""
+        """Reads a callgrind file written without compression."""
         library = name = None
         callees = callee = None
         with open(path, encoding="utf-8", errors="replace") as lines:
@@ -89,7 +88,7 @@ class Phase:
 
 
 def requests_of(network):
-    """Requests to the program (bench/engine/pairs.c), with the names of the phases that are counted, or None."""
+    """Requests to the program (bench/engine/pairs.c), each with the name of its phase, or None if it is not counted."""
     channel, most = NETWORKS[network]
     yield f"pair name=cost size=1000 channel={channel.format(20000 + os.getpid() % 20000)}&{OPTIONS}", None
     for kind, size, parts in COMPARED + (OTHERS if network == "loop" else []) + LONE:
@@ -97,18 +96,18 @@ def requests_of(network):
         yield f"count kind={kind} part=none {about}", None
         for part in parts:
             yield f"count kind={kind} part={part} {about}", f"{part}-{kind}-{size}"
-    # Polls that find nothing to do count as messages.
+    # Idle polls count as messages.
     for part, end in (("transmit", "near"), ("receive", "far")) if network == "loop" else ():
         yield f"count kind=poll-{end} part=transmit messages={MESSAGES}", f"{part}-idle-0"
 
 
 def count(program, network, directory):
-    """Runs the program under callgrind; returns its compiler and the phases in their order. None: it was disturbed."""
+    """Runs the program under callgrind. Returns its compiler and the phases in order, or None if the run was disturbed."""
     out, requests = directory / "callgrind", list(requests_of(network))
-    # With asterisks, as compilers make copies of functions and add to their names.
+    # Asterisks match the copies of functions that compilers make and rename.
     command = ["valgrind", "--tool=callgrind", "--collect-atstart=no", "--toggle-collect=cost_counted*", "--dump-before=cost_end*",
                "--compress-strings=no", "--compress-pos=no", f"--callgrind-out-file={out}", program, "pairs"]
-    # Symbols are bound before anything is counted.
+    # Bind symbols before the count.
     done = subprocess.run(command, env=dict(os.environ, LD_BIND_NOW="1"), input="".join(f"{line}\n" for line, _ in requests),
                           capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -117,7 +116,7 @@ def count(program, network, directory):
     # The first request counts nothing.
     for number, ((line, name), found) in enumerate(zip(requests[1:], answers[1:]), 1):
         if not found["packets"] == found["sent"] == found["taken"] or found["wrong"] or found["received"] not in (0, MESSAGES):
-            fail(f"{line}: not every message came once, or packets were sent that are no data: {found}")
+            fail(f"{line}: messages were lost or repeated, or packets other than data were sent: {found}")
         if "kind=lone" in line and found["packets"] != MESSAGES:
             return None  # the transport counted as busy
         if name:
@@ -140,7 +139,7 @@ def is_library(function):
 
 
 class Share:
-    """Whose instructions those of a phase are."""
+    """Instructions of a phase, by owner."""
 
     def __init__(self, phase, program):
         self.phase = phase
@@ -157,7 +156,7 @@ class Share:
                 self.libc[callee[1]] += number
 
     def of_transport(self):
-        """The functions of the transport loop: those by which the library enters it, and what they call in the library."""
+        """Returns the functions of the transport loop: the library's entries into it, and their callees in the library."""
         found = {function for function in self.phase.alone if is_library(function) and function[1].startswith("loop_")}
         while True:
             more = {callee for (caller, callee) in self.phase.below if caller in found and is_library(callee)} - found
@@ -173,7 +172,7 @@ class Share:
 
 
 def crossing(phase):
-    """Instructions of a message over a real transport, which are the library's too."""
+    """Returns the instructions of a message over a real transport, which is part of the library."""
     return sum(number for function, number in phase.alone.items() if is_library(function)) / phase.messages
 
 
@@ -185,7 +184,7 @@ def print_comparison(pairs):
 
 
 def print_table(shares):
-    print(f"{'':20} {'messages':>8} | {'library, instructions':^19} | {'beside it, for each message':^28}")
+    print(f"{'':20} {'messages':>8} | {'library, instructions':^19} | {'elsewhere, for each message':^28}")
     print(f"{'phase':20} {'a packet':>8} | {'a message':>9} {'a packet':>9} | {'libc':>7} {'transport':>9} {'clock read':>10}")
     for share in shares:
         phase = share.phase
@@ -210,7 +209,7 @@ def print_profile(share):
 
 
 def read_bounds():
-    """Lines of compiler, phase and figures."""
+    """Returns lines of compiler, phase and figures."""
     if not BOUNDS.exists():
         return []
     return [line.split() for line in BOUNDS.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
@@ -238,7 +237,7 @@ def check(compiler, bounded, pairs):
             bad += 1
             continue
         for what, figure, bound in zip(("instructions", "clock readings"), figures, bounds[name]):
-            # Half of the last digit recorded.
+            # Plus half of the last recorded digit.
             if figure > bound * ABOVE + 0.005:
                 print(f"{name}: {figure:.2f} {what} for each message exceed the bound of {bound:.2f} by more than 1 %")
                 bad += 1
@@ -250,9 +249,9 @@ def check(compiler, bounded, pairs):
             print(f"roce-{roce.name}: {crossing(roce):.2f} instructions are more than {RATIO_MAX} times those over UDP")
             bad += 1
     if bad > 0:
-        print("If that is worth it, say why in docs/performance.md and record the bounds again: bench/run cost --record")
+        print("If the cost is justified, explain it in docs/performance.md and record the bounds again: bench/run cost --record")
     elif below > 0:
-        print("Record the better figures, so that they stay: bench/run cost --record")
+        print("Record the lower figures as the new bounds: bench/run cost --record")
     return 1 if bad else 0
 
 
@@ -272,7 +271,7 @@ def main():
     pairs = []
     if options.device:
         pairs = list(zip(count_undisturbed(options.program, "udp")[1], count_undisturbed(options.device, "roce")[1]))
-    # Instructions and readings of the clock, for each message.
+    # Instructions and clock readings of each message.
     bounded = [(share.phase.name, (share.per_message(share.alone), share.per_message(share.phase.readings))) for share in shares]
     bounded += [(f"roce-{roce.name}", (crossing(roce), roce.readings / roce.messages)) for _, roce in pairs]
     print(f"{compiler}, {platform.machine()}\n")

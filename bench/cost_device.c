@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An RDMA device that is none, which takes the place of libibverbs and librdmacm: the one of the unit tests.
- * Its instructions are this program's, so cost.py does not count them.
+ * Fake RDMA device of the unit tests in place of libibverbs and librdmacm. Its instructions belong to this
+ * program, so cost.py does not count them.
  */
 #include "engine/pairs.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Preloaded, it takes the place of a stack and does nothing: it says of every datagram socket that it
- * accelerates it, and leaves all to the kernel. So what the bypass transport costs beside udp can be measured
- * without a card; bench/run --transport bypass does.
+ * Preloaded stack without effect: it claims to accelerate every datagram socket, and leaves all work to the
+ * kernel. It allows `bench/run --transport bypass` to measure the cost of the bypass transport, compared with
+ * udp, without a card.
  */
 #include <stddef.h>
 #include <sys/socket.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Aeron: driver and client in this process and its one thread (invoker mode), as its media driver's threads
- * would share the one core with the program. Exclusive publications over UDP multicast; or over shared memory
- * (aeron:ipc), where the ends have one driver in common, which is the near end's.
+ * Aeron: driver and client in one thread of this process (invoker mode), since the threads of a media driver
+ * would share the core with the program anyway. Exclusive publications over UDP multicast, or over shared
+ * memory (aeron:ipc), where both ends use the driver of the near end.
  *
- * In memory the driver carries no message: it only moves the windows on, now and then. So it works as seldom
- * as the client does, and when a window is full: at every poll it adds 0.2 us to a hop. A driver of its own
- * that sleeps for a millisecond between two looks has the same hop, but a fifth of the rate, for windows are
+ * In shared memory the driver carries no messages: it only advances the windows. It therefore runs as seldom
+ * as the client's own work, and when a window is full: at every poll it would add 0.2 us to a hop. A separate
+ * driver that sleeps for 1 ms between two runs gives the same hop but a fifth of the rate, as windows stay
  * full until it wakes.
  */
 #include <limits.h>
@@ -18,18 +18,18 @@
 
 #include "adapter.h"
 
-#define AERON_TERM_BYTES 16777216 /* more leaves the caches sooner: 64 MiB had 0.8 of the rate at 45 B */
+#define AERON_TERM_BYTES 16777216 /* larger ones leave the caches: 64 MiB gave 0.8 of the rate at 45 B */
 #define AERON_MEMORY_TERM \
-    "256k" /* 1 MiB had 0.8 of the rate at 1,000 B, 16 MiB 0.3; a hop is the same over all */
+    "256k" /* 1 MiB gave 0.8 of the rate at 1,000 B, 16 MiB 0.3; the hop is the same with all */
 #define AERON_MEMORY_TERM_READ \
-    "4m" /* where messages are read: 256 KiB had 0.8 of it at 1,000 B, 16 to 20 M messages/s in three turns */
-#define AERON_MTU 1472 /* fills an Ethernet's; the default of 1408 is for tunnels */
+    "4m" /* for messages that are read: 256 KiB gave 0.8 of the rate at 1,000 B, 16 to 20 M messages/s */
+#define AERON_MTU 1472 /* fills an Ethernet frame; the default of 1408 leaves space for tunnels */
 #define AERON_SOCKET_BYTES 16777216
 #define AERON_WINDOW_BYTES 2097152
 #define AERON_VECTORS 64
-#define AERON_FRAGMENTS 256 /* delivered in one poll */
+#define AERON_FRAGMENTS 256 /* fragments delivered in one poll */
 #define AERON_CLIENT_POLLS \
-    64 /* between two turns of the client's own work, which is to keep alive and to notice images */
+    64 /* polls between two runs of the client's own work: keep-alives and new images */
 #define AERON_PATIENCE_NS 10000000000ull
 
 struct media {
@@ -179,12 +179,12 @@ static int media_open(const struct adapter_link *link)
                : 0;
 }
 
-/* Offered messages leave when the driver works. */
+/* The driver sends offered messages when it runs. */
 static int media_send(const void *data, size_t size, bool more)
 {
     int64_t position = aeron_exclusive_publication_offer(media.publication, data, size, NULL, NULL);
 
-    /* A term is full; the next offer goes into the next one. */
+    /* The term is full; the next offer goes into the next term. */
     if (position == AERON_PUBLICATION_ADMIN_ACTION)
         position = aeron_exclusive_publication_offer(media.publication, data, size, NULL, NULL);
     if (position < 0 || (!more && !media.memory))

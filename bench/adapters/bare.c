@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bare transports, without libllm (raw/raw.h). Messages have a datagram each, in a throughput many in a call; packed, as many
- * whole ones as fit share one.
- * Without a place to send to, one socket goes to and fro between two hosts, with so many messages under way at most. */
+/* Bare transports, without libllm (raw/raw.h). Each message is a datagram, many of which are sent in one
+ * call for throughput; packed, a datagram has as many whole messages as fit. Without a destination, one
+ * socket serves both directions between two hosts, with a limited number of messages outstanding. */
 #include <string.h>
 
 #include <llm/llm.h>
@@ -10,26 +10,26 @@
 #include "../raw/raw.h"
 #include "adapter.h"
 
-/* Datagrams in memory taken in one poll; no call takes more bytes. */
+/* Limits: datagrams of shared memory in a poll, messages and bytes of a call, messages outstanding. */
 enum { BARE_BURST = 64, BARE_EACH = 32, BARE_PACKED_MAX = 65536, BARE_OUTSTANDING_MAX = 256 };
 
-#define BARE_LOST_NS 20000000ull /* to and fro: a message that has not come back by then is lost */
+#define BARE_LOST_NS 20000000ull /* request and reply: a message that is not back by then is lost */
 
 static struct bare {
     struct raw_end *send;
     struct raw_end *receive;
-    size_t size; /* of a message */
-    size_t room; /* for messages that leave at once; 0: they are not packed */
+    size_t size; /* bytes of a message */
+    size_t room; /* bytes of a batch of messages; 0: messages are not packed */
     size_t filled;
     int burst;
     bool throughput;
-    bool each; /* what waits has a datagram for each message */
-    bool asks; /* to and fro, at the end that sends first */
+    bool each; /* each message of the batch is a datagram */
+    bool asks; /* request and reply: this end sends first */
     uint64_t outstanding, heard_at;
     char *packed;
 } bare;
 
-/* Sends what waits. True if nothing is left. */
+/* Sends the batch. True if nothing is left. */
 static bool bare_flush(void)
 {
     if (bare.filled > 0 && bare.each)
@@ -45,8 +45,7 @@ static int bare_send(const void *data, size_t size, bool more)
     if (bare.asks) {
         if (bare.outstanding >= BARE_OUTSTANDING_MAX && llm_clock() < bare.heard_at + BARE_LOST_NS)
             return 0;
-        bare.outstanding =
-            bare.outstanding % BARE_OUTSTANDING_MAX + 1; /* those that are lost are forgotten */
+        bare.outstanding = bare.outstanding % BARE_OUTSTANDING_MAX + 1; /* do not wait for lost messages */
     }
     if (bare.room == 0)
         return bare.send->scheme->send(bare.send, data, size) != 1;
@@ -78,7 +77,7 @@ static int bare_poll(void)
     return count;
 }
 
-/* Leftovers of an earlier measurement must not come into this one. */
+/* Messages of an earlier measurement must not count in this one. */
 static void bare_begin(size_t size, bool packed)
 {
     bare.size = size;

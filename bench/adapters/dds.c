@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CycloneDDS: a reliable writer that keeps all, data by multicast also to a single reader, messages taken in
- * a listener.
+ * CycloneDDS: a reliable writer with full history; multicast even for a single reader; messages taken in a
+ * listener.
  */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -49,7 +49,7 @@ static void space_take(dds_entity_t reader, void *arg)
     }
 }
 
-/* The default sends to a single reader by unicast; the other defaults did best. */
+/* Multicast to a single reader too, where the default is unicast; the other defaults performed best. */
 static void space_config(const struct adapter_link *link, char *text, size_t size)
 {
     snprintf(text, size,
@@ -108,7 +108,7 @@ static int space_send(const void *data, size_t size, bool more)
     union {
         const void *given;
         uint8_t *kept;
-    } bytes = {.given = data}; /* the writer only reads */
+    } bytes = {.given = data}; /* the writer only reads it */
     peer_message message = {
         .data = {._maximum = (uint32_t)size,
                  ._length = (uint32_t)size,

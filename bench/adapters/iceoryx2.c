@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * iceoryx2: publish and subscribe, polled without its events. What it takes in Rust is in iceoryx2/ends.rs.
- */
+/* iceoryx2: publish and subscribe, polled without its events. The Rust part is iceoryx2/ends.rs. */
 #include "adapter.h"
 
-#define ICEORYX2_QUEUE 128 /* messages; with 512 and more a hop takes half as long again */
+#define ICEORYX2_QUEUE 128 /* messages; 512 and more make a hop half as long again */
 
 struct iceoryx2_ends;
 
-/* As in ends.rs, with the functions. */
+/* Declarations of ends.rs. */
 struct iceoryx2_place {
     const char *common;
     const char *send;

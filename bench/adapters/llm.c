@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libllm itself. */
+/* libllm. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static struct own {
     struct llm_context *context;
     struct llm_transmitter *transmitter;
     struct llm_receiver *receiver;
-    struct llm_topic **topics; /* that messages take turns on */
+    struct llm_topic **topics; /* topics that messages use in turn */
     uint64_t opened;
     uint64_t used;
     uint64_t turn;
@@ -37,8 +37,9 @@ static void own_event(void *arg, const struct llm_event *event)
                       llm_reason_name(event->reason));
 }
 
-/* The way back of a blast carries a few reports; at the default sizes its memory would be counted as the measured channel's. Channels
- * that share an interface by AF_XDP share its sockets, and so agree in their buffers. */
+/* The return direction of a blast carries a few reports only; at the default sizes its memory would
+ * distort the figures of the measured channel. Channels that share an interface by AF_XDP share its sockets,
+ * so their buffers must match. */
 static void own_make_small(struct llm_options *options, const char *channel)
 {
     options->history_bytes = 262144;
@@ -159,7 +160,7 @@ static uint64_t own_counter(const char *name)
     return sum;
 }
 
-/* Those that are not zero, by object. */
+/* Writes the counters that are not zero, by object. */
 static void own_counters(void)
 {
     struct llm_counter stats[OWN_STATS_MAX];

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * NORM: a stream a direction, messages in it behind a length of two bytes. C++, as the library's header does not compile as C.
- * No more is written than the receiver has acknowledged room for, so the stream never loses what is still wanted.
+ * NORM: one stream for each direction, each message after a length of two bytes. C++, since the library's header is not valid C.
+ * Writes are limited to the space that the receiver has acknowledged, so the stream never drops unread data.
  */
 #include <cstring>
-#include <sys/socket.h> /* before the library's header, which uses what it declares */
+#include <sys/socket.h> /* before the library's header, which needs its declarations */
 
 #include <normApi.h>
 
@@ -13,16 +13,16 @@
 namespace
 {
 
-const double rate_bits = 20e9;             /* nothing is paced below what the machine can do */
-const unsigned segment_bytes = 1400;       /* with the headers within an MTU of 1500 */
+const double rate_bits = 20e9;             /* far above what the machine can send: no pacing */
+const unsigned segment_bytes = 1400;       /* fits with headers into an MTU of 1500 */
 const unsigned block_segments = 64;
 const unsigned stream_bytes = 67108864;
-const unsigned mark_bytes = 4194304;       /* between two acknowledgements, which take milliseconds each */
+const unsigned mark_bytes = 4194304;       /* between two acknowledgements; each takes milliseconds */
 const unsigned socket_bytes = 16777216;
 const unsigned length_bytes = 2;
 const unsigned out_bytes = 65536;
 const unsigned in_bytes = 131072;
-const unsigned boost_rate = 50000;         /* its thread gains from real-time priority below, and starves the program above */
+const unsigned boost_rate = 50000;         /* messages a second: above this, real-time priority for the library starves the program */
 const double round_trip_s = 0.001;
 
 struct stream {
@@ -31,13 +31,13 @@ struct stream {
     NormSessionHandle receive_session;
     NormObjectHandle send_stream;
     NormObjectHandle receive_stream;
-    unsigned marked_bytes;   /* written, and to be acknowledged by a watermark that is under way */
-    unsigned unmarked_bytes; /* written since */
-    bool gap;                /* the start of the next message is to be looked for */
+    unsigned marked_bytes;   /* written before the watermark in flight, not yet acknowledged */
+    unsigned unmarked_bytes; /* written after that watermark */
+    bool gap;                /* look for the start of the next message */
     size_t out_used;
     size_t in_used;
-    bool flush;              /* what was written has to be sent now */
-    char out[out_bytes];     /* written by the program, not yet taken by the stream */
+    bool flush;              /* send the written data now */
+    char out[out_bytes];     /* written by the program, not yet accepted by the stream */
     char in[in_bytes];
 };
 
@@ -45,7 +45,7 @@ struct stream stream;
 
 /* ------------------------------------------------------------------------------------------------ sending */
 
-/* Has the receiver acknowledge what was written, once it is a good part of the buffer; one such request at a time. */
+/* Requests an acknowledgement of the written data, once that is a large part of the buffer; one request at a time. */
 void stream_mark()
 {
     if (stream.marked_bytes > 0 || stream.unmarked_bytes < mark_bytes)
@@ -56,7 +56,7 @@ void stream_mark()
     stream.unmarked_bytes = 0;
 }
 
-/* Gives the stream what there is room for among what is not acknowledged. */
+/* Writes as much as the limit of unacknowledged data permits. */
 void stream_write()
 {
     unsigned room = stream_bytes / 2 - stream.marked_bytes - stream.unmarked_bytes;
@@ -67,7 +67,7 @@ void stream_write()
     memmove(stream.out, stream.out + taken, stream.out_used);
     stream.unmarked_bytes += taken;
     if (taken > 0 && stream.out_used == 0)
-        NormStreamMarkEom(stream.send_stream); /* a message starts next: where a receiver with a gap can go on */
+        NormStreamMarkEom(stream.send_stream); /* a message starts next: a receiver with a gap can resume here */
     stream_mark();
 }
 
@@ -213,7 +213,7 @@ int stream_open_sender(const struct adapter_link *link)
         return adapter_fail("NormCreateSession", "refused to send to the group");
     NormSetTxRate(session, rate_bits);
     NormSetCongestionControl(session, false);
-    NormSetGrttProbingMode(session, NORM_PROBE_NONE); /* probed, it grows under load, and acknowledgements with it */
+    NormSetGrttProbingMode(session, NORM_PROBE_NONE); /* probing delays acknowledgements under load */
     NormSetGrttEstimate(session, round_trip_s);
     NormSetBackoffFactor(session, 0.0);
     NormSetFlowControl(session, 0.0);
@@ -246,7 +246,7 @@ int stream_open(const struct adapter_link *link)
 
     stream.instance = NormCreateInstance(boost);
     if (stream.instance == NORM_INSTANCE_INVALID && boost)
-        stream.instance = NormCreateInstance(false); /* not everybody may */
+        stream.instance = NormCreateInstance(false); /* not every user may set real-time priority */
     if (stream.instance == NORM_INSTANCE_INVALID)
         return adapter_fail("NormCreateInstance", "failed");
     return stream_open_receiver(link) != 0 || stream_open_sender(link) != 0 ? -1 : 0;

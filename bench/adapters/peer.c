@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The program of an adapter of another library. */
+/* Program for the adapter of another library. */
 #include "../engine/control.h"
 #include "adapter.h"
 

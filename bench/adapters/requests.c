@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests over a connection, each of which is a message that comes back as its reply. The channel is the far
- * end's, which listens.
+ * Requests over a connection: each message is a request that returns as its reply. The channel is that of the
+ * far end, which listens.
  */
 
 #include <llm/llm.h>
@@ -9,7 +9,7 @@
 #include "../engine/control.h"
 #include "adapter.h"
 
-#define ASKED_PATIENCE_NS 1000000000ull /* with a reply */
+#define ASKED_PATIENCE_NS 1000000000ull /* wait for a reply */
 #define ASKED_CONNECT_NS 30000000000ull
 
 enum { ASKED_OUTSTANDING_MAX = 256 };
@@ -18,8 +18,8 @@ static struct asked {
     bool near;
     struct llm_context *context;
     struct llm_listener *listener;
-    struct llm_connection *connection; /* of the far end: whose request is being answered; NULL: none */
-    uint64_t id;                       /* of that */
+    struct llm_connection *connection; /* far end: source of the request in progress; NULL: none */
+    uint64_t id;                       /* identity of that request */
     bool connected;
     bool over;
     uint64_t outstanding;
@@ -41,7 +41,7 @@ static void on_near_event(void *arg, struct llm_connection *connection, const st
     asked.over |= event->kind == LLM_EVENT_DISCONNECTED;
 }
 
-/* A greeting comes back as it is, as there is no other way to send one. */
+/* A greeting is replied to unchanged, as there is no other way to send one. */
 static void on_request(void *arg, struct llm_connection *connection, const struct llm_request *request)
 {
     (void)arg;

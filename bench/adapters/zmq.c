@@ -11,9 +11,9 @@
 #include "adapter.h"
 
 #define QUEUE_BURST 256          /* messages taken in one poll */
-#define QUEUE_MESSAGES 100000    /* the high-water mark of each queue, of messages */
-#define QUEUE_RATE_KBIT 10000000 /* multicast is paced at this; the default is 100 kbit/s */
-#define QUEUE_RECOVERY_MS 200    /* of messages kept for repairs; memory is rate * time */
+#define QUEUE_MESSAGES 100000    /* high-water mark of each queue, in messages */
+#define QUEUE_RATE_KBIT 10000000 /* rate of multicast; the default is 100 kbit/s */
+#define QUEUE_RECOVERY_MS 200    /* time that messages are retained for repairs; memory is rate * time */
 #define QUEUE_SOCKET_BYTES 16777216
 
 struct queue {
@@ -29,7 +29,7 @@ static int queue_set(void *socket, int option, int value)
     return zmq_setsockopt(socket, option, &value, sizeof value);
 }
 
-/* The publisher waits instead of dropping when a subscriber is behind. */
+/* The publisher waits for a slow subscriber instead of dropping messages. */
 static int queue_tune(void *socket, bool publishes, bool multicast)
 {
     int failed = 0;
@@ -69,7 +69,7 @@ static int queue_open(const struct adapter_link *link)
     bool pushes = !multicast && link->throughput;
     char endpoint[128];
 
-    if (*link->common) /* full rate too is a quarter higher */
+    if (*link->common) /* this also raises the full rate by a quarter */
         adapter_prefer_idle(ADAPTER_YIELD);
     queue.context = zmq_ctx_new();
     if (!queue.context)
@@ -114,7 +114,7 @@ static int queue_poll(void)
     return count;
 }
 
-/* A descriptor of ZeroMQ speaks once; whether there is something to do has to be asked before each sleep. */
+/* A ZeroMQ descriptor is edge-triggered; test for pending work before each sleep. */
 static bool queue_is_ready(void *socket, short wanted, struct pollfd *fd)
 {
     int events = 0;

@@ -65,11 +65,11 @@ int control_list(const struct control *control, const char *key, uint64_t *numbe
 static struct {
     char bytes[CONTROL_LINE];
     size_t size;
-    char line[CONTROL_LINE]; /* the request that was taken last */
+    char line[CONTROL_LINE]; /* the current request */
     bool over;
 } control_input;
 
-/* Moves the first line of what was read to where it is taken apart. */
+/* Moves the first line of the input to the buffer where it is parsed. */
 static bool control_split(struct control *control)
 {
     char *end = memchr(control_input.bytes, '\n', control_input.size);
@@ -141,7 +141,7 @@ void *control_memory(size_t count, size_t size)
     return memory;
 }
 
-static bool json_first = true; /* nothing is in the innermost object or array yet */
+static bool json_first = true; /* the innermost object or array is still empty */
 
 static void json_next(const char *key)
 {
@@ -179,7 +179,7 @@ void json_close(void)
         control_fail("standard output", "is gone");
 }
 
-/* Names of machines and objects: quotes and backslashes are all that has to be kept apart. */
+/* Escapes quotes and backslashes only, which suffices for names of machines and objects. */
 void json_text(const char *key, const char *text)
 {
     json_next(key);

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Requests to the near end:
- *   greet wait=SECONDS              sends until something came back
- *   hop bare=0|1 size= rate= duration= warmup= samples= topics= packed= mode=paced|flood|pingpong all= grace=SECONDS
- *   returned count=N                waits for what was sent back; answers with the times of the hop before
- *   pump size= rate= duration= messages= warmup= topics= batch=   rate 0: as fast as they are taken
- *   blast place= way= size= duration= look=0|1   bare datagrams as fast as they are taken; look: says only whether there is the way
+ *   greet wait=SECONDS              send greetings until one comes back
+ *   hop bare=0|1 size= rate= duration= warmup= samples= topics= packed= all= grace= mode=paced|flood|pingpong
+ *   returned count=N                wait for returned messages; answers with the latencies of the last hop
+ *   pump size= rate= duration= messages= warmup= topics= batch=   rate 0: as fast as messages are taken
+ *   blast place= way= size= duration= look=0|1    bare datagrams at full speed; look=1: is the way possible?
  * to the far end:
- *   echo bare=0|1 size= packed= all=  sends back stamped messages, or all; answers at once
- *   sink size= read=all|header      counts; answers at once
- *   end sent=N warm=N settle=0|1    the measurement is over; answers with what came
- *   blast place= segmented=0|1    answers at once, and again when it is over
+ *   echo bare=0|1 size= packed= all=  send back stamped messages, or all; answers at once
+ *   sink size= read=all|header      count messages; answers at once
+ *   end sent=N warmup=N settle=0|1  end the measurement; answers with its counts
+ *   blast place= segmented=0|1      answers at once, and again at the end of the blast
  * to both: counters.
  *
- * bare: 0, the first adapter, or 1, the second. Messages of adapters that do not number them begin with
- * struct ends_head, all of hops with struct ends_stamped; of those that do, byte i of message n is n + i
- * modulo 256 in a pump, so that nothing has to be written.
+ * bare=0 is the first adapter, 1 the second. Messages of adapters without numbers begin with struct
+ * ends_head, and all messages of hops with struct ends_stamped. In a pump of an adapter with numbers, byte i
+ * of message n is n + i modulo 256, so that the measurement writes no message.
  */
 #define _GNU_SOURCE
 #include "../adapters/adapter.h"
@@ -34,21 +34,20 @@
 #include "../raw/raw.h"
 #include "machine.h"
 
-#define ENDS_LEAD_NS 100000ull /* from a request to the first message */
-#define ENDS_GRACE_NS \
-    50000000ull /* a stream that is later than this has not reached its rate, and is ended */
-#define ENDS_SILENCE_NS 1000000000ull /* nothing has come for so long: what is missing is lost */
+#define ENDS_LEAD_NS 100000ull    /* from a request to the first message */
+#define ENDS_GRACE_NS 50000000ull /* a stream that overruns by more has not reached its rate, and is ended */
+#define ENDS_SILENCE_NS 1000000000ull /* without messages for so long, missing ones count as lost */
 #define ENDS_HELLO_NS 20000000ull     /* between two greetings */
-#define ENDS_REST_NS 100000ull /* between two polls while nothing is measured: leaves the core to the probe */
-#define ENDS_LOOK_NS 5000000ull   /* the longest sleep of a measurement */
-#define ENDS_SAMPLE_NS 1000000ull /* between two notes of how many came */
+#define ENDS_REST_NS 100000ull  /* between two polls outside of measurements: leaves the core to the probe */
+#define ENDS_LOOK_NS 5000000ull /* longest sleep during a measurement */
+#define ENDS_SAMPLE_NS 1000000ull /* between two samples of the count */
 
 enum {
-    ENDS_BURST = 256,       /* overdue messages sent between two polls */
-    ENDS_LOOK_POLLS = 1024, /* empty polls between two looks for a request */
-    ENDS_SAMPLES = 8192,    /* of the first seconds, in one of which warming up ends */
+    ENDS_BURST = 256,       /* overdue messages that are sent between two polls */
+    ENDS_LOOK_POLLS = 1024, /* empty polls between two checks for a request */
+    ENDS_SAMPLES = 8192,    /* samples of the first seconds, which include the end of warm-up */
     ENDS_PATTERN = 256,
-    /* Of a message that has its time; submitted_at is left out of shorter ones than the whole. */
+    /* Minimum size of a stamped message; one shorter than struct ends_stamped omits submitted_at. */
     ENDS_STAMPED_MIN = 16,
     ENDS_SIZE_MAX = 16777216,
 };
@@ -70,17 +69,17 @@ enum ends_state { ENDS_IDLE, ENDS_HOP, ENDS_ECHO, ENDS_SINK };
 
 enum ends_mode { ENDS_PACED, ENDS_FLOOD, ENDS_PING_PONG };
 
-/* The messages of a hop. Paced, message i is due at start + i * interval; else when it is sent. */
+/* Schedule of a hop's messages. Paced: message i is due at start + i * interval; else when it is sent. */
 struct ends_plan {
     enum ends_mode mode;
     uint64_t start;
-    uint64_t measured_at; /* messages due before are warming up */
+    uint64_t measured_at; /* messages due earlier are warm-up */
     uint64_t end;
     double interval_ns;
-    uint64_t due_at; /* of the next message, paced; 0 else */
+    uint64_t due_at; /* due time of the next message if paced; else 0 */
     uint64_t total;
-    uint64_t warmup;   /* the first so many that were sent */
-    uint64_t stamp_ns; /* at least, from one stamped message to the next */
+    uint64_t warmup;   /* number of warm-up messages */
+    uint64_t stamp_ns; /* minimum time between two stamped messages */
     uint64_t stamp_at;
 };
 
@@ -93,24 +92,24 @@ struct ends_sample {
 static struct ends {
     struct adapter_link link;
     const struct adapter *adapters[2];
-    const struct adapter *adapter; /* that is measured */
+    const struct adapter *adapter; /* the adapter under measurement */
     enum adapter_idle idle;
     enum ends_state state;
-    size_t size; /* of a message */
-    bool all;    /* messages are sent back, not only those that are stamped */
+    size_t size; /* bytes of a message */
+    bool all;    /* send back all messages, not only stamped ones */
     bool refused;
-    uint64_t read; /* the sum of what was read */
+    uint64_t read; /* sum of the bytes read */
     uint8_t *message;
     struct histogram rtt, submitted;
-    uint64_t waited_ns; /* of this process when the measurement began */
-    /* Written by the one that delivers, which may be a thread of the library. */
+    uint64_t waited_ns; /* run-queue wait of this process at the start of the measurement */
+    /* Written by the delivering thread, which may belong to the library. */
     _Atomic uint64_t hellos;
     _Atomic uint64_t expected; /* number of the next message */
-    _Atomic uint64_t came;     /* whole, and in order */
+    _Atomic uint64_t came;     /* whole and in order */
     _Atomic uint64_t lost;
     _Atomic uint64_t disordered;
     _Atomic uint64_t reflected;
-    _Atomic uint64_t unreflected; /* that the adapter did not take */
+    _Atomic uint64_t unreflected; /* refused by the adapter */
     _Atomic uint64_t returned;
     _Atomic uint64_t last_at;
     uint64_t sample_at;
@@ -155,7 +154,7 @@ static void ends_idle(uint64_t until)
         adapter_sleep(NULL, 0, until);
 }
 
-/* Polls, and leaves the core to others for a while if nothing came. */
+/* Polls, and releases the core for a while if nothing was received. */
 static void ends_rest(void)
 {
     if (ends.adapter->poll() == 0)
@@ -180,7 +179,7 @@ static void ends_add(_Atomic uint64_t *counter, uint64_t value)
     atomic_store_explicit(counter, ends_get(counter) + value, memory_order_relaxed);
 }
 
-/* By its number. What is missing of numbers that count from 0 is lost; of others that shows in the end. */
+/* Counts a message by its number. Gaps in numbers from 0 are losses; others are found at the end. */
 static void ends_count(uint64_t number, bool intact, bool from_zero)
 {
     const uint64_t expected = ends_get(&ends.expected);
@@ -218,7 +217,7 @@ static void ends_take_return(const struct ends_stamped *stamped)
         histogram_add(&ends.submitted, now - stamped->submitted_at);
 }
 
-/* As a program that uses its messages: in shared memory a line that nobody reads crosses no core. */
+/* Reads a message, as an application would: in shared memory an unread cache line crosses no core. */
 static void ends_read_all(const uint8_t *data, size_t size)
 {
     uint64_t sum = 0, word;
@@ -265,7 +264,7 @@ void adapter_deliver(const void *data, size_t size)
     ends_take(data, size, NULL);
 }
 
-/* The fast path is a message of a pump that is as it should be: no greeting is. */
+/* Fast path: an intact message of a pump, which no greeting is. */
 void adapter_deliver_numbered(const void *data, size_t size, uint64_t number)
 {
     if (ends.state != ENDS_SINK || ends.link.reads_all || !ends_is_intact(data, size, number)) {
@@ -289,7 +288,7 @@ void adapter_delivered(void)
     ends.samples[ends.sample_count++] = (struct ends_sample){now, ends_get(&ends.came), machine_kernel_ns()};
 }
 
-/* A measurement begins. */
+/* Starts a measurement. */
 static void ends_begin(const struct control *control, enum ends_state state)
 {
     ends.adapter = ends.adapters[control_flag(control, "bare")];
@@ -351,7 +350,7 @@ static bool ends_is_due(const struct ends_plan *plan, uint64_t sent, uint64_t no
     return now >= plan->due_at && sent < plan->total;
 }
 
-/* Sends message i. Returns whether it was taken. */
+/* Sends message i. Returns whether it was accepted. */
 static bool ends_send_planned(struct ends_plan *plan, uint64_t i, uint64_t now)
 {
     const bool paced = plan->mode == ENDS_PACED, floods = plan->mode == ENDS_FLOOD;
@@ -374,8 +373,8 @@ static bool ends_send_planned(struct ends_plan *plan, uint64_t i, uint64_t now)
 }
 
 /*
- * Sends what is due, polls, and so on. Of several that are due all but the last are only packed, so that a
- * backlog leaves at once. Returns how many were sent: all, unless the rate is more than can be reached.
+ * Sends due messages and polls, in turn. Of several due messages all but the last are only packed, so that a
+ * backlog leaves at once. Returns the number sent: all, unless the rate cannot be reached.
  */
 static uint64_t ends_run_plan(struct ends_plan *plan)
 {
@@ -445,7 +444,7 @@ static void ends_send_greeting(void)
     (void)ends_send(ends.message, size, false);
 }
 
-/* Sends greetings until one comes back: both directions work then, whatever the library does to make them. */
+/* Sends greetings until one comes back: both directions then work, whatever setup the library needs. */
 static void ends_greet(const struct control *control)
 {
     const uint64_t give_up_at = llm_clock() + control_ns(control, "wait", 30000000000);
@@ -462,7 +461,7 @@ static void ends_greet(const struct control *control)
     json_done(NULL, 0);
 }
 
-/* Sends a greeting back for each that came, as the first may come before the way back works. */
+/* Returns one greeting for each received, since the first may arrive before the return direction works. */
 static void ends_greet_back(void)
 {
     static uint64_t answered;
@@ -475,7 +474,7 @@ static void ends_greet_back(void)
 
 /* --------------------------------------------------------------------------------------------------- pump */
 
-/* Returns how many of the count were taken; all but the last go with others. */
+/* Returns how many of count messages were accepted; all but the last are sent with more to follow. */
 static uint64_t ends_batch(uint64_t sent, uint64_t count)
 {
     struct ends_head head = {.sequence = (uint32_t)sent, .kind = ENDS_DATA};
@@ -494,7 +493,7 @@ static uint64_t ends_batch(uint64_t sent, uint64_t count)
     return count;
 }
 
-/* Counts of the transmitter when warming up ended. */
+/* Counts of the transmitter at the end of warm-up. */
 struct ends_mark {
     uint64_t sent;
     uint64_t at;
@@ -545,7 +544,7 @@ static void ends_pump(const struct control *control)
     struct ends_mark mark = {.at = 0}, after;
     uint64_t sent;
 
-    ends_begin(control, ENDS_SINK); /* nothing comes back */
+    ends_begin(control, ENDS_SINK); /* nothing is sent back */
     for (size_t i = 0; i < ends.size + ENDS_PATTERN; i++)
         ends.message[i] = (uint8_t)i;
     sent = ends_stream(control, &mark);
@@ -562,7 +561,7 @@ static void ends_pump(const struct control *control)
 
 /* ---------------------------------------------------------------------------------------------------- far */
 
-/* Polls without rest until there is a request. */
+/* Polls without pause until a request arrives. */
 static int ends_measure(struct control *request)
 {
     unsigned empty = 0;
@@ -582,7 +581,7 @@ static int ends_measure(struct control *request)
     }
 }
 
-/* Waits for messages that are still on their way, or have to be repaired. */
+/* Waits for messages in flight and for repairs. */
 static void ends_settle(uint64_t sent)
 {
     const bool sinks = ends.state == ENDS_SINK && ends.adapter->pump != NULL;
@@ -604,7 +603,7 @@ static void ends_settle(uint64_t sent)
         ends_add(&ends.lost, sent - ends.expected);
 }
 
-/* Where warming up ended, as the first sample after it tells. */
+/* Returns the state at the end of warm-up, from the first sample after it. */
 static struct ends_sample ends_warm(uint64_t warm)
 {
     size_t i = 0;
@@ -676,7 +675,7 @@ static void ends_serve(void)
             control_serve(&control, ends_verbs);
             continue;
         }
-        /* The other adapter has nothing that could not wait. */
+        /* The other adapter has no urgent work. */
         ends.adapter = ends.adapters[0];
         (void)ends.adapter->poll();
         ends_greet_back();
@@ -685,7 +684,7 @@ static void ends_serve(void)
 
 static void ends_set_link(const struct control *control)
 {
-    /* Aeron wants odd ones and takes the even ones too */
+    /* Aeron requires odd last bytes for data, and uses the next even ones for control */
     static const char *const multicast[] = {"239.192.7.1", "239.192.7.3"};
     static const char *const names[] = {"there", "back"};
     const char *common = control_text(control, "common", "");
@@ -724,7 +723,7 @@ int ends_run(const struct control *control, const struct adapter *first, const s
     ends.adapters[0] = first;
     ends.adapters[1] = second;
     ends.idle = ends.link.throughput ? first->idle_throughput : first->idle_reflector;
-    (void)prctl(PR_SET_TIMERSLACK, 1ul); /* sleeps end when they should; threads inherit it */
+    (void)prctl(PR_SET_TIMERSLACK, 1ul); /* exact wake-ups; threads inherit the setting */
     ends.message = control_memory(1, ENDS_SIZE_MAX + ENDS_PATTERN);
     histogram_init(&ends.rtt, 0);
     histogram_init(&ends.submitted, 0);
@@ -734,7 +733,7 @@ int ends_run(const struct control *control, const struct adapter *first, const s
     }
     if (failed == 0) {
         ends.adapter = first;
-        /* A page that is not there would be measured with a message; not everybody may. */
+        /* Prevents page faults during a measurement; not every user may lock memory. */
         (void)mlockall(MCL_CURRENT | MCL_ONFAULT);
         json_open();
         machine_json("machine");

@@ -5,7 +5,7 @@
 
 #include "control.h"
 
-/* Written, not only mapped: a page fault would be measured with a message. */
+/* Writes to every page: a page fault would be measured with a message. */
 static uint32_t *histogram_memory(size_t count)
 {
     uint32_t *memory = control_memory(count + 1, sizeof *memory);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Latencies in nanoseconds, counted in buckets as HdrHistogram's of three digits are: exact below 2,048, and
- * to a thousandth above. The runner merges histograms and finds their percentiles; tests/bench/histogram.py
- * holds the buckets against PyPI's hdrhistogram.
+ * Latencies in nanoseconds, in the buckets of an HdrHistogram with three digits: exact below 2,048, within a
+ * thousandth above. The runner merges histograms and computes percentiles; tests/bench/histogram.py compares
+ * the buckets with PyPI's hdrhistogram.
  */
 #ifndef BENCH_HISTOGRAM_H
 #define BENCH_HISTOGRAM_H
@@ -12,7 +12,7 @@
 
 enum {
     HISTOGRAM_HALF = 1024, /* buckets of each doubling */
-    /* Beyond the first 2,048: up to 68 s and beyond, where all are counted as the longest. */
+    /* Doublings above 2,048: up to 68 s; longer times count in the last bucket. */
     HISTOGRAM_DOUBLINGS = 26,
     HISTOGRAM_COUNTS = (HISTOGRAM_DOUBLINGS + 1) * HISTOGRAM_HALF,
 };
@@ -20,28 +20,28 @@ enum {
 struct histogram {
     uint32_t *counts;
     uint64_t max;    /* exact */
-    uint32_t *trace; /* in their order, as far as there is room; NULL: nobody wants to know */
+    uint32_t *trace; /* the first values in order of arrival; NULL: not recorded */
     size_t trace_count;
     size_t trace_max;
 };
 
-/* Allocates and touches the memory, also for so many values in their order. */
+/* Allocates and touches the memory, including that of a trace of so many values. */
 void histogram_init(struct histogram *histogram, size_t trace_max);
 void histogram_reset(struct histogram *histogram);
 
-/* Where a value is counted. */
+/* Bucket of a value. */
 static inline size_t histogram_index(uint64_t ns)
 {
     unsigned shift;
 
     if (ns < 2 * HISTOGRAM_HALF)
         return (size_t)ns;
-    shift = 53 - (unsigned)__builtin_clzll(ns); /* by so much it is divided to fit into 1,024 to 2,047 */
+    shift = 53 - (unsigned)__builtin_clzll(ns); /* shift that reduces the value to 1,024 to 2,047 */
     return shift >= HISTOGRAM_DOUBLINGS ? HISTOGRAM_COUNTS - 1
                                         : shift * HISTOGRAM_HALF + (size_t)(ns >> shift);
 }
 
-/* The highest value that is counted there. */
+/* Highest value of a bucket. */
 uint64_t histogram_value(size_t index);
 
 static inline void histogram_add(struct histogram *histogram, uint64_t ns)

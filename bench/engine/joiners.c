@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Receivers that join late: one after the other joins from the past, each in a context of its own, checks
- * that its stream is whole, and leaves. The first request has them begin, and they answer when they are done;
- * at the end of requests they answer with what they found. channel= size= duration=, in which they begin to,
- * joiners= topics= keep= stay=, messages for which one stays once it is live; other=CHANNEL, of every second
- * one, now=1, they begin with what is sent now, idle=1, they have the time that nobody else wants.
+ * Receivers that join late, one after the other, each in a context of its own. Each joins from a past
+ * position, checks that its stream is whole, and leaves. The first request starts them; they answer when all
+ * are done, and at the end of requests with the results. channel= size= duration= (over which joins are
+ * spread) joiners= topics= keep= stay= (messages for which each stays once it is live); other=CHANNEL for
+ * every second joiner; now=1: join live; idle=1: run at the lowest priority.
  */
 #define _GNU_SOURCE
 #include <sched.h>
@@ -21,13 +21,13 @@ struct joiner {
     struct steady_track track;
     uint64_t opened_at;
     uint64_t live_at;
-    uint64_t past;     /* messages of the past, and of what topics keep */
-    uint64_t leave_at; /* once this number was delivered */
-    uint64_t stale;    /* topics whose last message had not come when it was live */
-    bool other;        /* it joins by the other channel */
+    uint64_t past;     /* past and cached messages received */
+    uint64_t leave_at; /* leave once this number was delivered */
+    uint64_t stale;    /* topics whose last message was missing when the joiner became live */
+    bool other;        /* uses the other channel */
     bool refused;
-    bool wrong;     /* what topics keep came twice, out of order, or not as it was sent */
-    uint64_t *next; /* by topic, the least number that may come: behind the latest; 0: none came */
+    bool wrong;     /* a cached message was repeated, out of order or changed */
+    uint64_t *next; /* by topic: lowest number that may follow; 0: no message yet */
 };
 
 static struct joiners {
@@ -35,21 +35,21 @@ static struct joiners {
     uint64_t duration_ns, count, topics, keep, stay;
     bool now;
     struct joiner *all;
-    uint64_t left; /* those before this one have left, and others too */
+    uint64_t left; /* all before this index have left */
     uint64_t opened;
     uint64_t open;
-    uint64_t open_max; /* at a time */
-    uint64_t begun_at; /* 0: they may not come yet */
-    uint64_t last_at;  /* when the last one was live */
+    uint64_t open_max; /* maximum at a time */
+    uint64_t begun_at; /* 0: joining has not started */
+    uint64_t last_at;  /* when the last joiner became live */
 } joiners;
 
-/* True if all that it gets of the past is what topics keep. */
+/* True if the joiner's only past messages are those of the last value cache. */
 static bool joiner_is_kept(const struct joiner *joiner)
 {
     return joiners.keep > 0 && !joiner->other;
 }
 
-/* Messages that one topic keeps come in order, before the stream, whose numbers are greater. */
+/* Cached messages of a topic arrive in order, before the stream, whose numbers are greater. */
 static void joiner_take_kept(struct joiner *joiner, const struct llm_message *message)
 {
     struct steady_stamp stamp;
@@ -61,7 +61,7 @@ static void joiner_take_kept(struct joiner *joiner, const struct llm_message *me
     joiner->wrong |= message->number < joiner->next[message->topic_id];
 }
 
-/* Messages take turns on the topics, so the last one of a topic before this number follows from it. */
+/* Messages use the topics in turn, so the number of a topic's last message before this one is known. */
 static uint64_t joiner_stale(const struct joiner *joiner, uint64_t number)
 {
     uint64_t stale = 0;
@@ -84,7 +84,7 @@ static void on_message(void *arg, const struct llm_message *message)
     else
         (void)steady_track_message(&joiner->track, message);
     joiner->next[message->topic_id] = message->number + 1;
-    /* A joiner that begins with the next message is told nothing when it is live. */
+    /* A joiner that begins with the next message gets no event when it is live. */
     if ((joiner->other || joiners.now) && joiner->live_at == 0) {
         joiner->live_at = llm_clock();
         joiner->leave_at = message->number + joiners.stay;
@@ -146,7 +146,7 @@ static void joiners_poll(void)
     }
 }
 
-/* Opens those that may begin to join by now; the others are polled meanwhile. */
+/* Opens the joiners that are due; polls the others meanwhile. */
 static void joiners_open_due(void)
 {
     while (joiners.begun_at != 0 && joiners.opened < joiners.count &&
@@ -157,7 +157,7 @@ static void joiners_open_due(void)
     }
 }
 
-/* Each of them is the runner's to sum up. */
+/* Writes each joiner's figures, which the runner summarizes. */
 static void joiner_json(const struct joiner *joiner)
 {
     json_begin(NULL, '{');
@@ -199,7 +199,7 @@ static void joiners_prepare(const struct control *control)
     steady_allow_files(0);
 }
 
-/* The context without receivers is polled while nobody joins, so that the core is at work then as well. */
+/* The context without receivers is polled while nobody joins, to keep the load on the core constant. */
 int joiners_run(const struct control *control)
 {
     struct llm_context *context = steady_context(control);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Load on other groups during a measurement: a process that transmits to them, or receives from them, every
- * 10 ms. All groups together get a steady rate, in turns. channel=SCHEME://NET:PORT?OPTIONS size= transmits=1;
- * its groups are NET.0.1, NET.0.2 and so on. Requests:
- *   load groups=N rate=N   ends the load, loads the first N groups with so many messages a second in all, and
- *                          answers, once they are joined, with the results of the load before
+ * Load on other groups during a measurement: a process that transmits to them or receives from them, each 10
+ * ms. All groups together have a constant rate, in turn. channel=SCHEME://NET:PORT?OPTIONS size= transmits=1;
+ * the groups are NET.0.1, NET.0.2 and so on. Requests:
+ *   load groups=N rate=N   end the load and start one on the first N groups, rate= messages a second in all;
+ *                          answers, once all groups are joined, with the results of the previous load
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,20 +19,20 @@
 enum {
     LOAD_GROUPS_MAX = 4000,
     LOAD_SUBNET = 250,         /* groups NET.0.1 to NET.0.250, then NET.1.1 and so on */
-    LOAD_CONTEXT_GROUPS = 250, /* a context of the udp transport has room for 256 */
-    LOAD_FILES = 64,           /* beside one for each group */
+    LOAD_CONTEXT_GROUPS = 250, /* a context of the udp transport has space for 256 groups */
+    LOAD_FILES = 64,           /* open files in addition to one for each group */
     LOAD_TICK_NS =
-        10000000, /* messages due in a tick leave together: more wakeups would cost the cores more */
+        10000000, /* messages due in a tick are sent together, since more wake-ups would load the cores */
 };
 
 static struct load {
     const char *channel;
     bool transmits;
-    uint64_t size; /* of a message */
+    uint64_t size; /* bytes of a message */
     char *message;
     struct llm_context *contexts[LOAD_GROUPS_MAX / LOAD_CONTEXT_GROUPS];
     uint64_t context_count;
-    struct llm_topic *topics[LOAD_GROUPS_MAX]; /* of the transmitters */
+    struct llm_topic *topics[LOAD_GROUPS_MAX]; /* topics of the transmitters */
     uint64_t groups, rate;
     uint64_t messages;
     uint64_t begun_at, cpu_begun_ns;
@@ -45,7 +45,7 @@ static void on_message(void *arg, const struct llm_message *message)
     load.messages++;
 }
 
-/* Without a handler gaps would be logged; the counts of both sides show them. */
+/* Without a handler gaps would be logged; the counts of both sides show them anyway. */
 static void on_event(void *arg, const struct llm_event *event)
 {
     (void)arg;
@@ -89,7 +89,7 @@ static uint64_t load_cpu_ns(void)
            (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000;
 }
 
-/* A packet for each message: packing those of one group would make few groups another load than many. */
+/* Sends one packet for each message: packing would make the load depend on the number of groups. */
 static void load_work(void)
 {
     const uint64_t ns = llm_clock() - load.begun_at,

@@ -21,15 +21,15 @@
 #include <llm/llm.h>
 
 #define PROBE_GROUPS 64
-#define PROBE_ROUNDS 32 /* in a group: one is too short for the clock */
+#define PROBE_ROUNDS 32 /* round trips of a group: one is too short for the clock */
 #define PROBE_PATIENCE_NS 10000000000ull
 
-/* One line each way, each on a pair of cache lines of its own: the prefetcher fetches pairs. */
+/* One line for each direction, on a pair of cache lines of its own, as the prefetcher fetches pairs. */
 struct machine_line {
     alignas(128) _Atomic uint32_t turn;
 };
 
-/* Copies what follows the colon of the first line of a /proc file that starts with the key. */
+/* Copies the value of the first line of a /proc file that starts with the key. */
 static int machine_read(const char *path, const char *key, char *value, size_t size)
 {
     char line[256];
@@ -105,7 +105,7 @@ static uint32_t machine_wait_turn(struct machine_line *line, uint32_t turn)
     uint64_t start = 0;
 
     while (atomic_load_explicit(&line->turn, memory_order_acquire) != turn) {
-        /* A peer that has gone must not hang the other. The clock is read too seldom to matter. */
+        /* Do not wait forever for a dead peer. The clock is read too seldom to matter. */
         if (++spins % 65536 != 0)
             continue;
         if (start == 0)
@@ -133,7 +133,7 @@ static int machine_compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Half the round trip in nanoseconds, the median of the groups; 0 if the peer does not answer. */
+/* Returns half the round trip in nanoseconds, the median of the groups; 0 if the peer does not answer. */
 static double machine_probe_lines(struct machine_line *lines)
 {
     double groups[PROBE_GROUPS];

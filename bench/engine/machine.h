@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The machine that a figure was measured on, and how near its cores are to each other. */
+/* Description of the machine, and the distance of its cores. */
 #ifndef BENCH_MACHINE_H
 #define BENCH_MACHINE_H
 
@@ -10,20 +10,20 @@
 /* Writes an object into the answer: cpu, cores, memory_mib, kernel. */
 void machine_json(const char *key);
 
-/* Resident memory of this process in MiB, huge pages included; 0 where /proc does not say. */
+/* Resident memory of this process in MiB, including huge pages; 0 if /proc has no figure. */
 double machine_resident_mib(void);
 
-/* How long this process has stood ready while something else had its core, in nanoseconds: what disturbs a measurement.
- * 0 where the kernel does not say. */
+/* Nanoseconds for which this process was ready to run while its core was busy otherwise, which disturbs a
+ * measurement; 0 if unknown. */
 uint64_t machine_waited_ns(void);
 
-/* How much of its time this process has spent in the kernel, in nanoseconds. */
+/* Nanoseconds that this process has spent in the kernel. */
 uint64_t machine_kernel_ns(void);
 
 /*
- * machine_probe(), a role, measures how long a cache line takes from this core to the core peer_cpu=, which
- * should have nothing else to do: two processes pass it to and fro for a millisecond. Answers with ns, 0 if one
- * did not run.
+ * The role machine_probe() measures the transfer time of a cache line from this core to the core peer_cpu=,
+ * which should be idle: two processes pass the line back and forth for a millisecond. Answers with ns; 0 if
+ * one process did not run.
  */
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The program of the benchmarks: llm-bench ROLE KEY=VALUE... bench/run starts it, and tells it what to do on
- * its standard input.
+ * The program of the benchmarks: llm-bench ROLE KEY=VALUE... bench/run starts it and sends it requests on
+ * standard input.
  */
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "../adapters/adapter.h"
 #include "control.h"
 
-/* An end over libllm, and bare if there are channels for that; adapter=raw: bare alone. */
+/* An end over libllm, and over a bare transport if it has channels; adapter=raw: the bare transport only. */
 static int ends_role(const struct control *control)
 {
     const bool beside = *control_text(control, "raw_receive", "") != '\0';

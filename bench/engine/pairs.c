@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Costs of a message in one thread: pairs of ends, each with other features on, take turns, many times, as
- * only figures of one moment compare. Requests:
- *   pair name= channel= size= topics= send_only=1 near= far= file= watch= directory= label_run= attributes=bitmap|properties
- *       filter=label|bitmap|selector mask= match= wanted=
- *       Opens one: with levels of the latency monitor at its ends, counters files, watch, of that interval; with attributes, or only with
- *       labels, of messages; with a filter of the receiver, or one topic in so many wanted.
- *   keep name= messages=              has its topics keep so many messages from now on, and answers with the memory that this takes
- *   measure pattern= rounds= messages= duration= counted=1   all have their turns in each round; answers with each turn's nanoseconds a
- *       message, by pair. counted=1: for callgrind.
+ * Cost of a message in one thread: pairs of ends with different features take many turns, since only figures
+ * of the same moment are comparable. Requests:
+ *   pair name= channel= size= topics= send_only=1 near= far= file= watch= directory= label_run= mask=
+ *       match= wanted= attributes=bitmap|properties filter=label|bitmap|selector
+ *       Opens a pair, with features: levels of the latency monitor of its ends, counters files, a watch,
+ *       labels or other attributes of messages, a filter, a subscription to one topic in wanted=.
+ *   keep name= messages=              cache so many messages of each topic; answers with the memory used
+ *   measure pattern= rounds= messages= duration= counted=1   all pairs take a turn in each round; answers,
+ *       by pair, with the nanoseconds of a message in each turn. counted=1: for callgrind.
  *   stats counters=NAME,...           answers with counters of the receivers, by pair
  *   count kind= size= most= part=     for callgrind: bench/cost.c
- *   check                             ends unless features did their work; answers with what writing counters files took
+ *   check                             checks that features were active; answers with the cost of files
  */
 #define _GNU_SOURCE
 #include <inttypes.h>
@@ -29,15 +29,15 @@
 enum {
     PAIRS_MAX = 16,
     PAIRS_EIGHT = 8,
-    PAIRS_NEAR_POLLS = 64,       /* the transmitter's end is polled once for so many messages */
-    PAIRS_BURST = 2000,          /* messages of a stream that are under way at most, ... */
-    PAIRS_BURST_BYTES = 1 << 18, /* ... and their bytes */
-    PAIRS_BATCH = 1024,          /* messages between two polls, where nobody receives */
+    PAIRS_NEAR_POLLS = 64,       /* messages between two polls of the transmitter's end */
+    PAIRS_BURST = 2000,          /* maximum of outstanding messages of a stream, ... */
+    PAIRS_BURST_BYTES = 1 << 18, /* ... and of their bytes */
+    PAIRS_BATCH = 1024,          /* messages between two polls without a receiver */
     PAIRS_SETTLE = 4,            /* polls before each turn */
-    /* Polls after which somebody has to look after a message that does not come, ... */
+    /* Polls after which the transmitter is polled for a missing message, ... */
     PAIRS_IMPATIENT = 1 << 16,
-    PAIRS_POLLS_MAX = 1 << 28, /* ... and after which it is given up */
-    /* Of 1 ms and of the watch's interval, in which reports and tables are made. */
+    PAIRS_POLLS_MAX = 1 << 28, /* ... and after which the message is given up */
+    /* Naps of 1 ms, besides those of the watch's interval, to await reports and counters files. */
     PAIRS_NAPS = 20000,
     PAIRS_ROUNDS_MAX = 1000,
 };
@@ -76,7 +76,7 @@ static void pairs_poll(struct pair *pair)
         steady_poll(pair->far);
 }
 
-/* Without huge pages: where there are some, they might be enough for a part of the pairs. */
+/* Opens a context without huge pages, which might suffice for some of the pairs only. */
 static struct llm_context *pairs_context(const struct control *control, const struct pair *pair,
                                          enum llm_latency_level level)
 {
@@ -110,7 +110,7 @@ static void pairs_set_attributes(const struct control *control, struct pair *pai
     }
 }
 
-/* The filter by bitmap asks for a bit that no message has, the selector for what none meets. */
+/* The bitmap filter requires a bit that no message has, and the selector values that none has. */
 static void pairs_set_filter(const struct control *control, struct pair *pair)
 {
     static const struct llm_property_name names[] = {{"quantity", 1}, {"price", 2}, {"symbol", 3}};
@@ -155,7 +155,7 @@ static void pairs_await_receiver(struct pair *pair)
         if (i == PAIRS_POLLS_MAX)
             steady_ok(LLM_EAGAIN, "the receiver does not become known");
         pairs_poll(pair);
-        /* A report for which some other thread has to find the way first is sent again after a time. */
+        /* A report is repeated after a time if another thread has to resolve its route first. */
         if (cost_pass != NULL && i >= PAIRS_SETTLE) {
             (void)usleep(1000);
             cost_pass(1000000000);
@@ -210,7 +210,7 @@ static void pairs_close(struct pair *pair)
 
 /* ----------------------------------------------------------------------------------------------- patterns */
 
-/* A lost packet comes again only if the transmitter is polled. */
+/* A lost packet is repaired only if the transmitter is polled. */
 static __attribute__((noinline)) void pairs_impatient(struct pair *pair, uint64_t polls)
 {
     steady_poll(pair->near);
@@ -219,7 +219,7 @@ static __attribute__((noinline)) void pairs_impatient(struct pair *pair, uint64_
     control_fail(pair->name, "messages do not come");
 }
 
-/* Awaits all messages; the rest of a burst that could not leave at once leaves by polls. */
+/* Waits for all messages; polls send the rest of a burst that could not leave at once. */
 static void pairs_await(struct pair *pair, bool burst)
 {
     for (uint64_t polls = 1; pair->received + pair->lost < pair->sent; polls++) {
@@ -254,7 +254,7 @@ uint64_t pairs_counter(const struct llm_context *context, const char *name)
     return value;
 }
 
-/* Polls the receiver until it has all packets, whether it wants their messages or not. Returns nanoseconds of these polls. */
+/* Polls the receiver until it has all packets, wanted or not. Returns the nanoseconds of these polls. */
 static uint64_t pairs_take(struct pair *pair)
 {
     uint64_t ns = 0;
@@ -270,7 +270,7 @@ static uint64_t pairs_take(struct pair *pair)
 
 enum pairs_part { PAIRS_BOTH, PAIRS_SEND, PAIRS_TAKE };
 
-/* A pattern of messages that are sent together (0: a burst), and whose time counts: SEND, nobody receives. */
+/* A pattern: messages sent together (0: a burst), and the measured part; SEND: there is no receiver. */
 static const struct pairs_pattern {
     const char *name;
     uint64_t together;
@@ -279,7 +279,7 @@ static const struct pairs_pattern {
                       {"stream", 0, PAIRS_BOTH}, {"send", PAIRS_BATCH, PAIRS_SEND},
                       {"take", 0, PAIRS_TAKE},   {NULL, 0, PAIRS_BOTH}};
 
-/* A turn of so many messages. Returns nanoseconds. */
+/* Sends count messages. Returns nanoseconds. */
 static uint64_t pairs_turn(struct pair *pair, const struct pairs_pattern *pattern, uint64_t count)
 {
     const uint64_t fit = PAIRS_BURST_BYTES / pair->size, burst = fit < PAIRS_BURST ? fit : PAIRS_BURST,
@@ -304,7 +304,7 @@ static uint64_t pairs_turn(struct pair *pair, const struct pairs_pattern *patter
 
 /* -------------------------------------------------------------------------------------------------- turns */
 
-/* Callgrind counts from its entry to its return, and knows it and the next by their names. */
+/* Callgrind counts during this function, which it finds by name, as it does the next one. */
 static __attribute__((noinline)) uint64_t pairs_count_turn(struct pair *pair,
                                                            const struct pairs_pattern *pattern,
                                                            uint64_t count)
@@ -320,7 +320,7 @@ static __attribute__((noinline)) void pairs_end_turn(void)
     __asm__ volatile("" ::: "memory");
 }
 
-/* Returns nanoseconds a message. Tables of counters and reports that are due go first. */
+/* Returns nanoseconds of a message. Due reports and counters files are written first. */
 static double pairs_take_turn(struct pair *pair, const struct pairs_pattern *pattern,
                               const struct control *request)
 {
@@ -356,7 +356,7 @@ static void pairs_measure(const struct control *request)
         sent[at] = pairs[at].sent;
         received[at] = pairs[at].received;
     }
-    /* Each pair has its turn. Beginner and direction change, so that each follows each of two others. */
+    /* First pair and direction alternate, so that each pair follows each of two others. */
     for (int turn = 0; turn < (int)rounds * pairs_count; turn++) {
         const int round = turn / pairs_count, i = turn % pairs_count;
         const int at = (round % pairs_count + (round % 2 == 0 ? i : pairs_count - i)) % pairs_count;
@@ -413,7 +413,7 @@ static void pairs_stats(const struct control *request)
 
 /* ------------------------------------------------------------------------------------------------- checks */
 
-/* A report tells the transmitter what the receiver's watch found, so it is as late as the next one. */
+/* The transmitter learns the result of the receiver's watch from its next report. */
 static bool pairs_reported(const struct pair *pair)
 {
     struct llm_congestion report;
@@ -421,7 +421,7 @@ static bool pairs_reported(const struct pair *pair)
     return llm_transmitter_congestion(pair->transmitter, &report, 1) == 1 && report.reports;
 }
 
-/* Both ends have written a counters file since the first call, which follows the last message. */
+/* True if both ends have written a counters file since the first call, which follows the last message. */
 static bool pairs_written(struct pair *pair)
 {
     const uint64_t near = pair->near->stats->writes, far = pair->far->stats->writes;
@@ -431,7 +431,7 @@ static bool pairs_written(struct pair *pair)
     return near > pair->tables && far > pair->tables;
 }
 
-/* Polls all pairs until everything that takes its time is done, or for as long as it may take. */
+/* Polls all pairs until files and reports are written, or time is up. */
 static void pairs_wait(void)
 {
     const uint64_t naps = PAIRS_NAPS + 4 * pairs_watch / 1000000;
@@ -448,7 +448,7 @@ static void pairs_wait(void)
     }
 }
 
-/* Returns the first fault of a pair, or NULL: every message came once, and files and reports were written. */
+/* Returns the first fault of a pair: a message not received once, or a file or report missing; or NULL. */
 static const char *pairs_fault(struct pair *pair)
 {
     const uint64_t numbers = pair->sent * pair->first + pair->sent * (pair->sent - 1) / 2;

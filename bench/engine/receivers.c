@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Receivers of a stream, each in a context of its own, that measure it. channels=CHANNEL,... wait=spin|block;
- * they measure the hop of messages of the phases measured=N,... of rounds= rounds, of which trace= in their
- * order. any=1: messages come in whatever order, most= of them at most, of size=. bulk=, most messages of the
- * bulk, whose times and bytes they answer with. acknowledge=1: the application does. busy=, seconds that
- * it takes for each message; pace=, seconds in which it can take one, from one SIGUSR1 to the next, slow=1:
- * from the beginning. later=1: they come with the first request. They answer, with the counters=NAME,... of
- * the first, when the session has ended for all, by SIGTERM or, if they came later, with the next request.
+ * Receivers that measure a stream, each in a context of its own. channels=CHANNEL,...; wait=spin|block; hops
+ * are recorded for messages of phases measured=N,... in each of rounds= rounds, with the first trace= in
+ * order. any=1: messages arrive in any order, up to most= of them, of size=. bulk=: maximum number of bulk
+ * messages, whose times and sizes are answered. acknowledge=1: the application acknowledges. busy=: seconds
+ * of work for each message; pace=: seconds between messages of a slow application, from one SIGUSR1 to the
+ * next, or from the start (slow=1). later=1: join at the first request. They answer, with counters=NAME,...
+ * of the first, when all sessions have ended, on SIGTERM or, with later=1, at the next request.
  *
- * The mute: a socket that joined the group of place= and is read until SIGUSR1, and then no more: for it the
- * network, which is this machine's kernel, has the same work as for a receiver that is stopped.
+ * The role mute: a socket joined to the group of place=, read until SIGUSR1 and not after that. For it the
+ * network, which is this machine's kernel, does the same work as for a stopped receiver.
  */
 #define _GNU_SOURCE
 #include <poll.h>
@@ -26,7 +26,7 @@
 enum { RECEIVERS_MAX = 64, RECEIVERS_PHASES = 16 };
 
 #define RECEIVERS_NAP_NS 10000000ull
-#define RECEIVERS_SLEEP_NS 1000000ull /* an application that is so far behind sleeps */
+#define RECEIVERS_SLEEP_NS 1000000ull /* an application that lags by more sleeps */
 
 struct arrival {
     uint64_t at, bytes;
@@ -37,8 +37,8 @@ struct receiver {
     struct llm_context *context;
     struct llm_receiver *receiver;
     struct histogram *hops; /* by round and phase */
-    bool *came;             /* by number, of those that come in any order */
-    uint64_t disordered;    /* behind one that was sent later */
+    bool *came;             /* by number, for messages in any order */
+    uint64_t disordered;    /* after a message that was sent later */
     uint64_t free_at;       /* when a slow application may take the next message */
 };
 
@@ -47,13 +47,13 @@ static struct receivers {
     uint64_t count;
     uint64_t rounds;
     uint64_t trace;
-    uint64_t phases[RECEIVERS_PHASES]; /* that are measured */
+    uint64_t phases[RECEIVERS_PHASES]; /* measured phases */
     int phase_count;
     uint64_t size;
-    uint64_t most; /* messages that may come in any order; 0: they come in sequence */
+    uint64_t most; /* number of messages in any order; 0: they arrive in sequence */
     bool acknowledges;
     uint64_t busy_ns, pace_ns;
-    struct arrival *bulk; /* messages of the bulk */
+    struct arrival *bulk; /* bulk messages */
     uint64_t bulk_count, bulk_max;
     uint64_t opened_at;
 } receivers;
@@ -96,7 +96,7 @@ static struct steady_stamp receiver_take_any(struct receiver *receiver, const st
     return stamp;
 }
 
-/* The application's own time. The signal that ends its sleep ends its slowness too. */
+/* Spends the application's time. The signal that ends its sleep also ends its slowness. */
 static void receiver_spend(struct receiver *receiver, uint64_t now)
 {
     while (llm_clock() < now + receivers.busy_ns)
@@ -194,7 +194,7 @@ static void receivers_report(const struct control *control)
     json_close();
 }
 
-/* Polls all in turn, or sleeps as the context of one does. True once all sessions have ended. */
+/* Polls all in turn, or sleeps in the only context. Returns true once all sessions have ended. */
 static bool receivers_poll(void)
 {
     uint64_t ended = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shared by the roles in which a transmitter keeps a rate and each message has in it when it was due, so that
- * receivers in other processes of one machine know its latency. Whatever fails ends the program, with the
+ * Functions of the roles with a transmitter at a constant rate. Each message carries its due time, from which
+ * receivers in other processes of the machine compute its latency. Any error ends the program, with the
  * reason on stderr.
  */
 #ifndef BENCH_STEADY_H
@@ -14,9 +14,9 @@
 
 #include "control.h"
 
-/* The head of each message. */
+/* Header of each message. */
 struct steady_stamp {
-    uint64_t due_at; /* 0: it was sent flat out */
+    uint64_t due_at; /* 0: sent flat out */
     uint64_t sequence;
     uint32_t round;
     uint32_t phase;
@@ -24,47 +24,47 @@ struct steady_stamp {
 
 enum { STEADY_SIZE_MIN = sizeof(struct steady_stamp) };
 
-/* Rounds of a stream, by which receivers know what to measure, and one that none of them measures. */
+/* Rounds of a stream select what receivers measure; none measures this one. */
 enum { STEADY_BULK = 1 << 16 };
 
-/* Returns result if it is no error. */
+/* Returns result, or ends the program if it is an error. */
 int steady_ok(int result, const char *what);
 
-/* Raises the limit of open files, and ends the process if fewer are allowed than are needed. */
+/* Raises the limit of open files, or ends the process if it is too low. */
 void steady_allow_files(uint64_t needed);
 
-/* The defaults but for the log: errors only. */
+/* Default options, except that only errors are logged. */
 struct llm_context_options steady_options(void);
 struct llm_context *steady_open(const struct llm_context_options *options);
 
-/* Opens a context. wait=block: it sleeps. */
+/* Opens a context. wait=block: it sleeps while idle. */
 struct llm_context *steady_context(const struct control *control);
 
 void steady_poll(struct llm_context *context);
 
-/* An identity as text: it takes all 64 bits, more than a number of JSON has. */
+/* An identity as text, since JSON numbers cannot represent all 64 bits. */
 const char *steady_identity(uint64_t receiver, char text[24]);
 
-/* Writes the counters=NAME,... of a context as an object; 0 for a name that it does not have. */
+/* Writes the counters=NAME,... of a context as an object; 0 for an unknown name. */
 void steady_json_counters(const struct llm_context *context, const struct control *control);
 
-/* Tells the runner at once of events about receivers and bottlenecks; of others nothing. */
+/* Reports events about receivers and bottlenecks to the runner at once; ignores others. */
 void steady_tell(const struct llm_event *event);
 
-/* A receiver's stream, by its numbers. */
+/* State of a receiver's stream, by message numbers. */
 struct steady_track {
     uint64_t first; /* number of the first message */
     uint64_t next;  /* number expected next */
     uint64_t received;
-    uint64_t lost;       /* as events told */
-    uint64_t unsaid;     /* missing, and no event told so */
-    uint64_t duplicated; /* or out of order */
-    uint64_t changed;    /* not what was sent */
+    uint64_t lost;       /* as reported by events */
+    uint64_t unsaid;     /* missing without an event */
+    uint64_t duplicated; /* received twice or out of order */
+    uint64_t changed;    /* differs from the sent message */
     bool begun;
-    bool ended; /* the session was, whatever the reason */
+    bool ended; /* the session ended, for any reason */
 };
 
-/* To be called with each message and each event. Returns the message's stamp. */
+/* For each message and each event. Returns the message's stamp. */
 struct steady_stamp steady_track_message(struct steady_track *track, const struct llm_message *message);
 void steady_track_event(struct steady_track *track, const struct llm_event *event);
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A transmitter that the runner directs. channel= size= topics=, that messages take turns on,
- * level=unreliable|no_history|assured, by=, of receivers that acknowledge, keep=, messages that each topic
- * keeps, bulk_size=: there is one topic more, of the bulk. Requests:
- *   await receivers=N     answers when there are so many, with the identity of the first
- *   limit transmitter= repairs= bulk=   bytes a second of these, 0: no limit
+ * A transmitter controlled by the runner. channel= size= topics= (used in turn)
+ * level=unreliable|no_history|assured; by=: number of acknowledging receivers; keep=: messages cached for
+ * each topic; bulk_size=: adds a topic for bulk messages. Requests:
+ *   await receivers=N     answers when there are N receivers, with the identity of the first
+ *   limit transmitter= repairs= bulk=   rate limits in bytes a second, 0: none
  *   send rate= duration= round= phase= burst= bulk= open= drain= acknowledged=
- *       Sends messages, or bursts of so many, at a rate, or flat out (0), and of the bulk as many as are taken up to its rate. open=1: not
- *       for the duration but until a request comes. Goes on when all messages are acknowledged, or after drain= seconds. Answers with the
- *       rate that it came to, with the time spent on sending each message or burst, and with the time until each was acknowledged.
- *   stats counters=NAME,...             answers with these
+ *       Sends messages, or bursts, at a rate or flat out (0), and bulk messages up to theirs, for the
+ *       duration or until a request (open=1); then waits until all are acknowledged, or for drain= seconds.
+ *       Answers with the rate, the time spent on each message or burst, and that to its acknowledgement.
+ *   stats counters=NAME,...             answers with counters
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,24 +20,24 @@
 #include "machine.h"
 #include "steady.h"
 
-/* Messages between two polls; flat out each poll sends what was packed since the last one. */
+/* Messages between two polls; flat out each poll sends the messages packed since the last one. */
 enum { SENDER_BATCH = 16, SENDER_BATCH_FLAT_OUT = 1024, SENDER_RING = 1 << 20 };
 
 #define SENDER_HEAR_NS 1000000ull
 #define SENDER_PATIENCE_NS 10000000000ull
 #define SENDER_STOPPED_NS 1000000000ull /* a process that did not run for so long was stopped */
 
-/* Messages that are offered at a rate. */
+/* Messages sent at a rate. */
 struct offer {
     struct llm_topic **topics;
     uint64_t topic_count;
     uint8_t *data;
     uint64_t size;
-    uint64_t interval_ns; /* from one burst to the next; 0: flat out */
+    uint64_t interval_ns; /* between two bursts; 0: flat out */
     uint64_t burst;
     uint64_t due_at;
     uint64_t sent;
-    bool waits; /* refused messages stay due; else they are not offered again */
+    bool waits; /* refused messages stay due; else they are skipped */
     struct steady_stamp stamp;
 };
 
@@ -45,12 +45,12 @@ static struct sender {
     struct llm_context *context;
     struct llm_transmitter *transmitter;
     struct offer stream;
-    struct offer bulk; /* topics NULL: there is none */
-    uint64_t sequence; /* of the next message */
+    struct offer bulk; /* topics NULL: no bulk messages */
+    uint64_t sequence; /* sequence of the next message */
     bool assured;
-    bool measured;         /* times until messages are acknowledged are wanted */
-    uint64_t acknowledged; /* messages before this one */
-    uint64_t waiting_max;  /* messages that were not acknowledged */
+    bool measured;         /* record the time until messages are acknowledged */
+    uint64_t acknowledged; /* all messages before this one are acknowledged */
+    uint64_t waiting_max;  /* maximum of unacknowledged messages */
     uint64_t *due_at;      /* by sequence modulo SENDER_RING */
     struct histogram spent, told;
 } sender;
@@ -73,7 +73,7 @@ static void on_event(void *arg, const struct llm_event *event)
 
 /* ------------------------------------------------------------------------------------------------ sending */
 
-/* Returns whether it was taken. */
+/* Returns whether the message was accepted. */
 static bool offer_send_one(struct offer *offer, unsigned flags)
 {
     struct llm_topic *topic = offer->topics[offer->sent % offer->topic_count];
@@ -93,7 +93,7 @@ static bool offer_send_one(struct offer *offer, unsigned flags)
     return true;
 }
 
-/* Sends what is due at a time. Flat out the clock would cost more than what is measured. */
+/* Sends due messages. Flat out, reading the clock would cost more than the measured call. */
 static bool offer_send(struct offer *offer, uint64_t now)
 {
     const bool bursts = offer->burst > 1;
@@ -116,7 +116,7 @@ static bool offer_send(struct offer *offer, uint64_t now)
     return true;
 }
 
-/* What is due at the end has to be sent, unless what is refused is not offered again. */
+/* Due messages have to be sent before the end, unless refused messages are skipped. */
 static bool sender_is_over(uint64_t now, uint64_t end)
 {
     const struct offer *stream = &sender.stream;
@@ -124,7 +124,7 @@ static bool sender_is_over(uint64_t now, uint64_t end)
     return now >= end && (stream->interval_ns == 0 || stream->due_at >= end);
 }
 
-/* Returns whether a request has come, for which it looks now and then. */
+/* Checks now and then for a request. Returns whether there is one. */
 static bool sender_hears(uint64_t now)
 {
     static uint64_t heard_at;
@@ -143,7 +143,7 @@ static void sender_run(uint64_t end, bool open)
     for (; open ? !sender_hears(now) : !sender_is_over(now, end); now = llm_clock()) {
         bool sent;
 
-        /* A machine that was stopped with all that runs on it leaves nothing to make up for. */
+        /* After a suspension of the whole machine there is no backlog to send. */
         if (open && now - before > SENDER_STOPPED_NS)
             sender.stream.due_at += now - before;
         before = now;
@@ -154,7 +154,7 @@ static void sender_run(uint64_t end, bool open)
     }
 }
 
-/* Until every message sent so far is acknowledged; where none is, for so long. */
+/* Waits until all messages are acknowledged; without acknowledgements, for drain_ns. */
 static void sender_drain(uint64_t drain_ns)
 {
     const uint64_t begun_at = llm_clock();
@@ -241,7 +241,7 @@ static void sender_stats(const struct control *request)
     json_close();
 }
 
-/* Nothing: a send with open=1 has ended when a request is there. */
+/* No work: a send with open=1 ends when a request is pending. */
 static void sender_stop(const struct control *request)
 {
     (void)request;
@@ -313,7 +313,7 @@ int transmitter_run(const struct control *control)
             control_serve(&request, sender_verbs);
         steady_poll(sender.context);
     }
-    /* It waits for repairs. */
+    /* Closing waits for repairs. */
     steady_ok(llm_transmitter_close(&sender.transmitter), "llm_transmitter_close");
     steady_ok(llm_context_close(&sender.context), "llm_context_close");
     return 0;

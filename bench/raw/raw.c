@@ -14,19 +14,19 @@
 #include "../engine/control.h"
 #include "system/log.h"
 
-#define RAW_MTU_MAX 9000 /* as the library's default */
+#define RAW_MTU_MAX 9000 /* the library's default */
 #define RAW_IDLE_NS 500000000ull
 #define RAW_OVER_COUNT 16
 #define RAW_PATIENCE_NS 10000000000ull
 #define RAW_READ_MAX 65536
-#define RAW_TRAIN_BYTES 65487 /* the longest that one UDP_SEGMENT send may be, IPv6 included */
-#define RAW_TRAIN_SEGMENTS 64 /* more are refused by older kernels */
+#define RAW_TRAIN_BYTES 65487 /* longest UDP_SEGMENT send, also for IPv6 */
+#define RAW_TRAIN_SEGMENTS 64 /* older kernels refuse more */
 
-/* Ways to send a blast. */
+/* Methods to send a blast. */
 enum raw_way {
-    RAW_BATCHES, /* of datagrams handed over in one call */
-    RAW_TRAINS, /* of datagrams split by the kernel (UDP_SEGMENT), from one buffer that stays in the caches */
-    RAW_KEPT,   /* the same, of messages copied into a ring first, as who is to repair them has to */
+    RAW_BATCHES, /* batches of datagrams in one call */
+    RAW_TRAINS,  /* trains that the kernel splits (UDP_SEGMENT), from one buffer that stays in the caches */
+    RAW_KEPT,    /* trains of messages copied into a ring first, as repairs require */
     RAW_WAYS
 };
 
@@ -59,7 +59,7 @@ static void raw_find_address(const char *host, const char *port, const char *int
 void raw_group_of(const char *place, struct raw_group *group)
 {
     enum { SCHEME, HOST, PORT, INTERFACE, MTU, HISTORY, DIRECTORY, FIELDS };
-    char *rest = strdup(place), *fields[FIELDS]; /* groups have parts of it */
+    char *rest = strdup(place), *fields[FIELDS]; /* referenced by the group */
     struct llm_options defaults;
 
     for (int i = 0; i < FIELDS; i++)
@@ -110,14 +110,14 @@ void raw_close(struct raw_end *end)
     free(end);
 }
 
-/* No message is in two datagrams, unless it is longer than one. */
+/* No message crosses datagrams, unless it is longer than one. */
 static size_t raw_packed_datagram(const struct raw_end *end, size_t message_bytes)
 {
     return message_bytes > end->datagram_bytes ? message_bytes
                                                : end->datagram_bytes - end->datagram_bytes % message_bytes;
 }
 
-/* The longest train of such datagrams that the kernel takes in one message. */
+/* The longest train of such datagrams that one call to the kernel accepts. */
 static size_t raw_train_bytes(size_t datagram_bytes)
 {
     const size_t segments = RAW_TRAIN_BYTES / datagram_bytes;
@@ -154,7 +154,7 @@ void raw_expect(struct raw_end *end, bool trains)
 
 /* -------------------------------------------------------------------------------------------------- blast */
 
-/* Copies messages to the next place of a ring, the last one as far as it fits, and returns them as a train. */
+/* Copies messages to the next position of a ring, the last one cut to fit, and returns them as a train. */
 static const char *raw_keep(char *ring, size_t ring_bytes, size_t message_bytes, size_t train_bytes)
 {
     static const char message[RAW_READ_MAX];
@@ -169,7 +169,7 @@ static const char *raw_keep(char *ring, size_t ring_bytes, size_t message_bytes,
     return train;
 }
 
-/* Sends the next batch, or train: ring NULL, what is not copied. 0, or -1 with errno set. */
+/* Sends the next batch or train; ring NULL: without a copy. Returns 0, or -1 with errno set. */
 static int raw_blast_next(struct raw_end *end, enum raw_way way, char *ring, size_t message_bytes)
 {
     static const char memory[RAW_BATCH * RAW_MTU_MAX + RAW_READ_MAX];
@@ -187,9 +187,9 @@ static int raw_blast_next(struct raw_end *end, enum raw_way way, char *ring, siz
 }
 
 /*
- * The ring is memory as the library's history, and there during its blast only: the memory of the library is
- * measured in the same process. A receiver whose buffer is full has to read some of it before one of the last
- * datagrams arrives.
+ * The ring has the size and kind of memory of the library's history. It exists only during its blast, as the
+ * library's memory is measured in the same process. The final datagrams are repeated, since a receiver with a
+ * full buffer has to read first.
  */
 static void raw_blast_send(struct raw_end *end, const struct control *control, enum raw_way way)
 {
@@ -217,7 +217,7 @@ static void raw_blast_send(struct raw_end *end, const struct control *control, e
         perror("a bare blast");
 }
 
-/* Reads what it takes in memory: a line that nobody reads would not cross from core to core. */
+/* Reads datagrams in shared memory: an unread cache line would not move between cores. */
 static int raw_blast_take(struct raw_end *end, uint64_t *bytes, bool *over)
 {
     static char read[RAW_READ_MAX];
@@ -234,7 +234,7 @@ static int raw_blast_take(struct raw_end *end, uint64_t *bytes, bool *over)
     return count;
 }
 
-/* Answers with the bytes received, and the time from the first to the last. */
+/* Answers with the bytes received and the time from the first to the last. */
 static void raw_blast_receive(struct raw_end *end)
 {
     uint64_t bytes = 0, first = 0, last = llm_clock(), now = last;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * As lean as verbs allow: one queue pair and one completion queue an end, polled; short datagrams inline; one
- * send in 64 signalled; a buffer goes back to the device when the next datagram is asked for.
+ * Bare verbs with minimal work: one polled queue pair and completion queue per end; short datagrams inline;
+ * one send in 64 signalled; a buffer returns to the device with the next receive call.
  */
 #define _GNU_SOURCE
 #include "raw.h"
@@ -13,10 +13,10 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
-#define RAW_GRH 40          /* before every datagram received */
-#define RAW_ROCE_HEADERS 32 /* of UDP, and of RDMA with its check sequence */
+#define RAW_GRH 40          /* precedes every received datagram */
+#define RAW_ROCE_HEADERS 32 /* UDP header, RDMA header and check sequence */
 #define RAW_ROCE_INLINE 512
-#define RAW_SEND_DEPTH 1024 /* a power of two, as the other */
+#define RAW_SEND_DEPTH 1024 /* power of two, as RAW_RECEIVE_DEPTH */
 #define RAW_RECEIVE_DEPTH 4096
 #define RAW_SIGNAL 64
 #define RAW_LINE 64
@@ -37,13 +37,13 @@ struct raw_roce_end {
     size_t inline_max;
     char *buffers;
     size_t stride;
-    size_t bytes; /* of all buffers */
+    size_t bytes; /* bytes of all buffers */
     struct ibv_mr *registration;
     uint64_t posted; /* datagrams sent */
-    uint64_t done;   /* of these, known to be completed */
-    /* Of datagrams that were received, whose buffers are not given back yet, ... */
+    uint64_t done;   /* sends known to be complete */
+    /* Completions of received datagrams, whose buffers are not yet returned. */
     struct ibv_wc completions[RAW_BATCH];
-    int fetched, next; /* ... so many, of which this is given next */
+    int fetched, next; /* number of completions, and the one to deliver next */
 };
 
 static struct raw_roce_end *raw_roce_of(struct raw_end *end)
@@ -56,7 +56,7 @@ static uint32_t raw_roce_depth(const struct raw_roce_end *roce)
     return roce->to_send ? RAW_SEND_DEPTH : RAW_RECEIVE_DEPTH;
 }
 
-/* Datagrams begin at cache lines; what is before them in a buffer is for the GRH. */
+/* Datagrams start at cache lines; the GRH precedes them in the buffer. */
 static char *raw_roce_buffer(const struct raw_roce_end *roce, uint64_t number)
 {
     return roce->buffers + (number & (raw_roce_depth(roce) - 1)) * roce->stride + RAW_LINE;
@@ -117,7 +117,7 @@ static int raw_roce_open_queues(struct raw_roce_end *roce)
         return -1;
     wanted.send_cq = wanted.recv_cq = roce->cq;
     wanted.cap = caps;
-    /* A device that has less room in its requests says so by refusing. */
+    /* A device with less space for inline data refuses the request. */
     while (rdma_create_qp(roce->id, roce->domain, &wanted) != 0) {
         if (caps.max_inline_data == 0)
             return -1;
@@ -129,7 +129,7 @@ static int raw_roce_open_queues(struct raw_roce_end *roce)
     return raw_roce_open_buffers(roce);
 }
 
-/* Has the device fill these buffers; RAW_BATCH at most. 0, or an errno. */
+/* Returns these buffers to the device, RAW_BATCH at most. Returns 0, or an errno. */
 static int raw_roce_post(struct raw_roce_end *roce, const struct ibv_wc *completions, int count)
 {
     struct ibv_recv_wr receives[RAW_BATCH], *refused;
@@ -157,7 +157,7 @@ static int raw_roce_post_all(struct raw_roce_end *roce)
     return failed ? -1 : 0;
 }
 
-/* The queue pair is attached to the group when the event is fetched. */
+/* The queue pair is attached to the group once the event is fetched. */
 static int raw_roce_join(struct raw_roce_end *roce)
 {
     struct rdma_cm_join_mc_attr_ex wanted = {
@@ -224,7 +224,7 @@ static int raw_roce_open(struct raw_end *end, const struct raw_group *group, boo
 
 /* ------------------------------------------------------------------------------------------------ sending */
 
-/* Makes room for so many more. False: there is none now. */
+/* Frees send slots for count datagrams. Returns false if that is not possible now. */
 static bool raw_roce_reap(struct raw_roce_end *roce, unsigned count)
 {
     struct ibv_wc completions[RAW_BATCH];
@@ -239,7 +239,7 @@ static bool raw_roce_reap(struct raw_roce_end *roce, unsigned count)
     return true;
 }
 
-/* A request for the datagram of that number, but for its bytes. */
+/* Prepares the send request of that datagram, except its bytes. */
 static void raw_roce_fill(struct raw_roce_end *roce, struct ibv_send_wr *send, struct ibv_sge *piece,
                           uint64_t number)
 {
@@ -277,7 +277,7 @@ static int raw_roce_send(struct raw_end *end, const void *data, size_t size)
     return errno == 0 ? 0 : -1;
 }
 
-/* What is sent is what the buffers have: nothing is copied. */
+/* Sends the contents of the buffers as they are: nothing is copied. */
 static int raw_roce_send_each(struct raw_end *end, const void *data, size_t size, size_t message_bytes)
 {
     struct raw_roce_end *roce = raw_roce_of(end);
@@ -301,7 +301,7 @@ static int raw_roce_send_each(struct raw_end *end, const void *data, size_t size
 
 /* ---------------------------------------------------------------------------------------------- receiving */
 
-/* Fetches the next completions once all before were given, and gives the buffers of these back. */
+/* Fetches completions once all earlier ones were delivered, and returns the buffers of the earlier ones. */
 static const void *raw_roce_receive(struct raw_end *end, size_t *size)
 {
     struct raw_roce_end *roce = raw_roce_of(end);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * As lean as shared memory allows: a ring of slots, each with the number of its datagram, from one writer to
- * one reader. The writer never passes the reader, which says now and then how far it is.
+ * Bare shared memory with minimal work: a ring of slots, each with the number of its datagram, for one writer
+ * and one reader. The writer never overtakes the reader, which publishes its position now and then.
  */
 #define _GNU_SOURCE
 #include "raw.h"
@@ -21,7 +21,7 @@
 #define RAW_SHM_LINE 64
 
 struct raw_slot {
-    _Atomic uint64_t number; /* datagrams before it, plus 1, once it is whole */
+    _Atomic uint64_t number; /* number of the datagram plus 1, once it is complete */
     uint32_t size;
     char data[];
 };
@@ -37,7 +37,7 @@ struct raw_shm_end {
     size_t stride;
     size_t bytes;
     uint64_t next;
-    uint64_t taken; /* the ring's, as the writer knows it, or as the reader said it */
+    uint64_t taken; /* datagrams read: the writer's copy, or the value that the reader published */
     char path[PATH_MAX];
 };
 
@@ -61,7 +61,7 @@ static void raw_shm_close(struct raw_end *end)
         unlink(shm->path);
 }
 
-/* Opens the file of the ring: a regular file of this user with a link count of 1. -1 with errno set. */
+/* Opens the ring's file: a regular file of this user with a link count of 1. -1 with errno set. */
 static int raw_shm_file(const char *path)
 {
     const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -86,7 +86,7 @@ static int raw_shm_open(struct raw_end *end, const struct raw_group *group, bool
     shm->stride = (sizeof(struct raw_slot) + group->mtu + RAW_SHM_LINE - 1) / RAW_SHM_LINE * RAW_SHM_LINE;
     shm->bytes = sizeof(struct raw_ring) + RAW_SHM_SLOTS * shm->stride;
     snprintf(shm->path, sizeof shm->path, "%s/llm-raw-%s", group->directory, group->name);
-    /* The first end makes it. */
+    /* The first end creates the ring. */
     fd = raw_shm_file(shm->path);
     if (fd < 0)
         shm->path[0] = '\0';
@@ -123,7 +123,7 @@ static int raw_shm_send(struct raw_end *end, const void *data, size_t size)
     return 0;
 }
 
-/* The datagram given before can be overwritten from now on. */
+/* The previous datagram may be overwritten from now on. */
 static const void *raw_shm_receive(struct raw_end *end, size_t *size)
 {
     struct raw_shm_end *shm = raw_shm_of(end);

@@ -16,10 +16,10 @@
 #define UDP_GRO 104
 #endif
 
-#define RAW_RECEIVE_BUFFER 16777216 /* as the library's default */
+#define RAW_RECEIVE_BUFFER 16777216 /* the library's default */
 #define RAW_SEND_BUFFER 4194304
 #define RAW_SLOT \
-    67008 /* a shorter one would cut a train; a power of two would put all into the same cache sets */
+    67008 /* smaller buffers would cut trains; a power of two would map all of them to the same cache sets */
 #define RAW_UDP_HEADER 8
 #define RAW_CONTROL_BYTES CMSG_SPACE(sizeof(uint16_t))
 
@@ -28,7 +28,7 @@ static int raw_set(int fd, int level, int name, int value)
     return setsockopt(fd, level, name, &value, sizeof value);
 }
 
-/* The privileged form knows no limit; without the privilege the plain one gives what there is. */
+/* The privileged option has no limit; the plain one is the fallback and is clamped. */
 static void raw_set_buffer(int fd, int forced, int plain, int bytes)
 {
     if (raw_set(fd, SOL_SOCKET, forced, bytes) != 0)
@@ -44,7 +44,7 @@ static int raw_close_failed(int fd)
     return -1;
 }
 
-/* As in the library the kernel need not find an identification for datagrams that may not be fragmented. */
+/* Sets don't-fragment, as the library does: the kernel then need not choose an IP identification. */
 static int raw_send_whole(int fd, const struct raw_group *group)
 {
     struct ip_mreqn request = {.imr_ifindex = group->interface.index};
@@ -93,7 +93,7 @@ int raw_udp_open_receive(const struct raw_group *group)
     return fd;
 }
 
-/* A socket that sends and receives: one end asks, and is connected to the other, which is bound. */
+/* Opens a socket that sends and receives: the requesting end connects to the other, which is bound. */
 static int raw_udp_open_unicast(const struct raw_group *group, bool asks)
 {
     const int fd = socket(group->address.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -106,11 +106,11 @@ static int raw_udp_open_unicast(const struct raw_group *group, bool asks)
 struct raw_udp_end {
     struct raw_end end;
     int fd;
-    bool unknown;    /* between two hosts: the socket is connected when the first datagram comes */
-    int ready, next; /* datagrams taken in one call, of which this is given next */
+    bool unknown;    /* between two hosts: connect the socket when the first datagram arrives */
+    int ready, next; /* datagrams fetched in one call, and the one to deliver next */
     struct mmsghdr messages[RAW_BATCH];
     struct iovec pieces[RAW_BATCH];
-    char memory[RAW_BATCH * RAW_SLOT]; /* used by ends that receive */
+    char memory[RAW_BATCH * RAW_SLOT]; /* for ends that receive */
 };
 
 static struct raw_udp_end *raw_udp_of(struct raw_end *end)
@@ -123,7 +123,7 @@ static void raw_udp_close(struct raw_end *end)
     close(raw_udp_of(end)->fd);
 }
 
-/* Memory to receive into is touched before it is measured. */
+/* Receive memory is touched before the measurement. */
 static int raw_udp_open(struct raw_end *end, const struct raw_group *group, bool to_send)
 {
     struct raw_udp_end *udp = raw_udp_of(end);
@@ -145,7 +145,7 @@ static int raw_udp_open(struct raw_end *end, const struct raw_group *group, bool
     return udp->fd < 0 ? -1 : 0;
 }
 
-/* Of a send: as raw_scheme.send() returns it. */
+/* Converts the result of a send call to that of raw_scheme.send(). */
 static int raw_udp_sent(ssize_t result)
 {
     return result >= 0 ? 0 : errno == ENOBUFS || errno == EAGAIN ? 1 : -1;
@@ -222,5 +222,5 @@ static void raw_udp_receive_trains(struct raw_end *end, bool whole)
 
 const struct raw_scheme raw_udp = {.name = "udp", .send_train = raw_udp_send_train, RAW_UDP_CALLS};
 
-/* Stacks in the kernel's place send a train as one datagram, if at all. */
+/* Stacks in place of the kernel's send a train as one datagram, or not at all. */
 const struct raw_scheme raw_bypass = {.name = "bypass", RAW_UDP_CALLS};

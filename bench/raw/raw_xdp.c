@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "raw.h"
-/* The socket and the program are the library's; sending and receiving is not. */
+/* Socket and program are the library's; sending and receiving are not. */
 #include "xdp/xdp_frame.h"
 #include "xdp/xdp_program.h"
 #include "xdp/xdp_socket.h"
@@ -15,20 +15,20 @@
 #define RAW_XDP_UDP_HEADER 8
 #define RAW_XDP_TAILROOM 256
 
-/* Shared by the ends of the process, until that ends: an end may be opened again. */
+/* Shared by all ends of the process until it ends, since ends may be opened again. */
 static struct raw_xsk {
     bool open;
-    struct lli_ip_interface interface; /* that the socket has */
+    struct lli_ip_interface interface; /* interface of the socket */
     struct lli_xdp_socket socket;
     struct lli_xdp_program program;
-    uint32_t next; /* chunk to send from */
+    uint32_t next; /* next chunk to send from */
 } raw_xsk;
 
 struct raw_xdp_end {
     struct raw_end end;
-    int member;     /* a socket that joined the group; 0: the end sends */
-    bool lent;      /* the datagram last received is still with the caller */
-    uint64_t chunk; /* ... in this chunk */
+    int member;     /* socket that joined the group; 0: the end sends */
+    bool lent;      /* the caller has the datagram last received */
+    uint64_t chunk; /* chunk of that datagram */
     struct lli_xdp_header header;
 };
 
@@ -55,7 +55,7 @@ static int raw_xdp_open_socket(const struct raw_group *group)
     return raw_xsk.open ? 0 : -1;
 }
 
-/* UDP to the group goes to the socket, all else to the kernel. In the mode that the library takes. */
+/* Redirects UDP of the group to the socket, and all else to the kernel, in the library's mode. */
 static int raw_xdp_take(const union lli_ip_address *address)
 {
     static const struct lli_log log = {.level = LLM_LEVEL_ERROR};
@@ -116,7 +116,7 @@ static int raw_xdp_open(struct raw_end *end, const struct raw_group *group, bool
     return xdp->member < 0 ? -1 : 0;
 }
 
-/* Writes a frame into the ring. False: the kernel has not sent enough of those before. */
+/* Writes a frame into the ring. Returns false if the kernel has not yet sent enough earlier frames. */
 static bool raw_xdp_put(struct raw_xdp_end *xdp, const void *data, size_t size)
 {
     struct lli_xdp_socket *xsk = &raw_xsk.socket;
@@ -135,7 +135,7 @@ static bool raw_xdp_put(struct raw_xdp_end *xdp, const void *data, size_t size)
     return true;
 }
 
-/* Sends what is in the ring. */
+/* Makes the kernel send the frames in the ring. */
 static int raw_xdp_kick(void)
 {
     lli_xdp_ring_publish(&raw_xsk.socket.tx);
@@ -150,7 +150,7 @@ static int raw_xdp_send(struct raw_end *end, const void *data, size_t size)
     return raw_xdp_kick();
 }
 
-/* The chunk of the datagram that was received before goes back to the kernel. */
+/* Returns the chunk of the previous datagram to the kernel first. */
 static const void *raw_xdp_receive(struct raw_end *end, size_t *size)
 {
     struct raw_xdp_end *xdp = raw_xdp_of(end);
@@ -174,7 +174,7 @@ static const void *raw_xdp_receive(struct raw_end *end, size_t *size)
     return frame + LLI_XDP_HEADER_V4;
 }
 
-/* Frames that the kernel copies in one call. */
+/* Sends frames that the kernel copies in one call. */
 static int raw_xdp_send_each(struct raw_end *end, const void *data, size_t size, size_t message_bytes)
 {
     for (size_t at = 0; at < size; at += message_bytes)

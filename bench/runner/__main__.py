@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bench/run: finds the scenario of a command, and runs it."""
+"""bench/run: runs the scenario of a command."""
 import importlib
 import os
 import pathlib
@@ -12,7 +12,7 @@ from runner.session import ROOT, Bench, Failed, say  # noqa: E402
 
 COMMANDS = ("reflector", "throughput", "cost", "groups", "topics", "transports", "batching", "requests", "slow", "join", "kept", "assured",
             "destinations", "rate", "watch", "filter", "overhead", "order", "peers", "compare")
-# These check what the library promises, and are tests too.
+# Checks of the library's guarantees, which are also run as tests.
 EXACT = ("rate", "watch")
 
 
@@ -28,8 +28,8 @@ def help_text():
     lines.append("       bench/run doctor       fitness of this host for libllm; the same as tools/llm-doctor")
     lines.append("""
 Builds libllm, makes two hosts joined by a cable (network namespaces and veth), runs one end of the benchmark on each, one CPU core
-each, and prints what came out, beside bare UDP multicast in the same run. As root it installs what is missing; without root it
-uses unprivileged namespaces, else loopback, and says so. Each command has a --help of its own.
+each, and prints the results, with those of bare UDP multicast in the same run. As root it installs missing packages; without root it
+uses unprivileged namespaces, else loopback, and says so. Each command has its own --help.
 """)
     return "\n".join(lines)
 

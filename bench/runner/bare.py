@@ -1,25 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Channels as the bare transports know them (raw/raw.h)."""
+"""Channels in the form of the bare transports (raw/raw.h)."""
 import re
 
-OFFSET = 100  # from the library's packets
-IP_BYTES = {False: 20, True: 40}  # by whether it is IPv6
+OFFSET = 100  # distance of groups and ports from the library's
+IP_BYTES = {False: 20, True: 40}  # IP header, by whether it is IPv6
 
 
 def parts(channel):
-    """Scheme, host, port and options of a channel; a decorator before the scheme does not count."""
+    """Returns scheme, host, port and options of a channel, without decorators."""
     scheme, host, port, options = re.fullmatch(r"(?:\w+\+)*(\w+)://(\[[^]]*\]|[^:?]*)(?::(\d+))?(?:\?(.*))?", channel).groups()
     return scheme, host.strip("[]"), int(port or 0), dict(option.split("=", 1) for option in (options or "").split("&") if option)
 
 
 def bytes_of(text):
-    """As the library reads it."""
+    """Parses a size, as the library does."""
     return int(text[:-1]) << 10 * ("KMG".index(text[-1]) + 1) if text[-1] in "KMG" else int(text)
 
 
 def place(channel, offset=OFFSET):
-    """Where the bare packets beside a channel go: to a port, or of RDMA, which has none, a group, or a name in memory, that is so much
-    further."""
+    """Destination of bare packets that correspond to a channel: its port plus offset. RDMA has no ports, so its group is offset; shared
+    memory, its name."""
     scheme, host, port, options = parts(channel)
     if scheme == "shm":
         host += f"-{offset}"
@@ -33,6 +33,6 @@ def place(channel, offset=OFFSET):
 
 
 def header_bytes(channel):
-    """Before the payload in each packet of a channel, from the IP header on; over RDMA with immediate data and a check sequence."""
+    """Bytes before the payload in each packet of a channel, from the IP header on; with RDMA plus immediate data and check sequence."""
     scheme, host, _, _ = parts(channel)
     return 0 if scheme == "shm" else IP_BYTES[":" in host] + (36 if scheme == "roce" else 8)

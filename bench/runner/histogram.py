@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Latencies as the engine counts them (engine/histogram.h): merged, summed up, and written in HdrHistogram's text form."""
+"""Latencies counted by the engine (engine/histogram.h): merged, summarized, and written in HdrHistogram's text format."""
 import collections
 import math
 import statistics
@@ -8,7 +8,7 @@ NAMES = ("median", "mean", "p99", "p99_9", "p99_99", "max", "std")  # of a summa
 
 
 class Histogram:
-    """Nanoseconds, by the highest value that is counted alike."""
+    """Counts of nanoseconds, by the highest value of each bucket."""
 
     def __init__(self, *answers):
         self.counts, self.max, self.trace = collections.Counter(), 0, []
@@ -16,7 +16,7 @@ class Histogram:
             self.add(found)
 
     def add(self, found):
-        """Adds the histogram of an answer, or another one."""
+        """Adds the histogram of an answer, or another Histogram."""
         if isinstance(found, Histogram):
             found = vars(found)
         else:
@@ -29,14 +29,14 @@ class Histogram:
         return sum(self.counts.values())
 
     def sorted(self):
-        """(value, how many are no greater), ascending."""
+        """Yields (value, number of values no greater), ascending."""
         before = 0
         for value in sorted(self.counts):
             before += self.counts[value]
             yield min(value, self.max), before
 
     def percentile(self, share):
-        """The smallest value that at least this share of all does not exceed; 0 if there are none."""
+        """Smallest value that is not exceeded by at least this share of all values; 0 without values."""
         rank = max(math.ceil(share * len(self)), 1)
         return next((value for value, before in self.sorted() if before >= rank), 0)
 
@@ -48,7 +48,7 @@ class Histogram:
         return math.sqrt(sum((min(value, self.max) - mean) ** 2 * count for value, count in self.counts.items()) / len(self))
 
     def summary(self, divisor=1):
-        """In microseconds, each divided: 2 makes hops of round trips. None of everything without samples."""
+        """Summary in microseconds, divided by divisor: 2 converts round trips to hops. All None without samples."""
         names = {"median": 0.5, "p99": 0.99, "p99_9": 0.999, "p99_99": 0.9999, "max": 1}
         if not self.counts:
             return dict.fromkeys(NAMES)
@@ -57,16 +57,16 @@ class Histogram:
         return {"median": found.pop("median"), "mean": self.mean() / us, **found, "std": self.deviation() / us}
 
     def typical(self, rate, window_s, shares):
-        """Of windows of so long the percentiles, and of these the medians, in us: what else runs on the machine meets few of them. None
-        if a window has too few samples."""
+        """Percentiles of windows of window_s each, and of these the medians, in us, which few disturbances of the machine affect. None if a
+        window has too few samples."""
         size = int(rate * window_s)
         windows = [sorted(self.trace[at:at + size]) for at in range(0, len(self.trace) - size + 1, size)] if size >= 100 else []
         return [statistics.median(window[min(math.ceil(share * size), size) - 1] for window in windows) / 1e3 if windows else None
                 for share in shares]
 
     def write(self, path, divisor):
-        """The percentile distribution as HdrHistogram's outputPercentileDistribution() has it, five steps each time the distance to
-        100 % halves; its plotters read it. Microseconds."""
+        """Writes the percentile distribution in the format of HdrHistogram's outputPercentileDistribution(), for its plotters, with five
+        steps for each halving of the distance to 100 %. In microseconds."""
         us, total, places = 1e3 * divisor, len(self), list(self.sorted())
         lines = [f"{'Value':>12} {'Percentile':>14} {'TotalCount':>10} {'1/(1-Percentile)':>14}", ""]
         share = 0.0

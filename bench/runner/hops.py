@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Latency of hops over a pair, libllm's and bare ones by turns, and what a row of them has."""
+"""Latency of hops over a pair, alternately with libllm and bare, and the fields of its rows."""
 from runner.histogram import Histogram
 from runner.tables import Report, median, medians, ratio, worst
 
-BLOCK_S = 0.5  # of libllm, then as long as a half of it bare, and again
-BLOCK_MESSAGES = 4  # or as long as so many take, if that is longer
-BARE_RATE_MAX = 100000  # a datagram each keeps up so far, with room to catch up; beyond it they are packed, where there are trains
-BARE_RATE_MAX_ALL = 20000  # when every one is sent back
+BLOCK_S = 0.5  # a block of libllm, followed by half as long bare, repeatedly
+BLOCK_MESSAGES = 4  # minimum number of messages of a block
+BARE_RATE_MAX = 100000  # highest rate of one datagram a message with some headroom; above it messages are packed if trains are supported
+BARE_RATE_MAX_ALL = 20000  # the same, if every message is sent back
 BARE_RATE_MIN = 10
 PACKED_SIZE_MAX = 1400
-WAIT_SHARE = 0.005  # of the duration: beyond it the row tells of something else too
+WAIT_SHARE = 0.005  # of the duration; above it the row is disturbed by other work
 
 
 class Hop:
-    """One row, once. samples: a second, a thousand without; 0: all, and flat out so it is bare."""
+    """One run of a row. samples: messages sampled in a second (default 1000); 0: all, and the bare run is flat out too."""
 
     def __init__(self, pair, size, rate, reflect_all=False, topics=1, samples=None):
         self.pair, self.size, self.rate, self.all, self.topics, self.samples = pair, size, rate, reflect_all, topics, samples
@@ -31,7 +31,7 @@ class Hop:
         self.reached = min(self.rates)
 
     def ends(self, bare, duration, **words):
-        """Has both ends do it. Returns what near sent, what came, and what came back."""
+        """Runs both ends. Returns the answers about messages sent, received and returned."""
         near, far = self.pair.near, self.pair.far
         shared = {"bare": bare, "size": self.size, "all": self.all}
         far.ask("echo", **shared, packed=self.packed and bare)
@@ -52,12 +52,12 @@ class Hop:
         self.waited_ns += sent["waited_ns"] + came["waited_ns"]
         self.rtt.add(back["rtt"])
         self.submitted.add(back["submitted"])
-        # A block that sent everything kept its rate; its clock would only tell how its last message fell.
+        # A block that sent everything kept its rate; its clock would only show the timing of its last message.
         self.rates.append(self.rate if self.rate and sent["whole"] else sent["reached"])
 
     def bare_block(self, duration):
-        """At the same pace, or the nearest: caches and branch predictors forget the kernel's path between datagrams that are a
-        millisecond apart."""
+        """Sends at the same rate or the nearest possible one: between datagrams 1 ms apart, caches and branch predictors forget the
+        kernel's path."""
         most = BARE_RATE_MAX_ALL if self.all else BARE_RATE_MAX
         pace = self.rate if self.packed else max(min(self.rate or most, most), BARE_RATE_MIN)
         flood = self.samples is not None and not self.rate
@@ -68,7 +68,7 @@ class Hop:
 
 
 def fields_of(runs):
-    """Medians over the runs. A loss in any run is a loss, though: of those the worst is reported."""
+    """Medians over the runs, except that the worst of losses is reported."""
     return {"rate_msgs_per_s": runs[0].rate or None, "rate_reached_msgs_per_s": median(run.reached for run in runs),
             **{name: median(getattr(run, name) for run in runs) for name in ("sent", "received")},
             "lost": worst(run.lost for run in runs), "disordered": worst(run.disordered for run in runs),
@@ -87,7 +87,7 @@ COLUMNS = (("", "lost", "lost", 0), ("", "median", "hop_us.median", 2), ("", "p9
 
 
 def write_histograms(directory, name, found, divisor):
-    """Percentiles of all runs of each row, and of the bare ones."""
+    """Writes percentiles of all runs of each row, and of the bare runs."""
     for runs in found.values():
         for kind, which in (("", "rtt"), ("-raw", "bare")):
             together = Histogram(*(getattr(one, which) for one in runs))
@@ -97,11 +97,11 @@ def write_histograms(directory, name, found, divisor):
 
 def wait_note(report, row, name, duration):
     if row["core_wait_ms"] > WAIT_SHARE * duration * 1e3:
-        report.print(f"~ {name}: the ends waited {row['core_wait_ms']:.1f} ms for their cores; something else runs there")
+        report.print(f"~ {name}: the ends waited {row['core_wait_ms']:.1f} ms for their cores; another program runs there")
 
 
 def notes(report, row, name, duration):
-    """Reasons to trust a row less."""
+    """Prints the reasons to trust a row less."""
     rate, reached = row["rate_msgs_per_s"], row["rate_reached_msgs_per_s"]
     if rate and reached < 0.99 * rate:
         report.print(f"* {name}: reached only {reached:.0f} msg/s")
@@ -117,8 +117,8 @@ def run_text(o):
 
 
 def sweep(ends, found, own_fields, columns, measured):
-    """Reports hops that were measured in several cases. found: what came of each case in the runs. own_fields: those of a row's own,
-    given the case and what came of it, and the hops in that. columns: of these fields. Returns the status."""
+    """Reports hops measured in several cases. found: results of each case, by run. own_fields: returns a row's own fields, and its hops,
+    for a case and its results. columns: columns for these fields. Returns the exit status."""
     o, rows = ends.o, []
     for case, runs in found.items():
         own, hops = own_fields(*case, runs)

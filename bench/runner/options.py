@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of the commands, declared by the scenarios. What is wrong is said in a line, and the exit status is 2."""
+"""Options of the commands, declared by the scenarios. Errors are printed as one line, with exit status 2."""
 import argparse
 import os
 import re
@@ -7,7 +7,7 @@ import sys
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong as all commands of libllm do."""
+    """Prints errors in the form of all commands of libllm."""
 
     def error(self, message):
         print(f"{self.prog}: {message.removeprefix('argument ')}\nTry '{self.prog} --help'.", file=sys.stderr)
@@ -19,7 +19,7 @@ def wrong(text):
 
 
 class Option:
-    """--NAME, a default as it is typed, what reads a value, and a text. The default None: what the text says."""
+    """An option: --NAME, default as text, parser of a value, help text. Default None: the help text states it."""
 
     def __init__(self, name, default, read, text, metavar=None):
         self.name, self.default, self.read, self.text, self.metavar = name, default, read, text, metavar
@@ -37,7 +37,7 @@ class Option:
 
 
 class Word:
-    """A word without --, which may be left out."""
+    """An optional word without --."""
 
     def __init__(self, name, allowed, text):
         self.name, self.allowed, self.text = name, allowed, text
@@ -59,7 +59,7 @@ def read_number(low, high):
 def read_numbers(low, high, most=16):
     def read(text):
         if not re.fullmatch(r"[0-9]+(,[0-9]+)*", text) or text.count(",") >= most:
-            wrong(f"{text}: must be {most} numbers at most, with commas between")
+            wrong(f"{text}: must be {most} numbers at most, separated by commas")
         return [read_number(low, high)(number) for number in text.split(",")]
     return read
 
@@ -75,7 +75,7 @@ def numbers(name, default, low, high, text, most=16):
 def words(name, default, allowed, text):
     def read(value):
         if unknown := [word for word in value.split(",") if word not in allowed]:
-            wrong(f"{unknown[0] or value}: must be of these, with commas between: {' '.join(allowed)}")
+            wrong(f"{unknown[0] or value}: must be some of these, separated by commas: {' '.join(allowed)}")
         return value.split(",")
     return Option(name, default, read, text, "NAME,...")
 
@@ -97,7 +97,7 @@ def seconds(name, default, low_ms, high_ms, text):
 def cpus(default, count, text):
     def read(value):
         if not re.fullmatch(r"[0-9]{1,4}" + r",[0-9]{1,4}" * (count - 1), value):
-            wrong(f"{value}: must be {count} numbers of CPUs with commas between, such as {'0,1,1'[:2 * count - 1]}")
+            wrong(f"{value}: must be {count} CPU numbers separated by commas, such as {'0,1,1'[:2 * count - 1]}")
         return [int(cpu) for cpu in value.split(",")]
     return Option("cpus", default, read, text, ",".join("ABC"[:count]))
 
@@ -115,7 +115,7 @@ def text_option(name, text, pattern=".+", must="", metavar="TEXT", default=""):
 def read_file(path):
     directory = os.path.dirname(path) or "."
     if not path or os.path.isdir(path):
-        wrong(f"{path}: is a directory; name a file in it")
+        wrong(f"{path}: is a directory, not a file")
     if not os.path.isdir(directory):
         wrong(f"{path}: there is no directory {directory}")
     if not os.access(directory, os.W_OK):
@@ -124,15 +124,15 @@ def read_file(path):
 
 
 def read_channel_options(value):
-    return wrong(f"{value}: must be KEY=VALUE with & between, without ? and spaces") if re.search(r"[\s?]", value) else value
+    return wrong(f"{value}: must be KEY=VALUE separated by &, without ? and spaces") if re.search(r"[\s?]", value) else value
 
 
 # Options of several commands.
-RUNS = number("runs", 3, 1, 100, "measure everything so often, in turns, and report medians")
-OPTIONS = Option("options", "", read_channel_options, "options of all channels, as llm.h lists them", "KEY=VALUE&..")
+RUNS = number("runs", 3, 1, 100, "runs of everything, in turn; medians are reported")
+OPTIONS = Option("options", "", read_channel_options, "options of all channels (see llm.h)", "KEY=VALUE&..")
 CPUS = cpus("0,1", 2, "the CPU of each end")
-JSON = Option("json", None, read_file, "where the JSON goes (the results directory)", "FILE")
-RESULTS = text_option("results", "directory of results, the table too (build/bench-results)", metavar="DIR", default=None)
+JSON = Option("json", None, read_file, "file for the JSON (in the results directory)", "FILE")
+RESULTS = text_option("results", "directory for results, including the table (build/bench-results)", metavar="DIR", default=None)
 OUTPUT = (JSON, RESULTS)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands that measure beside what carries the packets bare: two ends, a near one and a far one, over any transport."""
+"""The commands that compare with the bare transport: two ends, near and far, over any transport."""
 import os
 import pathlib
 import shlex
@@ -14,32 +14,32 @@ from runner.session import PACKAGES, RELEASE, Host, Hosts, build, choose_cpus, c
 from runner.tables import Report, machine_text, median
 
 BARE = {"roce": "bare verbs", "shm": "a bare ring", "xdp": "bare AF_XDP"}
-EMULATED = "soft-RoCE (rdma_rxe) in a guest that QEMU emulates: the figures say nothing about RDMA hardware, only ratios tell"
+EMULATED = "soft-RoCE (rdma_rxe) in a guest that QEMU emulates: not representative of RDMA hardware; only ratios are meaningful"
 XDP_BARE = ("llm-bare-a", "llm-bare-b")
 
 TRANSPORTS = ("udp", "bypass", "xdp", "shm", "roce")
-PLOT = opt.Option("plot", None, opt.read_file, "where the plot goes, .svg or .png (the results directory)", "FILE")
+PLOT = opt.Option("plot", None, opt.read_file, "file for the plot, .svg or .png (in the results directory)", "FILE")
 
 
 def options(transports=("udp", "bypass")):
-    """Options of all of these commands."""
-    return (opt.choice("transport", "udp", transports, "what carries the packets"),
-            opt.text_option("preload", "a library to preload into both ends; bare UDP runs over it too (none; of bypass a test stack that "
-                            "does nothing)", metavar="FILE", default=None),
-            opt.seconds("duration", None, 100, 3600000, "of each row (5, of roce 2); bare UDP takes half as long again"),
-            opt.number("runs", None, 1, 100, "measure everything so often and report medians (1)"), opt.OPTIONS,
-            opt.cpus(None, 2, "the CPU of each end (the first two that are not the same core)"),
-            opt.choice("hosts", None, ("netns", "userns", "loopback"), "the hosts (the first of these that works)"), *opt.OUTPUT,
-            opt.text_option("far", "on two machines: what runs a command on the other one, such as 'ssh b', where libllm is built in the "
-                            "same directory", metavar="COMMAND", default=None),
-            opt.flag("no-raw", "nothing is measured bare beside it; so it is on two machines over xdp, which has its interface for itself"),
-            opt.text_option("interfaces", "on two machines: that of this one, and of the other", r"[^/\s,]+,[^/\s,]+",
+    """Returns the options of all of these commands."""
+    return (opt.choice("transport", "udp", transports, "transport of the packets"),
+            opt.text_option("preload", "library to preload into both ends, for bare UDP too (none; for bypass a test stack without "
+                            "effect)", metavar="FILE", default=None),
+            opt.seconds("duration", None, 100, 3600000, "of each row (5, for roce 2); bare UDP takes half of it in addition"),
+            opt.number("runs", None, 1, 100, "runs of everything; medians are reported (1)"), opt.OPTIONS,
+            opt.cpus(None, 2, "the CPU of each end (the first two of different cores)"),
+            opt.choice("hosts", None, ("netns", "userns", "loopback"), "the kind of hosts (the first that works)"), *opt.OUTPUT,
+            opt.text_option("far", "two machines: prefix of commands on the other one, such as 'ssh b', with libllm built in the same "
+                            "directory", metavar="COMMAND", default=None),
+            opt.flag("no-raw", "no bare measurement; implied on two machines over xdp, which has its interface for itself"),
+            opt.text_option("interfaces", "two machines: interface of this one and of the other", r"[^/\s,]+,[^/\s,]+",
                             "must be two names, such as eth0,eth1", "A,B", None),
             opt.text_option("in-guest", None, metavar="BUILD", default=None))
 
 
 class Machines:
-    """This one, and another that a command leads to."""
+    """This machine, and another one reached by a command."""
 
     kind, network = "machines", "between two machines"
 
@@ -63,7 +63,7 @@ class Pair:
             where = {"roce": "both ends are in a guest", "shm": "there is one host", "xdp": "they are netns"}
             o.refuse(f"--hosts {o.hosts}: with --transport {o.transport} {where[o.transport]}")
         if o.preload and o.transport == "roce":
-            o.refuse("--preload: of udp and bypass only, no stack knows RDMA")
+            o.refuse("--preload: for udp and bypass only, as no stack supports RDMA")
         if o.preload and not os.access(o.preload, os.R_OK):
             o.refuse(f"--preload {o.preload}: there is no such library")
         if getattr(o, "plot", None) and not o.plot.endswith((".svg", ".png")):
@@ -75,7 +75,7 @@ class Pair:
         o.runs = o.runs or 1
 
     def is_in_guest(self):
-        """Builds. False if it has to be measured in a guest."""
+        """Builds. Returns False if the measurement needs a guest."""
         o = self.o
         if o.in_guest:
             return True
@@ -89,16 +89,16 @@ class Pair:
         return o.transport != "roce"
 
     def prepare(self):
-        """Builds, and makes hosts; of what is measured here."""
+        """Builds, and creates hosts, for measurements on this machine."""
         self.is_in_guest()
         self.open()
 
     def guest(self, seconds):
-        """Has bench/run do all but building and plotting in the guest. seconds: far beyond what it takes."""
+        """Runs bench/run in the guest, except for the build and the plots. seconds: a generous limit."""
         bench = self.bench
         packages("ibverbs-providers", "iproute2")
         if bench.name == "reflector" and request("packages", "perftest")[0]:
-            say("so there is no ib_send_lat beside it")
+            say("ib_send_lat is therefore not measured")
         here = f"/run/results/{bench.name}.json"
         status, why = request("guest", bench.results, "--timeout", int(120 + seconds), "--share", RELEASE, "--",
                               *without(sys.argv[1:], "--json", "--plot", "--results"), "--results", "/run/results", "--json", here,
@@ -129,8 +129,8 @@ class Pair:
         say(f"CPUs: {o.cpus[0]} and {o.cpus[1]}")
 
     def second_cable(self):
-        """An xdp:// channel has its interface for itself, and its program slows the kernel's own packets there: what stands bare beside
-        it has a second cable between the same hosts."""
+        """Adds a second cable between the hosts for the bare transport: an xdp:// channel has its interface for itself, and its program
+        slows the kernel's own packets there."""
         a, b = self.bench.hosts.a, self.bench.hosts.b
         commands = ((a, f"link add {XDP_BARE[0]} mtu 1500 type veth peer name {XDP_BARE[1]} mtu 1500 netns {b.prefix[2]}"),
                     *((host, f"{what} {name}") for host, name, number in ((a, XDP_BARE[0], 1), (b, XDP_BARE[1], 2))
@@ -144,19 +144,19 @@ class Pair:
         if not self.o.preload:
             return words
         if self.o.preload.endswith("/bench/test_stack.so"):
-            return f"{words}; over a test stack that does nothing: the kernel carries all"
+            return f"{words}; over a test stack without effect: the kernel carries all packets"
         return f"{words}; over {os.path.basename(self.o.preload)}"
 
     def channel(self, host, number, scheme=None, interface=None):
-        """Number 1 there, 2 back. What runs flat out finds the rate that the receiver keeps up with by itself."""
+        """Channel of group 1 (forward) or 2 (return). With flow control, a flat-out sender adapts to the receiver's rate."""
         flow = ["flow=window"] if self.flow and "flow=" not in self.o.options else []
         place = (f"shm://bench-{number}?shm_directory={self.directory}" if self.o.transport == "shm" else
                  f"{scheme or self.o.transport}://239.192.1.{number}:500{number}?interface={interface or host.interface}")
         return "&".join([place, *([] if interface else [*flow, *filter(None, [self.o.options])])])
 
     def start(self, bare=None, raw=True, channels=None, **words):
-        """Starts both ends. bare: the scheme of what stands beside it on a second cable; raw: hops are measured bare, too; channels: of
-        both ends, if there is one alone."""
+        """Starts both ends. bare: scheme of the bare transport on a second cable; raw: measure bare hops too; channels: those of both ends,
+        if there is a single one."""
         a, b, o = self.bench.hosts.a, self.bench.hosts.b, self.o
         self.raw = {(at, number): bare_packets.place(self.channel(host, number, bare, XDP_BARE[at] if bare else None))
                     for at, host in enumerate((a, b)) for number in (1, 2)}
@@ -188,7 +188,7 @@ class Pair:
         return lines
 
     def setting(self, cores):
-        """Fields of the JSON about the machine, beside itself."""
+        """Fields of the JSON about the machine, except its own."""
         return {"peer": machine_text(self.peer), "network": self.network(), "emulated": EMULATED if self.o.in_guest else None,
                 "core_to_core_ns": median(cores)}
 
@@ -200,14 +200,14 @@ class Pair:
             report.print(f"peer      {setting['peer']}")
         report.print(f"network   {setting['network']}")
         if setting["core_to_core_ns"]:
-            report.print(f"cores     a cache line goes from one to the other in {setting['core_to_core_ns']:.0f} ns")
+            report.print(f"cores     a cache line moves between them in {setting['core_to_core_ns']:.0f} ns")
         a = self.bench.hosts.a
         there = f"channel   {channels[0]}" if channels else f"channels  there {self.channel(a, 1)}, back {self.channel(a, 2)}"
         report.print(there, *measured, "")
 
     def report(self, report, measured, columns, rows, notes, counters=(), channels=None, left_out=()):
-        """Has the table and the JSON written. notes: called with each row, and the report. left_out: fields that the JSON does not have.
-        Returns the status."""
+        """Writes the table and the JSON. notes: called with the report and each row. left_out: fields that the JSON omits. Returns the exit
+        status."""
         cores = [row["core_to_core_ns"] for row in rows]
         self.head(report, cores, measured, channels)
         report.rows(columns, rows)
@@ -222,8 +222,8 @@ class Pair:
         return report.finish()
 
     def beside(self, measure):
-        """Has it measured and reported; over AF_XDP twice, beside bare AF_XDP and beside the kernel's UDP: FILE-udp.json. measure is
-        given a report, and the scheme of what stands beside it."""
+        """Measures and reports; over AF_XDP twice, with bare AF_XDP and with the kernel's UDP (FILE-udp.json). measure gets a report and
+        the scheme of the bare transport."""
         bench = self.bench
         if self.o.transport != "xdp" or self.o.far:
             return measure(Report(bench), None)
@@ -239,8 +239,8 @@ class Pair:
         return status
 
     def reference(self, size):
-        """In the guest: what perftest's ib_send_lat makes of the same devices, in one line. It prints bytes, iterations, least, most,
-        typical, average, deviation, 99 %, 99.9 %; of half a round trip in us."""
+        """In the guest: result of perftest's ib_send_lat over the same devices, in one line. It prints bytes, iterations, min, max,
+        typical, average, deviation, 99 %, 99.9 %; half a round trip in us."""
         if not shutil.which("ib_send_lat"):
             return "reference none: ib_send_lat is not installed (perftest)"
         near, far, address = self.devices
@@ -258,7 +258,7 @@ class Pair:
 
 
 def without(arguments, *names):
-    """The arguments without these options and their values."""
+    """Removes these options and their values from the arguments."""
     kept, skip = [], False
     for argument in arguments:
         if skip:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plots, by gnuplot. Without it they are left out, and that is said."""
+"""Plots, by gnuplot. Without gnuplot they are omitted, with a message."""
 import json
 import shutil
 import subprocess
@@ -9,9 +9,9 @@ from runner.tables import field_of, number
 
 
 def draw(path, title, *lines):
-    """A file that ends in .svg or .png."""
+    """Draws a file that ends in .svg or .png."""
     if not shutil.which("gnuplot"):
-        say("no plot: someone with root has to run: apt-get install gnuplot-nox")
+        say("no plot: gnuplot is missing: someone with root has to run: apt-get install gnuplot-nox")
         return
     terminal = "pngcairo" if str(path).endswith(".png") else "svg"
     script = [f"set terminal {terminal} size 1000,640 background rgb 'white'", f"set output '{path}'", f"set title '{title}'", "set grid",
@@ -25,7 +25,7 @@ def curves(*parts):
 
 
 def rows_of(path, *fields):
-    """A file for gnuplot: a line for each row of a benchmark's JSON with these fields of it; hop_us.median is a field of a field."""
+    """Writes a file for gnuplot: a line for each row of a benchmark's JSON, with these fields; hop_us.median is a field of a field."""
     rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
     data = SCRATCH / "plot.dat"
     data.write_text("".join(" ".join(number(field_of(row, field), 6).replace("-", "NaN") for field in fields) + "\n" for row in rows),
@@ -34,7 +34,7 @@ def rows_of(path, *fields):
 
 
 def reflector(path, directory, o, bare):
-    """One curve a row, the bare one of the same colour and dashed. The percentiles stand at even distances of their odds."""
+    """One curve for each row, with its bare curve dashed in the same colour. The x axis has a logarithmic scale of 1/(1 - percentile)."""
     parts = []
     for at, (size, rate) in enumerate((size, rate) for size in o.size for rate in o.rate):
         for kind, dashes, title in (("", 1, ""), ("-raw", 2, f", {bare}")):
@@ -48,13 +48,12 @@ def reflector(path, directory, o, bare):
 
 
 def throughput(path, report, transport, bare):
-    """Rate against size, and the bare blasts. A bare datagram is a full packet; as many messages as its bytes would make, without a
-    header, are its messages."""
+    """Rate against size, with the bare blasts. A full bare datagram counts as the messages that fit into it without headers."""
     data = rows_of(report, "size_bytes", "msgs_per_s", "payload_gbit_per_s", "raw_gbit_per_s", "raw_segmented_gbit_per_s",
                    "raw_kept_gbit_per_s")
     axes = "set logscale x 2; set logscale y; set format x '%.0f'; set xlabel 'bytes of a message'; set key left"
     blasts = ((4, f"{bare}, full packets (sendmmsg)"), (5, f"{bare}, full packets, segmented"),
-              (6, "the same, messages copied into a ring first"))
+              (6, "the same, from messages copied into a ring"))
     for name, where, label, own, scale in (("messages", "bottom", "messages a second", "2", " * 1e9 / 8 / $1"),
                                            ("mbit", "top", "Mbit/s", "($3 * 1000)", " * 1000")):
         about = "messages a second" if name == "messages" else "bytes of the application"

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The highest lossless rate over a pair, between blasts of what carries it bare."""
+"""The highest lossless rate over a pair, between blasts of the bare transport."""
 from runner.session import say
 from runner.tables import median, ratio, worst
 
 TRIES = 10
-STEP = 0.9  # of the rate reached, after a loss
-BLAST_SHARE = 12  # of the duration, for each of six blasts
+STEP = 0.9  # next rate after a loss, relative to the rate reached
+BLAST_SHARE = 12  # divisor of the duration for each of six blasts
 BLAST_S_MIN = 0.1
 ETHERNET_BYTES = 38  # header, check sequence, preamble and gap
-WAYS = ("raw", "raw_segmented", "raw_kept")  # as enum raw_way has them
+WAYS = ("raw", "raw_segmented", "raw_kept")  # in the order of enum raw_way
 
 
 def blast(pair, way, size):
-    """Gbit/s of datagrams received; None if there is no such way."""
+    """Returns Gbit/s of datagrams received, or None if the way is not possible."""
     near, far = {"place": pair.raw[0, 1], "way": way, "size": size}, {"place": pair.raw[1, 1], "segmented": way != 0}
     if pair.o.no_raw or not pair.near.ask("blast", look=True, **near)["possible"]:
         return None
@@ -23,7 +23,7 @@ def blast(pair, way, size):
 
 
 def find(near, far, size, least_ns=1, **words):
-    """Flat out, and slower as long as something is lost. Returns tries, what was sent, what came, and messages a second."""
+    """Sends flat out, then slower while messages are lost. Returns the number of tries, the answers of both ends, and messages a second."""
     pace = 0
     for tries in range(1, TRIES + 1):
         far.ask("sink", size=size, packed=words.get("packed"))
@@ -38,7 +38,7 @@ def find(near, far, size, least_ns=1, **words):
 
 
 def measure(pair, size, messages=None, topics=1, batch=None):
-    """One row, once. The blasts stand on both sides of libllm's turn, as the machine's mood drifts."""
+    """One run of a row. Blasts come before and after libllm's turn, as the machine's speed drifts."""
     cores_ns = pair.cores_ns()
     before = [blast(pair, way, size) for way in range(len(WAYS))]
     tries, sent, came, reached = find(pair.near, pair.far, size, duration=pair.o.duration, messages=messages, topics=topics, batch=batch)
@@ -58,5 +58,5 @@ def measure(pair, size, messages=None, topics=1, batch=None):
 
 
 def fields(runs, average=median):
-    """Over the runs; of what was lost, and of tries, the worst."""
+    """Averages over the runs; for losses and tries the worst."""
     return {name: (worst if name in ("lost", "disordered", "tries") else average)([run[name] for run in runs]) for name in runs[0]}

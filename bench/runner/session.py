@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Surroundings of a benchmark: packages, builds and hosts, which bench/run makes with tests/setup.sh, and processes on the hosts."""
+"""Environment of a benchmark: packages, builds and hosts, which bench/run makes with tests/setup.sh, and processes on the hosts."""
 import json
 import os
 import pathlib
@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRATCH = pathlib.Path(os.environ["BENCH_SCRATCH"])
 RELEASE = ROOT / "build/release"
 PACKAGES = ("meson", "ninja-build", "gcc", "libc6-dev", "pkg-config", "libnuma-dev", "iproute2", "util-linux")
-# Programs of hosts end with the runner, even if that is killed.
+# Processes on hosts end with the runner, even if that is killed.
 BIND = ("setpriv", "--pdeathsig", "KILL", "--")
 NETWORKS = {
     "netns": "veth between network namespaces, MTU 1500", "userns": "veth between unprivileged network namespaces, MTU 1500",
@@ -32,7 +32,7 @@ def fail(text, status=1):
 
 
 def request(verb, *words):
-    """Has bench/run do something. Returns (status, text)."""
+    """Sends a request to bench/run. Returns (status, text)."""
     os.write(7, (" ".join([verb, *(shlex.quote(str(word)) for word in words)]) + "\n").encode())
     answer = b""
     while not answer.endswith(b"\n"):
@@ -45,7 +45,7 @@ def request(verb, *words):
 
 
 def packages(*names):
-    """Installs them, or ends the runner."""
+    """Installs packages, or ends the runner."""
     if request("packages", *names)[0]:
         sys.exit(1)
 
@@ -56,7 +56,7 @@ def build(directory, *options):
 
 
 class Host:
-    """A prefix of commands, an interface and an address."""
+    """A host: prefix of commands, interface and address."""
 
     def __init__(self, prefix, interface, address):
         self.prefix, self.interface, self.address = prefix.split(), interface, address
@@ -68,7 +68,7 @@ class Host:
         return subprocess.run(self.command(*words), check=False, **options)
 
     def drop(self, percent):
-        """Has nft drop so much of the UDP that comes in; 0: no more."""
+        """Makes nft drop this percentage of incoming UDP; 0: stop."""
         if percent:
             self.run("nft", "-f", "-", text=True, input="table inet llm_bench { chain input { type filter hook input priority 0; "
                      f"meta l4proto udp numgen random mod 100 < {percent} drop; }}\n}}\n")
@@ -77,7 +77,7 @@ class Host:
 
 
 class Hosts:
-    """Two hosts, a and b. kind: netns, userns, loopback, memory or roce; the first of three that works without one."""
+    """Two hosts, a and b. kind: netns, userns, loopback, memory or roce; by default the first of the first three that works."""
 
     def __init__(self, kind=None):
         status, text = request("hosts", *([kind] if kind else []))
@@ -89,11 +89,11 @@ class Hosts:
 
 
 class Failed(Exception):
-    """A process ended that was not to, or with an error."""
+    """A process ended unexpectedly or with an error."""
 
 
 class Process:
-    """A program of the benchmarks: what it is told are lines `VERB KEY=VALUE...`, what it says are answers in JSON."""
+    """A program of the benchmarks: its input are lines `VERB KEY=VALUE...`, its output answers in JSON."""
 
     def __init__(self, all_of_them, name, popen):
         self.all, self.name, self.popen = all_of_them, name, popen
@@ -104,14 +104,14 @@ class Process:
             self.popen.stdin.write(" ".join([verb, *assigned(words)]).encode() + b"\n")
             self.popen.stdin.flush()
         except BrokenPipeError:
-            pass  # that it has ended shows when it is heard
+            pass  # the end of the process is detected when its output is read
 
     def ask(self, verb, **words):
         self.tell(verb, **words)
         return self.hear()
 
     def hear(self):
-        """The next answer or word."""
+        """Returns the next answer."""
         while not self.said:
             if self.ended:
                 self.all.fail(self)
@@ -122,14 +122,14 @@ class Process:
         self.popen.send_signal(number)
 
     def take(self, data):
-        """Events are told at any time, and are no answers."""
+        """Separates events, which may arrive at any time, from answers."""
         *lines, self.buffer = (self.buffer + data).split(b"\n")
         for answer in map(json.loads, lines):
             (self.told if "told" in answer else self.said).append(answer)
 
 
 def assigned(words):
-    """As KEY=VALUE; what is None or empty is left out."""
+    """Yields KEY=VALUE; omits values that are None or empty."""
     for key, value in words.items():
         if value is not None and value != "":
             text = ",".join(map(str, value)) if isinstance(value, list) else str(int(value) if isinstance(value, bool) else value)
@@ -137,11 +137,11 @@ def assigned(words):
 
 
 class Processes:
-    """Those of one measurement. Any that fails ends the runner, and the others with it."""
+    """The processes of one measurement. If one fails, the runner ends all of them."""
 
     def __init__(self):
         self.running = []
-        self.started = []  # and not yet served
+        self.started = []  # not yet served
 
     def start(self, host, name, command, role, stderr=None, cpu=None, **words):
         pin = [] if cpu is None else ["taskset", "-c", cpu]
@@ -153,7 +153,7 @@ class Processes:
         return process
 
     def step(self, timeout=None):
-        """Waits until one of them says something, or ends, or for so many seconds."""
+        """Waits until a process writes or ends, or for so many seconds."""
         ready = select.select([process.popen.stdout for process in self.running], [], [], timeout)[0]
         for process in [process for process in self.running if process.popen.stdout in ready]:
             data = os.read(process.popen.stdout.fileno(), 1 << 20)
@@ -169,7 +169,7 @@ class Processes:
         raise Failed(process.name)
 
     def serve(self, *these):
-        """Until these, or all, have ended. Returns the last answer of each by name."""
+        """Serves these processes, or all, until they have ended. Returns the last answer of each by name."""
         these, found = set(these or self.started), {}
         while these & set(self.started):
             for process in these & set(self.started):
@@ -182,13 +182,13 @@ class Processes:
         return found
 
     def finish(self, *these):
-        """Has these, or all, end by themselves: there will be no more requests."""
+        """Closes the input of these processes, or of all, and waits for their end."""
         for process in these or list(self.started):
             process.popen.stdin.close()
         return self.serve(*these)
 
     def end(self, *these, number=signal.SIGKILL):
-        """Ends these, or all, by a signal, whatever their status."""
+        """Ends these processes, or all, by a signal, regardless of their status."""
         for process in these or list(self.running):
             for some in (self.running, self.started):
                 if process in some:
@@ -210,28 +210,28 @@ def siblings(cpu):
 
 
 def choose_cpus():
-    """Two threads of one core share its time, so the second CPU is of another core if there is one."""
+    """Two threads of one core share its time, so the second CPU is one of another core, if possible."""
     first, *others = allowed_cpus()
     second = next((cpu for cpu in others if siblings(cpu) != siblings(first)), others[0] if others else first)
     if second == first:
-        say(f"only CPU {first} may be used: both ends share it, and the figures tell nothing")
+        say(f"only CPU {first} may be used: both ends share it, and the figures are meaningless")
     return [first, second]
 
 
 def cores_ns(program, cpus):
-    """How long a cache line takes from one of the two cores to the other; None if that cannot be measured."""
+    """Transfer time of a cache line between two cores; None if it cannot be measured."""
     processes = Processes()
     processes.start(Host("", "", ""), "probe", [program], "probe", cpu=cpus[0], peer_cpu=cpus[1])
     return processes.serve()["probe"]["ns"] or None
 
 
 def memory_directory(prefix="llm-"):
-    """A directory in memory, gone when bench/run ends."""
+    """A directory in memory, removed when bench/run ends."""
     return request("memory", prefix)[1]
 
 
 class Bench:
-    """One benchmark: its options, its hosts and processes, and what these answer."""
+    """One benchmark: its options, hosts, processes and their answers."""
 
     def __init__(self, name, options):
         self.name, self.o = name, options
@@ -244,7 +244,7 @@ class Bench:
         self.hosts = None
 
     def prepare(self, namespaces=True):
-        """Builds, and makes hosts."""
+        """Builds, and creates hosts."""
         packages(*PACKAGES)
         build(RELEASE)
         if namespaces:
@@ -256,26 +256,27 @@ class Bench:
         return "&".join([f"udp://239.192.1.1:5001?interface={host.interface}", *options, *filter(None, [self.o.options])])
 
     def count_all(self):
-        """Has the channels leave no receiver behind, unless the options say otherwise."""
+        """Enables flow control that waits for all receivers, unless the options differ."""
         for option in ("flow_quorum_percent=100", "flow=window"):
             if option.split("=")[0] + "=" not in self.o.options:
                 self.o.options = "&".join(filter(None, [option, self.o.options]))
 
     def start(self, host, role, name=None, program="llm-bench", **words):
-        """Starts a process of a role; what it answers goes by the name."""
+        """Starts a process of a role; its answers are filed under the name."""
         return self.processes.start(host, name or role, [*self.prefix, self.programs / program], role, **words)
 
     def finish(self, sender, *others):
-        """Has a transmitter close, which ends its session, and waits for these, or all. Returns the last answer of each by name."""
+        """Makes a transmitter close, which ends its session, and waits for these processes, or all. Returns the last answer of each by
+        name."""
         sender.popen.stdin.close()
         return self.processes.serve(sender, *others) if others else self.processes.serve()
 
     def turns(self, cases, measure, text):
-        """Measures each case, a tuple, in each run. Returns what came of it by case, a list of the runs. text: of a run."""
+        """Measures each case, a tuple, in each run. Returns the list of results for each case. text: describes a run."""
         found = {case: [] for case in cases}
         for run in range(self.o.runs):
             say(f"run {run + 1}: {text}")
-            # Every other run goes backwards: a steady drift of the machine would look like the cases' doing.
+            # Every other run is reversed, since a steady drift of the machine would look like a difference between cases.
             for case in cases if run % 2 == 0 else reversed(cases):
                 found[case].append(measure(self, run, *case))
         return found

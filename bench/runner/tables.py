@@ -8,7 +8,7 @@ import sys
 
 
 def median(values):
-    """Of what was measured."""
+    """Median of the values that are not None."""
     values = [value for value in values if value is not None]
     return statistics.median(values) if values else None
 
@@ -18,37 +18,37 @@ def ratio(value, reference):
 
 
 def number(value, digits=0):
-    """- if it was not measured."""
+    """Formats a number; "-" if it is None or not finite."""
     return "-" if value is None or not math.isfinite(value) else f"{value:.{digits}f}"
 
 
 def counted(counters):
-    """Those that are not zero."""
+    """Lists the counters that are not zero."""
     return ", ".join(f"{name} {value}" for name, value in counters.items() if value) or "none"
 
 
 def worst(values):
-    """The greatest of what was measured."""
+    """Maximum of the values that are not None."""
     return max((value for value in values if value is not None), default=None)
 
 
 def sums(runs):
-    """Counters of several runs."""
+    """Sums of the counters of several runs."""
     return {name: sum(run["counters"][name] for run in runs) for name in runs[0]["counters"]}
 
 
 def totals(tracks):
-    """Of streams as several receivers saw them."""
+    """Sums of the figures of several receivers' streams."""
     return {name: sum(track[name] for track in tracks) for name in ("received", "lost", "unsaid", "duplicated", "changed")}
 
 
 def faults_of(track):
-    """Of a stream as one receiver saw it: what was lost, silently left out, came twice, or was not what was sent."""
+    """Messages of a receiver's stream that were lost, missing without an event, repeated or changed."""
     return track["lost"] + track["unsaid"] + track["duplicated"] + track["changed"]
 
 
 def medians(figures, names=("median", "p99")):
-    """By name, over the runs."""
+    """Medians over the runs, by name."""
     figures = list(figures)
     return {name: median(run[name] for run in figures) for name in names}
 
@@ -61,13 +61,13 @@ def field_of(row, path):
 
 
 def text_of(row, source, digits):
-    """A cell. source: the path of a field, or a function of the row; digits: of a number, None: it is a text."""
+    """Text of a cell. source: path of a field, or function of the row; digits: decimals of a number, None for text."""
     value = source(row) if callable(source) else field_of(row, source)
     return str(value) if digits is None else number(value, digits)
 
 
 def columns_of(heads, words, path, digits):
-    """A column for each word, under these heads, the last of which are empty. path: of the field, {} is the word."""
+    """A column for each word, under these heads, which may be fewer. path: path of the field, with {} for the word."""
     return tuple((head, word.replace("_", "."), path.format(word), digits)
                  for head, word in itertools.zip_longest(heads, words, fillvalue=""))
 
@@ -77,7 +77,7 @@ def machine_text(machine):
 
 
 def rounded(value):
-    """Numbers with the digits that tell something."""
+    """Rounds numbers to their significant digits."""
     if isinstance(value, dict):
         return {name: rounded(one) for name, one in value.items()}
     if isinstance(value, (list, tuple)):
@@ -98,12 +98,12 @@ class Report:
         self.lines += lines or [""]
 
     def head(self, machine, *lines):
-        """The lines above a table: the machine, then what was measured."""
+        """Prints the lines above a table: the machine, then the measurement."""
         self.print(f"machine   {machine_text(machine)}")
         self.print(*(f"{'measured' if at == 0 else '':<9} {line}" for at, line in enumerate(lines)), "")
 
     def study(self, machine, rows, head, columns, faults=()):
-        """All of a benchmark with one table: the JSON, the lines above, the rows, and the faults. Returns the exit status."""
+        """Reports a benchmark with one table: JSON, head, rows and faults. Returns the exit status."""
         self.write_json(machine, rows)
         self.head(machine, *head)
         self.rows(columns, rows)
@@ -112,7 +112,7 @@ class Report:
         return self.finish()
 
     def table(self, heads, rows):
-        """heads: lines of words above the columns; the first column is text, the others are numbers."""
+        """heads: lines of words above the columns. The first column is text, the others are numbers."""
         lines = [*heads, *rows]
         widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
         for line in lines:
@@ -120,12 +120,12 @@ class Report:
             self.print("  ".join(cells).rstrip())
 
     def rows(self, columns, rows):
-        """columns: the lines of head, then where a row has it and its decimals, as text_of() has them."""
+        """columns: lines of the head, then source and digits of text_of()."""
         self.table(list(zip(*(column[:-2] for column in columns))),
                    [tuple(text_of(row, *column[-2:]) for column in columns) for row in rows])
 
     def fail(self, sentence):
-        """The command fails, and says why at the end of its table."""
+        """Marks the command as failed; the reason is printed below the table."""
         self.wrong.append(f"FAILED: {sentence}")
 
     def write_json(self, machine, rows, **more):
@@ -138,7 +138,7 @@ class Report:
             file.write("\n")
 
     def finish(self):
-        """Prints all of it. Returns the exit status."""
+        """Prints everything. Returns the exit status."""
         text = "\n".join(self.lines + self.wrong) + "\n"
         print("\n".join((self.lines + self.wrong)[self.printed:]), flush=True)
         table = self.bench.results / f"{self.bench.name}.txt"

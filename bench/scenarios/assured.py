@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """cost of acknowledgements
 
-A topic of each level of assurance in turn, with so many receivers, which share a process and a core on another host. At steady rates:
-the hop, and the time from when a message was due until the transmitter's application is told that it is acknowledged. Flat out, with
-flow=window and at most 1,024 unacknowledged messages (the defaults of struct llm_assurance): messages a second. Ratios are to reliable
-with as many receivers. Fails if a message was lost on a topic that is not unreliable, or never acknowledged.
+Topics of each level of assurance in turn, with several receivers, which share a process and a core on another host. At fixed rates: the
+hop, and the time from when a message was due until the transmitter's application is informed of its acknowledgement (told). Flat out, with
+flow=window and at most 1,024 unacknowledged messages (the defaults of struct llm_assurance): messages a second. Ratios are to a reliable
+topic with as many receivers. Fails if a message was lost on a topic that is not unreliable, or never acknowledged.
 """
 from runner import options as opt
 from runner.histogram import Histogram, summary_of
@@ -40,7 +40,7 @@ def measure(bench, _, level, count):
 
 
 def rate_of(rate, runs):
-    """Of one rate; a latency is the median over the runs."""
+    """Fields of one rate; a latency is the median over the runs."""
     return {"rate_msgs_per_s": rate or None, "msgs_per_s": median(run["msgs_per_s"] for run in runs),
             "hop_us": medians(run["hop"].summary() for run in runs),
             "acknowledged_us": medians(summary_of(run["acknowledged"]) for run in runs),
@@ -70,7 +70,7 @@ def run(bench):
     o = bench.o
     bench.count_all()
     bench.prepare()
-    # All of one are one.
+    # With one receiver, "by all" equals "by one".
     cases = [(level, count) for count in o.receivers for level in LEVELS if level in o.level
              and not (level == "acknowledged_by_all" and count == 1 and "acknowledged_by_one" in o.level)]
     found = bench.turns(cases, measure, f"each level for {o.duration:g} s at each of the rates")
@@ -83,7 +83,7 @@ def run(bench):
     return Report(bench).study(
         found[cases[0]][0]["machine"], rows,
         (f"{o.size} B, {o.duration:g} s at each rate, runs: {o.runs}; options of the channels: {o.options};",
-         "hop: from when a message was due to its delivery; told: until the transmitter's application knows that it is",
+         "hop: from when a message was due to its delivery; told: until the transmitter's application is informed that it is",
          "acknowledged; ratios to reliable with as many receivers, which share a core"), list(columns(o.rate)),
         (f"{LEVELS[row['level']]}, {row['receivers']} receivers: {row['lost']} messages lost, twice or changed"
          for row in rows if row["lost"]))

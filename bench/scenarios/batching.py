@@ -18,7 +18,7 @@ def run(bench):
     ends.start()
     found = bench.turns([(rate,) for rate in o.rate], lambda _bench, _run, rate: hops.Hop(ends, o.size, rate),
                         f"{len(o.rate)} rates for {o.duration:g} s each, and bare UDP for half as long")
-    status = hops.sweep(ends, found, lambda rate, runs: ({}, runs), COLUMNS, f"messages of {o.size} B at rates to flat out (-), "
-                        "where they are due when sent; bare, they share datagrams beyond 100000 msg/s")
+    status = hops.sweep(ends, found, lambda rate, runs: ({}, runs), COLUMNS, f"messages of {o.size} B at rates up to flat out (-), "
+                        "where they are due when sent; bare messages share datagrams above 100000 msg/s")
     plots.batching(o.plot or bench.results / "batching.svg", bench.json, o.transport, o.size)
     return status

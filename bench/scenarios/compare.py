@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""hop and throughput of this tree beside another commit
+"""hop and throughput of this tree compared with another commit
 
-bench/run compare REF builds the tree as it is, and REF (in build/compare), and runs the benchmarks of either by turns: in each round
-one after the other for every row, in the other order in the next. Prints medians of the rounds, the ratio of these, and between which
-the ratios within a round lie. A transport that does not run here is left out.
+bench/run compare REF builds this tree, and REF in build/compare, and runs the benchmarks of both: in each round one after the other for
+every row, in reversed order in the next round. Prints medians of the rounds, their ratio, and the range of the ratios within a round. A
+transport that cannot run here is omitted.
 """
 import shutil
 import subprocess
@@ -13,19 +13,19 @@ from runner.session import ROOT, fail, say
 from runner.tables import Report, median, number
 from scenarios.transports import one
 
-# By command: its options, and what is compared of its rows: title, size, digits, and how a row's figure is found.
+# By command: its options, and the compared figure of its rows: title, value, digits.
 WORKS = {"reflector": (("--size", "45", "--rate", "10000,100000"),
                        lambda row: (f"hop us at {row['rate_msgs_per_s']:.0f}/s", row["hop_us"]["median"], 3)),
          "throughput": (("--size", "45,1000"), lambda row: (f"msg/s of {row['size_bytes']:.0f} B", row["msgs_per_s"], 0))}
-OPTIONS = (opt.Word("ref", None, "the other commit, as git knows it"),
+OPTIONS = (opt.Word("ref", None, "the other commit, in git's notation"),
            opt.words("transport", "udp,shm,xdp", ("udp", "shm", "xdp", "bypass"), "which of these"),
            opt.words("work", "reflector,throughput", tuple(WORKS), "which of these"), opt.seconds("duration", 0.5, 100, 3600000, "of each row"),
-           opt.number("rounds", 5, 1, 100, "how often both have their turns"), *opt.OUTPUT,
+           opt.number("rounds", 5, 1, 100, "rounds, in each of which both take their turn"), *opt.OUTPUT,
            opt.cpus(None, 2, "the CPU of each end"))
 
 
 def tree_of(ref):
-    """The files of a commit, in a directory of their own that is kept with its build."""
+    """Extracts the files of a commit into a directory of their own, which is retained with its build."""
     found = subprocess.run(["git", "-C", ROOT, "rev-parse", "--verify", "-q", f"{ref}^{{commit}}"], capture_output=True, text=True,
                            check=False)
     if found.returncode:
@@ -36,12 +36,12 @@ def tree_of(ref):
         with subprocess.Popen(["git", "-C", ROOT, "archive", found.stdout.strip()], stdout=subprocess.PIPE) as archive:
             if subprocess.run(["tar", "-x", "-C", tree], stdin=archive.stdout, check=False).returncode:
                 shutil.rmtree(tree)
-                fail(f"bench/run compare: the files of {ref} cannot be had")
+                fail(f"bench/run compare: cannot extract the files of {ref}")
     return tree
 
 
 def measure(o, trees, at, transport, found):
-    """One round over one transport; False if it does not run."""
+    """Runs one round over one transport. Returns False if it cannot run."""
     for work in o.work:
         words, figure = WORKS[work]
         for name in list(trees) if at % 2 == 0 else reversed(trees):
@@ -66,7 +66,7 @@ def run(bench):
     for at in range(o.rounds):
         transports = [transport for transport in transports if measure(o, trees, at, transport, found)]
     if not transports:
-        fail("bench/run compare: none of the transports runs here")
+        fail("bench/run compare: no transport can run here")
     machine, lost, rows = found.pop("machine"), found.pop("lost"), []
     for (transport, title, digits), values in found.items():
         if transport in transports:
@@ -76,7 +76,7 @@ def run(bench):
                          "ratio": median(here) / median(there), "ratio_min": min(ratios), "ratio_max": max(ratios), "digits": digits})
     report = Report(bench)
     report.head(machine, f"this tree beside {o.ref}, by turns; {o.duration:g} s a row, medians of {o.rounds} rounds; lost: {lost:.0f}",
-                "ratio: this over the other; of a hop less is better, of msg/s more; in brackets those within a round")
+                "ratio: this tree to the other; lower is better for a hop, higher for msg/s; in brackets: range within a round")
     report.table([("transport", "", "this", o.ref, "ratio", "", "")],
                  [(row["transport"], row["figure"], number(row["this"], row["digits"]), number(row["ref"], row["digits"]),
                    number(row["ratio"], 3), f"({row['ratio_min']:.3f}", f"to {row['ratio_max']:.3f})") for row in rows])

@@ -8,8 +8,8 @@ import subprocess
 from runner import options as opt
 from runner.session import BIND, PACKAGES, RELEASE, ROOT, build, packages
 
-OPTIONS = (opt.flag("profile", "the functions with the most instructions too"),
-           opt.flag("record", "make the figures the bounds that tests/run checks"))
+OPTIONS = (opt.flag("profile", "also print the functions with the most instructions"),
+           opt.flag("record", "record the figures as the bounds that tests/run checks"))
 
 
 def run(bench):

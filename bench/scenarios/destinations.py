@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""a list of hosts beside a multicast group
+"""a list of hosts compared with a multicast group
 
-One stream to a list of hosts (option destinations of a channel), and to a group that as many receivers joined, in turns. At a steady
-rate: the hop over all receivers, and that of the receiver that is last; the time of an llm_send() whose message leaves by itself; and
-that of a message in bursts of 512, which fill packets. Flat out, with flow=window: messages a second. Ratios are to the group.
+One stream to a list of hosts (option destinations of a channel), and to a group with as many receivers, in turn. At a fixed rate: the hop
+over all receivers, and that of the slowest one; the duration of an llm_send() of a single-message packet, and of a message in a burst of
+512, which fills packets. Flat out, with flow=window: messages a second. Ratios are to the group.
 
-Receivers share a process and a core. The kernel that sends also receives: copying a group's packet to each socket is the transmitter's
-time here, and a switch's between machines, where ratios are nearer to the number of receivers. Fails if a message was lost.
+Receivers share a process and a core. The sending kernel also receives: it copies a group's packet to each socket in the transmitter's time.
+Between machines a switch does that, and ratios are closer to the number of receivers. Fails if a message was lost.
 """
 from runner import options as opt
 from runner.histogram import Histogram, summary_of
 from runner.tables import Report, counted, field_of, medians, ratio, sums, totals
 
 NAMES = {"group": "a group", "list": "a list"}
-BURST, BURST_S = 512, 0.002  # messages, and from one burst to the next
+BURST, BURST_S = 512, 0.002  # messages in a burst, and seconds between two bursts
 CALM_S = 0.05
 COUNTERS = ["packets_sent", "send_blocked_flow", "naks_received", "packets_repaired", "status_received", "udp_send_waits"]
 COMPARED = {"hop_us": "hop_us.median", "send_us": "send_us", "packed_ns": "packed_ns", "msgs_per_s": "msgs_per_s"}
@@ -40,7 +40,7 @@ def measure(bench, _, kind, count):
     def send(duration, **words):
         return sender.ask("send", duration=duration, drain=CALM_S, **words)
 
-    # Only messages by themselves tell of the hop. Receivers take bursts in the pauses: neither waits for the other.
+    # Only single messages measure the hop. Receivers process bursts in the pauses, so neither waits for the other.
     send(CALM_S, rate=o.rate, round=1)
     lone = send(o.duration, rate=o.rate)["spent"]
     packed = send(o.duration, rate=round(BURST / BURST_S), burst=BURST, round=1)["spent"]
@@ -52,7 +52,7 @@ def measure(bench, _, kind, count):
 
 
 def hops_of(run):
-    """Of all receivers together, and the median of the one that has the greatest."""
+    """Hops of all receivers together, and the median of the slowest receiver."""
     each = [Histogram(track["rounds"][0][0]) for track in run["tracks"]]
     return {**Histogram(*each).summary(), "last": max(one.percentile(0.5) for one in each) / 1e3}
 
@@ -69,7 +69,7 @@ def row_of(o, kind, count, runs):
 def run(bench):
     o = bench.o
     if "destinations=" in o.options:
-        o.refuse(f"--options {o.options}: destinations are what is measured; say how many with --receivers")
+        o.refuse(f"--options {o.options}: destinations are set by the benchmark; choose their number with --receivers")
     bench.count_all()
     bench.prepare()
     cases = [(kind, count) for count in dict.fromkeys(o.receivers) for kind in NAMES if kind in o.to]
@@ -81,8 +81,8 @@ def run(bench):
     return Report(bench).study(
         found[cases[0]][0]["machine"], rows,
         (f"{o.size} B, {o.duration:g} s each, runs: {o.runs}; options of the channels: {o.options};",
-         f"hop: from when a message was due to its delivery, at {o.rate} msg/s, last: of the receiver that is last;",
-         "send: an llm_send() of a message by itself; packed: a message of bursts of 512; receivers share a core;",
+         f"hop: from when a message was due to its delivery, at {o.rate} msg/s, last: of the slowest receiver;",
+         "send: an llm_send() of a single message; packed: a message in bursts of 512; receivers share a core;",
          "ratios to the group"), COLUMNS,
         (f"{NAMES[row['to']]}, {row['receivers']} receivers: {row['lost']} messages lost, twice or changed; of the transmitter: "
          f"{counted(row['counters'])}" for row in rows if row["lost"]))

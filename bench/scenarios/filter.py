@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """cost of a message that a receiver filters out
 
-Of 10,000 topics with 1 % subscribed to against all of them, rejected by label, by bitmap, by selector, and by the summary of its
-packet. In one process, from the cache, without a network: rows take turns, and each has the median of 31 runs.
+Rows: 10,000 topics, of which 1 % or all are subscribed to; messages rejected by label, by bitmap, by selector, or by the summary of their
+packet. In one process, from the cache, without a network. Rows take turns; each figure is the median of 31 runs.
 """
 from runner import options as opt
 from runner.session import Host
 from runner.tables import Report, median
 
-RUNS, MESSAGES = 31, 40000  # of a run
+RUNS, MESSAGES = 31, 40000  # messages of a run
 SIZE, TOPICS = 45, 10000
-# By row: its text, and what its pair has.
+# By row: its text, and the features of its pair.
 ROWS = {
     "plain": ("no filter, one topic", {}),
     "topics_all": ("10,000 topics in turns, no filter", {"topics": TOPICS}),
@@ -48,5 +48,5 @@ def run(bench):
     report.write({"benchmark": "filter", "size": SIZE, "rows": rows})
     for name, found in stats.items():
         if found["lost"] or found["counters"]["data_malformed"]:
-            report.fail(f"{name}: packets were not taken for what they are")
+            report.fail(f"{name}: packets were not filtered as expected")
     return report.finish()

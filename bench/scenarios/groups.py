@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """the hop on one group while many others are loaded
 
-The others are loaded by another pair of processes.
+Another pair of processes loads the other groups.
 """
 import time
 
@@ -10,22 +10,22 @@ from runner import options as opt
 from runner import pair
 from runner.tables import median, ratio, worst
 
-SETTLE_S = 1.0  # the kernel reports what it joined a second time within this
-DRAIN_S = 0.05  # until the receiver of the load has what was sent
+SETTLE_S = 1.0  # within this time the kernel repeats its reports of joined groups
+DRAIN_S = 0.05  # until the load's receiver has all messages
 LOAD = {"msgs_per_s": None, "lost": None, "transmitter_cpu_percent": None, "receiver_cpu_percent": None}
-# Sessions without heartbeats and reports for as long as a row takes: with the usual ones a thousand groups would carry tens of thousands of
-# packets a second, whatever the load is to be. Little memory, as there are so many: 16 packets of the greatest size.
+# No heartbeats and reports during a row: at the default intervals a thousand groups would carry tens of thousands of packets a second, at
+# any load. Little memory, since there are many transmitters: 16 packets of the greatest size.
 QUIET = {**dict.fromkeys(("heartbeat_ns_min", "heartbeat_ns_busy", "heartbeat_ns_max"), 10 ** 10),
          **dict.fromkeys(("silence_ns", "session_timeout_ns", "status_ns"), 6 * 10 ** 10), "linger_ns": 0, "history_bytes": 163840,
          "history_packets": 64, "window_packets": 64, "reorder_bytes": 65536, "topics_max": 16, "receivers_max": 16, "sessions_max": 16,
          "message_bytes_max": 4096, "rcvbuf_bytes": 1048576, "sndbuf_bytes": 1048576}
-OPTIONS = (opt.size(), opt.number("rate", 100000, 1, 100000000, "messages a second on the group that is measured"),
+OPTIONS = (opt.size(), opt.number("rate", 100000, 1, 100000000, "messages a second on the measured group"),
            opt.numbers("groups", "1,16,64,256,512,1000", 0, 4000, "other groups"),
-           opt.number("load", 1000, 1, 100000, "messages a second on them, all together"), *pair.options())
+           opt.number("load", 1000, 1, 100000, "messages a second on all other groups together"), *pair.options())
 
 
 class Load:
-    """The other pair of processes: on the way there, on ports of the channel that is measured."""
+    """The other pair of processes, in the forward direction, on the ports of the measured channel."""
 
     def __init__(self, bench, ends):
         a, b = bench.hosts.a, bench.hosts.b
@@ -38,13 +38,13 @@ class Load:
             setattr(self, "transmitter" if transmits else "receiver", process)
 
     def begin(self, groups):
-        """The receiver first: what it has not joined it cannot get."""
+        """Starts the receiver first, as it cannot get packets of groups that it has not joined."""
         for process in (self.receiver, self.transmitter):
             process.ask("load", groups=groups, rate=self.rate if process is self.transmitter else 0)
         time.sleep(SETTLE_S)
 
     def end(self):
-        """In the other order, so that nothing is missed. Returns what came of it."""
+        """Stops the transmitter first, so that no message is missed. Returns the results."""
         near = self.transmitter.ask("load", groups=0)
         time.sleep(DRAIN_S)
         far = self.receiver.ask("load", groups=0)
@@ -68,7 +68,7 @@ def run(bench):
 
     def fields(groups, runs):
         loads, hop = [one for _, one in runs], [one for one, _ in runs]
-        # Within a run: the machine's speed drifts from one to the next.
+        # Compare within a run, as the machine's speed drifts between runs.
         medians = [one.rtt.summary(2)["median"] for one in hop]
         first.extend([] if first else medians)
         found = {name: (worst if name == "lost" else median)(one[name] for one in loads) for name in LOAD}

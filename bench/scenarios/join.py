@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """cost of late joiners for a live receiver, and the time until they are live
 
-A transmitter keeps a rate; a live receiver on its host measures the hop and loss; on another host receivers join from the past, one
-after the other, each in a context of its own. Each checks that it gets every message once until it has been live for a while, and
-leaves. Prints the live receiver's latency and the rate before, during and after; the time until a joiner is live, with --join live
-until its first message; and messages of the past a second, of all joiners together and of each.
+A transmitter keeps a rate; a live receiver on its host measures hop and loss; on another host receivers join from a past position, one
+after the other, each in a context of its own. Each checks that it gets every message once until it has been live for a while, and leaves.
+Prints the live receiver's latency and the rate before, during and after; the time until a joiner is live, with --join live until its first
+message; and past messages a second, of all joiners together and of each.
 
-Fails if the live receiver lost a message, or a joiner never became live, got a message twice, or missed one and was not told. A joiner
-that begins with the oldest message may be overtaken by the end of the history, and is told what it lost: that is counted.
+Fails if the live receiver lost a message, or if a joiner never became live, got a message twice, or missed one without an event. A joiner
+that starts with the oldest message may lose some at the end of the history; such reported losses are counted only.
 
-The live receiver has a core of its own if there are three. With two it sleeps between messages, and the joiners poll at the lowest
-priority on its core in all phases. "p99 20ms" is the median of the 99th percentiles of 20 ms each (from 5,000 messages a second on).
+With three cores the live receiver has its own. With two it sleeps between messages, and the joiners poll at the lowest priority on its core
+in all phases. "p99 20ms" is the median of the 99th percentiles of 20 ms each (from 5,000 messages a second on).
 """
 import os
 
@@ -20,26 +20,26 @@ from runner.session import say
 from runner.tables import Report, counted, faults_of, number, ratio, text_of, totals
 
 PHASES, MEASURED = ("before", "during", "after"), [1, 2, 4]
-FILL_S = 1.2  # a session that is younger than a second is followed from its start, whatever was asked for
-SETTLE_S, STEP_S = 30, 0.02  # for the last ones, at most, in steps of
+FILL_S = 1.2  # a session younger than a second is followed from its start, whatever the join option
+SETTLE_S, STEP_S = 30, 0.02  # maximum time for the last joiners, and poll interval
 COUNTERS = ["joins_received", "joins_granted", "joins_refused", "joins_dropped", "packets_replayed", "naks_received", "packets_repaired",
             "receivers_suspended"]
 CPUS = opt.cpus("0,1,2" if os.cpu_count() > 2 else "0,1,1", 3, "the CPUs of the transmitter, the live receiver and the joiners")
 OPTIONS = (opt.number("joiners", 1000, 1, 100000, "receivers that join"),
-           opt.seconds("duration", 10, 100, 3600000, "in which they begin to, at equal distances"),
+           opt.seconds("duration", 10, 100, 3600000, "over which their joins are spread evenly"),
            opt.seconds("calm", 3, 100, 3600000, "before and after that"),
-           opt.text_option("join", "where they begin: oldest, messages:N back, time:SECONDS back, latest, what topics keep, or live",
+           opt.text_option("join", "start of the stream: oldest, messages:N back, time:SECONDS back, latest (cached messages), or live",
                            r"oldest|latest|live|messages:\d{1,12}|time:\d{1,4}(\.\d{1,3})?",
                            "must be oldest, messages:N, time:SECONDS, latest or live", "WHERE", "oldest"),
            opt.number("history", 1024, 64, 16777216,
-                      "packets that the transmitter keeps, a power of two: at steady rates a packet has one message"),
-           opt.number("topics", None, 1, 16000, "that messages take turns on (1; with --join latest 1000, which keep their last message)"),
-           opt.number("stay", 100, 0, 1000000, "messages for which a joiner stays once it is live"),
+                      "packets in the transmitter's history, a power of two; at fixed rates a packet has one message"),
+           opt.number("topics", None, 1, 16000, "topics, used in turn (1; with --join latest 1000, which cache their last message)"),
+           opt.number("stay", 100, 0, 1000000, "messages that a joiner receives live before it leaves"),
            opt.number("rate", 10000, 1, 1000000, "messages a second"), opt.size(), opt.OPTIONS, CPUS, *opt.OUTPUT)
 
 
 def past_of(o):
-    """Where joiners begin, as options of the channel, and how many messages of the past that is."""
+    """Start position of joiners, as channel options, and the number of past messages from there."""
     where, _, much = o.join.partition(":")
     if where == "messages":
         return f"join=messages&join_messages={int(much)}", int(much)
@@ -49,7 +49,7 @@ def past_of(o):
 
 
 def send_all(bench, sender, joiners, shared):
-    """The transmitter's phases: the past is made in the first; the fourth lasts until the last joiner has left. Returns its rates."""
+    """Runs the transmitter's phases. The first creates the past; the fourth lasts until the last joiner has left. Returns its rates."""
     fill = max(FILL_S, max(shared["past"], shared["topics"]) / shared["rate"])
     steps = {"fill": fill, "before": shared["calm"], "during": shared["duration"], "settle": STEP_S, "after": shared["calm"]}
     rates = {}
@@ -64,12 +64,12 @@ def send_all(bench, sender, joiners, shared):
 
 
 def measure(bench, shared, channel, other=None):
-    """The three processes. Also of bench/run kept. Returns what they found, and how the live receiver waits."""
+    """Runs the three processes, also for bench/run kept. Returns their results, and how the live receiver waits."""
     o, (a, b) = bench.o, (bench.hosts.a, bench.hosts.b)
     wait = "spin" if o.cpus[1] != o.cpus[2] else "block"
     samples = int(shared["rate"] * max(shared["duration"], shared["calm"])) + 1
     bench.start(a, "receivers", "live", channels=[bench.channel(a)], cpu=o.cpus[1], wait=wait, measured=MEASURED, trace=samples)
-    # Joiners have small windows, as there are many. Those that share a core with the live receiver take what it leaves.
+    # Joiners have small windows, as there are many. Those that share a core with the live receiver have a lower priority.
     small = f"sessions_max=1&window_packets=1024&reorder_bytes=2097152&message_bytes_max={shared['size']}"
     joiners = bench.start(b, "joiners", idle=wait == "block", cpu=o.cpus[2], channel=bench.channel(b, channel, small),
                           other=other and bench.channel(b, other, small), **shared)
@@ -89,7 +89,7 @@ def measure(bench, shared, channel, other=None):
 
 
 def of_each(values):
-    """Of what each joiner had."""
+    """Statistics of one figure of all joiners."""
     values = sorted(values)
     at = {"median": len(values) // 2, "p99": (len(values) - 1) * 99 // 100, "max": len(values) - 1}
     return {name: values[index] if values else None for name, index in at.items()}
@@ -112,13 +112,13 @@ def sum_up(found, asked_for):
 def faults(row):
     live, joiners = row["live_receiver"], row["joiners"]
     if row["lost"] or row["disturbed"]:
-        yield f"the live receiver lost {row['lost']} messages, and {row['disturbed']} came twice or were not announced as lost"
+        yield f"the live receiver lost {row['lost']} messages, and {row['disturbed']} came twice, changed, or were missing without an event"
     if joiners["live"] < joiners["asked_for"]:
         yield f"{joiners['asked_for'] - joiners['live']} of {joiners['asked_for']} joiners were never live, {joiners['refused']} refused"
     if joiners["stale"]:
         yield f"joiners were live without the last message of {joiners['stale']} topics"
     if joiners["unsaid"] + joiners["duplicated"] + joiners["changed"]:
-        yield f"joiners: {joiners['unsaid']} messages left out and not told, {joiners['duplicated']} twice, {joiners['changed']} changed"
+        yield f"joiners: {joiners['unsaid']} messages missing without an event, {joiners['duplicated']} twice, {joiners['changed']} changed"
     if not live["before"]["latency_us"]["median"]:
         yield "nothing was measured"
 

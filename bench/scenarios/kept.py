@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """cost and gain of topics with a last value cache
 
-Transmitter: two streams in one process without a network, of topics that keep their last messages and of topics that do not, in turns:
-nanoseconds and, if valgrind is installed, instructions a message, and the memory of what is kept. Late joiners: the time from when a
-context is opened until it has the last message of each topic (join=latest) and, of every second one (join=live), until its first
-message; each checks what it gets for 100 messages more. Receiver that is there: its hop, before they join and meanwhile; with fewer
-than three cores it sleeps between messages, and joiners have the rest of its core at the lowest priority. "20ms" is the median of the
-99th percentiles of 20 ms each (from 5,000 messages a second on).
+Transmitter: two streams in one process without a network, of topics with and without a cache, in turn: nanoseconds and, if valgrind is
+installed, instructions a message, and the memory of the cache. Late joiners: the time from opening a context until it has the last message
+of each topic (join=latest) or, for every second one (join=live), its first message; each checks 100 messages more. Live receiver: its hop
+before and during the joins; with fewer than three cores it sleeps between messages, and joiners use the rest of its core at the lowest
+priority. "20ms" is the median of the 99th percentiles of 20 ms each (from 5,000 messages a second on).
 
-Fails if a joiner lacks the last message of a topic, has a message twice, or never was live, or if the other receiver lost one.
+Fails if a joiner lacks the last message of a topic, gets a message twice, or never becomes live, or if the live receiver lost one.
 """
 import os
 import shutil
@@ -20,9 +19,9 @@ from runner.tables import Report, counted, faults_of, median, medians, ratio, su
 from scenarios import join
 
 TURNS = 31
-COUNTED = 40000  # messages of either stream whose instructions are counted
-WARM = 1 << 20   # that fill the history, and bring it round
-# Packets as long as an Ethernet's.
+COUNTED = 40000  # messages of each stream whose instructions are counted
+WARM = 1 << 20   # messages that fill the history and wrap it
+# Packets fit into an Ethernet frame.
 STREAMS = {"not_kept": "loop://kept:1?mtu=1472&linger_ns=0", "kept": "loop://kept:2?mtu=1472&linger_ns=0"}
 SENDING = (("", "topics", "topics", None), ("ns", "not kept", "sending.not_kept_ns", 1), ("", "kept", "sending.kept_ns", 1),
            ("", "more", "sending.more_ns", 1), ("instructions", "not kept", "sending.not_kept_instructions", 0),
@@ -33,26 +32,26 @@ JOINING = (("", "topics", "topics", None), ("last ms", "median", "until_last_ms.
            ("from now", "median", "until_first_ms.median", 1), ("", "max", "until_first_ms.max", 1), ("a", "round", "round_ms", 0),
            *((head if phase == "before" else "", phase, f"hop_us.{phase}.{what}", 1)
              for head, what in zip(("hop us", "p99", "20ms"), HOPS) for phase in ("before", "during")), ("", "lost", "lost", None))
-KEEP_BYTES = 67108864  # of a transmitter, that its topics may take
+KEEP_BYTES = 67108864  # limit of a transmitter's last value caches
 OPTIONS = (opt.numbers("topics", "10,1000,10000", 1, 16000, "numbers of topics"),
-           opt.number("keep", 1, 1, 1048576, "messages that each keeps"),
-           opt.number("joiners", 40, 2, 100000, "that join, every second one from now"),
-           opt.seconds("duration", 2, 100, 3600000, "in which they begin to, at equal distances"),
+           opt.number("keep", 1, 1, 1048576, "cached messages of each topic"),
+           opt.number("joiners", 40, 2, 100000, "late joiners, every second one with join=live"),
+           opt.seconds("duration", 2, 100, 3600000, "over which their joins are spread evenly"),
            opt.seconds("calm", 1, 100, 3600000, "before and after that"), opt.number("rate", 10000, 1, 1000000, "messages a second"),
-           opt.size(), opt.seconds("send", 0.5, 10, 3600000, "for which the two streams send"),
-           opt.choice("count", None, ("yes", "no"), "whether instructions are counted (yes if valgrind is installed)"),
-           opt.number("runs", 3, 1, 100, "measure everything but instructions so often, in turns, and report medians"), opt.OPTIONS,
+           opt.size(), opt.seconds("send", 0.5, 10, 3600000, "of the two streams"),
+           opt.choice("count", None, ("yes", "no"), "count instructions (yes if valgrind is installed)"),
+           opt.number("runs", 3, 1, 100, "runs of everything but instructions, in turn; medians are reported"), opt.OPTIONS,
            join.CPUS, *opt.OUTPUT)
 
 
 def pairs(o, topics):
-    """The requests that open both streams."""
+    """Requests that open both streams."""
     return [("pair", {"name": name, "channel": channel, "send_only": 1, "topics": topics, "size": o.size})
             for name, channel in STREAMS.items()]
 
 
 def send(bench, topics):
-    """Both streams. Returns nanoseconds of a message in each turn of either, and the memory that what is kept takes."""
+    """Measures both streams. Returns nanoseconds of a message in each turn of either, and the memory of the cache."""
     o = bench.o
     process = bench.start(Host("", "", ""), "pairs", program="pairs", cpu=o.cpus[0])
     for verb, words in pairs(o, topics):
@@ -65,7 +64,7 @@ def send(bench, topics):
 
 
 def measure(bench, _, topics):
-    """Both streams, then those that join. Nobody is overtaken by the end of a history that is so long."""
+    """Measures both streams, then the joiners. The history is long enough for every joiner."""
     o = bench.o
     shared = {"rate": o.rate, "size": o.size, "duration": o.duration, "calm": o.calm, "joiners": o.joiners, "history": 65536,
               "past": topics * o.keep, "topics": topics, "keep": o.keep}
@@ -73,7 +72,7 @@ def measure(bench, _, topics):
 
 
 def count(bench, topics):
-    """Callgrind writes a file for either stream. Returns instructions of a message that is not kept, and of one that is."""
+    """Callgrind writes one file for each stream. Returns the instructions of a message without and with a cache."""
     o, out = bench.o, SCRATCH / f"{topics}-count"
     requests = [*pairs(o, topics), ("keep", {"name": "kept", "messages": o.keep}), ("measure", {"pattern": "send", "messages": COUNTED}),
                 ("measure", {"pattern": "send", "messages": COUNTED, "counted": 1})]
@@ -92,7 +91,7 @@ def count(bench, topics):
 
 
 def sending_of(runs, plain, kept):
-    """Cost for the transmitter, of the turns of all runs."""
+    """Cost for the transmitter, over the turns of all runs."""
     return {"not_kept_ns": median(median(run["not_kept"]) for run in runs), "kept_ns": median(median(run["kept"]) for run in runs),
             "more_ns": median(median(b - a for a, b in zip(run["not_kept"], run["kept"])) for run in runs),
             "memory_kib": median(run["memory_kib"] for run in runs), "not_kept_instructions": plain, "kept_instructions": kept,
@@ -101,15 +100,15 @@ def sending_of(runs, plain, kept):
 
 def faults(topics, lives, joiners):
     for run in lives + joiners:
-        who = "those who joined" if run in joiners else "the receiver that was there"
+        who = "the joiners" if run in joiners else "the live receiver"
         if faults_of(run):
             yield (f"{topics} topics: {who} lost {run['lost'] + run['unsaid']} messages, and had {run['duplicated'] + run['changed']} "
                    "twice or changed")
     for run in joiners:
         if run["live"] < run["asked_for"]:
-            yield f"{topics} topics: {run['asked_for'] - run['live']} of {run['asked_for']} that joined were never live"
+            yield f"{topics} topics: {run['asked_for'] - run['live']} of {run['asked_for']} joiners were never live"
         if run["stale"]:
-            yield f"{topics} topics: {run['stale']} last messages of topics were missing when those who joined were live"
+            yield f"{topics} topics: {run['stale']} last messages of topics were missing when joiners became live"
 
 
 def row_of(bench, topics, runs, instructions):
@@ -133,7 +132,7 @@ def run(bench):
     o = bench.o
     topics = list(dict.fromkeys(o.topics))
     if max(topics) * o.keep * (o.size + 28) > KEEP_BYTES:
-        o.refuse(f"--keep {o.keep}: messages of {o.size} bytes on {max(topics)} topics take more than {KEEP_BYTES >> 20} MiB; keep fewer")
+        o.refuse(f"--keep {o.keep}: messages of {o.size} bytes on {max(topics)} topics take more than {KEEP_BYTES >> 20} MiB; cache fewer")
     if o.count == "yes" and not shutil.which("valgrind"):
         o.refuse("--count yes: valgrind is not installed")
     bench.prepare()
@@ -149,13 +148,13 @@ def run(bench):
     machine = first["transmitter"]["machine"]
     report.write_json(machine, rows)
     report.head(machine, f"{o.size} B, topics keep their last {o.keep}, runs: {o.runs}; options of the channels: {o.options or 'none'};",
-                "transmitter, a message of two streams without a network; instructions: with those of the program and of libc")
+                "transmitter: a message of two streams without a network; instructions include those of the program and of libc")
     report.rows(SENDING, rows)
-    report.print("", f"{o.rate} msg/s, joining within {o.duration:g} s; ms until there is the last message of each topic, and, of those",
-                 "who join from now, until their first; a round: until all topics were sent on again, ms; hop of a receiver that is",
-                 f"there, which {'polls' if first['wait'] == 'spin' else 'sleeps between messages'}", "")
+    report.print("", f"{o.rate} msg/s, joining within {o.duration:g} s; ms until the last message of each topic, or with",
+                 "join=live until the first message; a round: until all topics were sent on again, ms; hop of a live receiver,",
+                 f"which {'polls' if first['wait'] == 'spin' else 'sleeps between messages'}", "")
     report.rows(JOINING, rows)
     for row in rows:
-        report.print(f"{row['topics']} topics: joined {row['joined']}, kept messages that came {row['kept_received']}; "
+        report.print(f"{row['topics']} topics: joined {row['joined']}, cached messages received {row['kept_received']}; "
                      f"of the transmitter: {counted(row['counters'])}")
     return report.finish()

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""latency with order=arrival beside order=sequence, under loss
+"""latency with order=arrival compared with order=sequence, under loss
 
-A transmitter keeps a rate, and a receiver on another host loses so many packets (impair+): with order=sequence messages behind a lost
-packet wait for its repair, with order=arrival only those in it are late. Both take turns. NAKs are late by a random time, as over a
-longer way. Prints percentiles of the hop: of each 50 ms, and of these the median (from 2,000 messages a second on), and of whole turns.
+A transmitter keeps a rate, and a receiver on another host loses packets on purpose (impair+): with order=sequence messages after a lost
+packet wait for its repair, with order=arrival only the messages in it are late. Both take turns. NAKs are delayed at random, to emulate a
+longer path. Prints percentiles of the hop: of each 50 ms, and their median (from 2,000 messages a second on), and of whole turns.
 
-Fails if a message was lost, came twice or changed, or out of sequence with order=sequence; or if no packet was lost where hundreds were
-to be, or with order=arrival no message came ahead of more than a hundred.
+Fails if a message was lost, repeated, changed, or out of sequence with order=sequence; or if no packet was lost where hundreds were
+expected; or if with order=arrival and more than a hundred losses no message was delivered ahead of order.
 """
 import re
 
@@ -16,18 +16,18 @@ from runner.tables import Report, columns_of, medians, ratio, sums
 
 ORDERS = ("sequence", "arrival")
 PERCENTILES = ("median", "p99", "p99_9")
-CERTAIN = 100  # losses, of which it is no chance that there was none, or that nothing came behind one
+CERTAIN = 100  # number of losses at which at least one loss, and one message ahead of order, is certain
 WARM_S = 0.05
 COUNTERS = ["messages_unordered", "packets_missed", "packets_recovered", "packets_lost", "naks_sent", "impaired_lost"]
-PACKED = 32  # messages that share a packet at most, where the transmitter is late
+PACKED = 32  # maximum of messages in a packet if the transmitter is late
 COLUMNS = (("", "loss, order", lambda row: f"{row['loss_percent']:g} %, {row['order']}", None),
            *columns_of(("of 50 ms", "us"), PERCENTILES, "typical_us.{}", 1), *columns_of(("ratio",), PERCENTILES, "ratio_to_sequence.{}", 2),
            *columns_of(("of all", "us"), PERCENTILES, "hop_us.{}", 1), ("packets", "missed", "counters.packets_missed", None),
            ("messages", "ahead", "counters.messages_unordered", None), ("", "lost", "lost", None))
-OPTIONS = (opt.text_option("loss", "percents of packets, with at most four decimals",
-                           r"\d{1,2}(\.\d{1,4})?(,\d{1,2}(\.\d{1,4})?)*", "must be percents below 100 with commas between", "PERCENT,...",
+OPTIONS = (opt.text_option("loss", "percentages of packets, with at most four decimals",
+                           r"\d{1,2}(\.\d{1,4})?(,\d{1,2}(\.\d{1,4})?)*", "must be percentages below 100 with commas", "PERCENT,...",
                            "0,0.1,1"),
-           opt.seconds("delay", 0.002, 0, 1000, "up to which NAKs are late, at random; 0: not at all"),
+           opt.seconds("delay", 0.002, 0, 1000, "maximum random delay of NAKs; 0: none"),
            opt.number("rate", 20000, 1, 1000000, "messages a second"), opt.size(),
            opt.seconds("duration", 1, 10, 60000, "of each turn"), opt.number("runs", 5, 1, 100, "turns of each"), opt.OPTIONS, opt.CPUS,
            *opt.OUTPUT)
@@ -75,13 +75,13 @@ def faults(row):
     if row["loss_percent"] / 100 * row["sent"] / PACKED > CERTAIN and not counters["impaired_lost"]:
         yield "no packet was lost"
     if counters["packets_missed"] > CERTAIN and row["order"] == "arrival" and not counters["messages_unordered"]:
-        yield "no message came ahead of those that were lost"
+        yield "no message was delivered ahead of lost ones"
 
 
 def run(bench):
     o = bench.o
     if re.search(r"(^|&)(order|impair_[a-z_]*)=", o.options):
-        o.refuse(f"--options {o.options}: order and losses are what is measured; leave them out")
+        o.refuse(f"--options {o.options}: order and losses are set by the benchmark; omit them")
     bench.prepare()
     cases = [(percent, order) for percent in o.loss.split(",") for order in ORDERS]
     found = bench.turns(cases, measure, f"both orders, for {o.duration:g} s each at losses of {o.loss} %")
@@ -89,7 +89,7 @@ def run(bench):
     return Report(bench).study(
         found[cases[0]][0]["machine"], rows,
         (f"{o.rate} msg/s of {o.size} B for {o.duration:g} s, runs: {o.runs}; NAKs are late by up to {o.delay:g} s; options of the channels: "
-         f"{o.options};", "hop: from when a message was due to its delivery, of each 50 ms and in the median of these, so that what",
-         "else ran met few of them, and of whole turns; ratios: of the former to order=sequence in the same run;",
+         f"{o.options};", "hop: from when a message was due to its delivery, in the median of intervals of 50 ms, few of which other",
+         "programs disturb, and of whole turns; ratios: of the former to order=sequence in the same run;",
          "missed: packets lost on purpose, ahead: messages delivered before one that was lost, of all runs"), COLUMNS,
         (f"{row['loss_percent']:g} %, {row['order']}: {fault}" for row in rows for fault in faults(row)))

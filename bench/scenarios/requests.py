@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""from a request over a connection to its reply, and how many a second
+"""latency from a request over a connection to its reply, and requests a second
 
-Beside bare UDP there and back.
+Compared with bare UDP in both directions.
 """
 import statistics
 
@@ -11,10 +11,10 @@ from runner import pair
 from runner.histogram import NAMES
 from runner.tables import Report, columns_of, median, medians, worst
 
-OUTSTANDING = 256  # in adapters/requests.c
-ADDRESS = opt.text_option("address", "on two machines: the far one's, where it listens", metavar="IP", default=None)
+OUTSTANDING = 256  # limit in adapters/requests.c
+ADDRESS = opt.text_option("address", "two machines: address of the far one, which listens", metavar="IP", default=None)
 OPTIONS = (opt.numbers("size", "45", 16, 65000, "bytes of a request, and of the reply"),
-           opt.numbers("rate", "1000,10000,50000,0", 0, 100000000, "requests a second, 0: as many as can be outstanding"),
+           opt.numbers("rate", "1000,10000,50000,0", 0, 100000000, "requests a second, 0: limited by outstanding requests only"),
            ADDRESS, *pair.options())
 
 
@@ -25,7 +25,7 @@ def row_of(o, size, rate, runs):
             **{name: found[name] for name in ("sent", "received", "samples", "ratio_to_raw", "p99_ratio_to_raw", "core_wait_ms", "core_to_core_ns")},
             "lost": worst(run.lost + run.refused for run in runs), "rtt_us": medians((run.rtt.summary() for run in runs), NAMES),
             "raw_rtt_us": medians(run.bare.summary() for run in runs),
-            # Of a rate the slowest block; flat out the mean.
+            # At a rate the slowest block counts; flat out the mean.
             **{name: median((min if rate else statistics.mean)(getattr(run, rates)) if getattr(run, rates) else None for run in runs)
                for name, rates in (("requests_per_s", "rates"), ("raw_requests_per_s", "bare_rates"))}}
 
@@ -61,6 +61,6 @@ def run(bench):
     bench.processes.finish(ends.far)
     hops.write_histograms(bench.results, "requests", found, 1)
     measured = [f"measured  from when a request was due to its reply, in us{hops.run_text(o)}; flat out: {OUTSTANDING} wait;",
-                "          raw is bare UDP there and back, at most 20,000 a second where there is a rate"]
+                "          raw is bare UDP in both directions, at most 20,000 a second if there is a rate"]
     return ends.report(Report(bench), measured, COLUMNS, [row_of(o, *case, runs) for case, runs in found.items()], notes,
                        channels=channels[:1])

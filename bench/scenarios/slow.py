@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cost of a slow receiver for the others
+"""cost of a slow receiver for other receivers
 
-Three kinds of it: stopped (SIGSTOP), tenth (takes a tenth of the rate), lossy (nft drops 20 % of what it gets). A transmitter and a
-steady receiver on one host, the slow one on another; it is slow for the middle one of three phases. Prints the steady receiver's hop
-and the transmitter's rate before, during and after, and when the slow one was suspended.
+Kinds of slow receivers: stopped (SIGSTOP), tenth (takes a tenth of the rate), lossy (nft drops 20 % of its packets). A transmitter and a
+reference receiver are on one host, the slow receiver is on another, and slow in the second of three phases. Prints the reference receiver's
+hop and the transmitter's rate before, during and after, and when the slow receiver was suspended.
 
-Of the stopped receiver short periods without and with it take turns after that, as the machine changes more between two phases than it
-may cost. While it is away a socket that joined the group and is not read is in its place: the network is this machine too. Each period
-is compared with the two around it, and these with each other, which is chance: medians of the ratios, with 95 % confidence. "p99 20ms"
+After that, short periods without and with the stopped receiver alternate, since the machine drifts more between two phases than the
+receiver may cost. While it is absent, a socket that joined the group and is not read takes its place, as the network is this machine too.
+Each period is compared with its two neighbours, and those with each other (noise): medians of the ratios, with 95 % confidence. "p99 20ms"
 is the median of the 99th percentiles of 20 ms each (from 5,000 messages a second on).
 """
 import math
@@ -31,15 +31,15 @@ COLUMNS = (("slow", "", "kind", None), *columns_of(("median", "us"), PHASES, "st
 OPTIONS = (opt.words("kind", "stopped,tenth,lossy", ("stopped", "tenth", "lossy"), "which of these"),
            opt.number("rate", 20000, 1, 9999999, "messages a second"), opt.size(100),
            opt.seconds("duration", 4, 100, 999000, "of each phase"),
-           opt.number("pairs", 60, 0, 1000, "periods with the stopped receiver, and as many without; 0: none"),
-           opt.seconds("period", 0.25, 100, 99000, "of each of them, in which it is suspended: 180 ms after it was stopped"),
-           opt.seconds("settle", 0.2, 100, 99000, "for the other receiver to come, and to go"),
-           opt.Option("options", "", opt.read_channel_options, "options of the transmitter's channel, slow=... above all", "KEY=VALUE&.."),
-           opt.cpus("0,1", 2, "the CPUs of the transmitter and the steady receiver; the slow one runs where there is room"), *opt.OUTPUT)
+           opt.number("pairs", 60, 0, 1000, "periods with the stopped receiver, and as many without it; 0: none"),
+           opt.seconds("period", 0.25, 100, 99000, "of each period; the receiver is suspended 180 ms after it was stopped"),
+           opt.seconds("settle", 0.2, 100, 99000, "for the other receiver to join, and to leave"),
+           opt.Option("options", "", opt.read_channel_options, "options of the transmitter's channel, mainly slow=...", "KEY=VALUE&.."),
+           opt.cpus("0,1", 2, "the CPUs of the transmitter and the reference receiver; the slow one is not pinned"), *opt.OUTPUT)
 
 
 def make(bench, kind, slow, process):
-    """Makes the receiver slow, or no longer."""
+    """Makes the receiver slow, or ends its slowness."""
     if kind == "stopped":
         process.signal(signal.SIGSTOP if slow else signal.SIGCONT)
     elif kind == "tenth":
@@ -49,7 +49,7 @@ def make(bench, kind, slow, process):
 
 
 def channels(bench):
-    """The transmitter's, of A without its options, of B."""
+    """Channels of the transmitter, of A without the transmitter's options, and of B."""
     plain = [f"udp://239.192.1.1:5001?interface={host.interface}" for host in (bench.hosts.a, bench.hosts.b)]
     return ("&".join(filter(None, [plain[0], bench.o.options])), *plain)
 
@@ -57,7 +57,7 @@ def channels(bench):
 def measure(bench, kind):
     o, hosts = bench.o, bench.hosts
     channel, near, far = channels(bench)
-    # It comes to be slow by a signal: ten times what there is for each message leaves a tenth.
+    # A signal makes it slow: ten times the interval of messages for each message, so it takes a tenth.
     slow = bench.start(hosts.b, "receivers", "slow", channels=[far], wait="block", pace=10 / o.rate)
     steady = bench.start(hosts.a, "receivers", "steady", channels=[near], cpu=o.cpus[1], measured=[0, 1, 2])
     sender = bench.start(hosts.a, "transmitter", channel=channel, cpu=o.cpus[0], size=o.size)
@@ -71,7 +71,7 @@ def measure(bench, kind):
     found = bench.finish(sender, steady)["steady"]["receivers"][0]
     for phase, hops in zip(PHASES, map(Histogram, found.pop("rounds")[0])):
         found[phase] = {"received": len(hops), "latency_us": hops.summary()}
-    # It may have much to catch up with, and is not what is measured.
+    # It may have a large backlog, and is not measured.
     bench.processes.end(slow)
     p99 = {phase: found[phase]["latency_us"]["p99"] for phase in PHASES}
     return {"kind": kind, "steady": {name: found[name] for name in (*PHASES, "lost")},
@@ -79,7 +79,7 @@ def measure(bench, kind):
 
 
 def judged(told, sent, counters):
-    """Verdicts that the transmitter was told, and when, in ms of the phase: suspended in the middle one, readmitted in the last."""
+    """Standings reported to the transmitter, with times in ms of the phase: suspended in the second one, readmitted in the last."""
     after = {"suspended_after_ms": None, "readmitted_after_ms": None}
     for event in told:
         at = max((at for at, phase in enumerate(sent) if phase["begun_at"] <= event["at"]), default=0)
@@ -93,12 +93,12 @@ def judged(told, sent, counters):
 
 
 def take_turns(bench):
-    """The receiver that is to be stopped comes in the mute's place, is stopped, and leaves. Returns the steady receiver's rounds."""
+    """The receiver replaces the mute, is stopped, and leaves, repeatedly. Returns the reference receiver's rounds."""
     o, hosts = bench.o, bench.hosts
     channel, near, far = channels(bench)
 
     def silence():
-        """A socket in the place of the receiver that is away. It says when a signal does not end it any more."""
+        """Starts a socket in place of the absent receiver. It answers once a signal does not end it any more."""
         process = bench.start(hosts.b, "mute", place=place(far, 0))
         process.hear()
         return process
@@ -111,7 +111,7 @@ def take_turns(bench):
     mute = silence()
     sender = bench.start(hosts.a, "transmitter", channel=channel, cpu=o.cpus[0], size=o.size)
     sender.ask("await")
-    send(0, 2, o.settle)  # something to warm up with
+    send(0, 2, o.settle)  # warm-up
     for at in range(o.pairs):
         mute.signal(signal.SIGUSR1)
         send(at, 0, o.period)
@@ -120,7 +120,7 @@ def take_turns(bench):
         send(at, 2, o.settle)
         other.signal(signal.SIGSTOP)
         send(at, 1, o.period)
-        # How it ends tells nothing: it may have been stopped before it was ready to be told.
+        # Its exit status is meaningless, as it may have been stopped before it was ready.
         other.signal(signal.SIGTERM)
         bench.processes.end(other, number=signal.SIGCONT)
         mute = silence()
@@ -132,7 +132,7 @@ def take_turns(bench):
 
 
 def median_of(ratios):
-    """The median, and the order statistics between which it lies with 95 % confidence (a binomial of one half)."""
+    """The median, and the order statistics that are its 95 % confidence interval (binomial distribution, p = 1/2)."""
     ratios = sorted(ratios)
     outside, at = 0.0, 0
     while at < len(ratios) // 2 and outside + math.comb(len(ratios), at) / 2 ** len(ratios) <= 0.025:
@@ -143,7 +143,7 @@ def median_of(ratios):
 
 
 def compare(pairs, what):
-    """With the stopped receiver against without; without against without is what chance does."""
+    """Compares periods with and without the stopped receiver, and for noise those without it."""
     without, stopped = ([pair[f"{which}_{what}"] if what == "typical_p99" else pair[which][what] for pair in pairs]
                         for which in ("without", "stopped"))
     if None in without + stopped:
@@ -155,7 +155,7 @@ def compare(pairs, what):
 
 
 def paired_of(o, steady):
-    """steady: None, there were too few turns to tell."""
+    """steady: None if there were too few turns."""
     if steady is None:
         return {}
     pairs = [{name: figures for which, hops in zip(("without", "stopped"), map(Histogram, rounds))
@@ -166,9 +166,9 @@ def paired_of(o, steady):
 
 
 def print_paired(report, o, paired):
-    line = "{:<8} {:>8} {:>8}   {:<22} {:<22}"
+    line = "{:<9} {:>8} {:>8}   {:<22} {:<22}"
     report.print("", f"in turns  {o.pairs} periods of {o.period:g} s without the other receiver and {o.pairs} with it, stopped; 95 % "
-                 "confidence in brackets", "", line.format("steady", "without", "stopped", "ratio", "without to without"))
+                 "confidence in brackets", "", line.format("reference", "without", "stopped", "ratio", "without to without"))
     for what, found in paired["steady"].items():
         if found is not None:
             ratios = [f"{found[name]['median']:.3f} ({found[name]['from']:.3f} to {found[name]['to']:.3f})" for name in ("ratio", "chance")]
@@ -187,9 +187,9 @@ def run(bench):
     report = Report(bench)
     report.write({"benchmark": "slow", "rate_msgs_per_s": o.rate, "size_bytes": o.size, "duration_s": o.duration,
                   "options": o.options, "kernel": platform.release(), "rows": rows, "pairs": paired})
-    report.print(f"measured  {o.rate} msg/s of {o.size} B for {o.duration:g} s each before, during and after; one steady receiver on the "
-                 "transmitter's", "          host, one slow receiver on another; latency from when a message was due to its delivery at the "
-                 "steady one", "")
+    report.print(f"measured  {o.rate} msg/s of {o.size} B for {o.duration:g} s each before, during and after; a reference receiver on the "
+                 "transmitter's", "          host, a slow receiver on another; latency from when a message was due to its delivery at the "
+                 "former", "")
     report.rows(COLUMNS, rows)
     for row in rows:
         report.print(f"{row['kind']}: {counted(row['transmitter']['counters'])}")

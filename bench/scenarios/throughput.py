@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""highest lossless rate one way
+"""highest lossless rate in one direction
 
-Beside blasts of full bare packets in the same run. --sweep: sizes 1, 2, 4, ... 1024, a million messages each, means of three runs, and
-two plots, messages and Mbit a second against size; the other options change each of these. --transport: see bench/run reflector --help.
+Compared with blasts of full bare packets in the same run. --sweep: sizes 1, 2, 4, ... 1024, a million messages each, means of three runs,
+and two plots, messages and Mbit a second against size; other options override each of these. --transport: see bench/run reflector --help.
 """
 import pathlib
 import statistics
@@ -19,16 +19,16 @@ COLUMNS = (("", "size", "size_bytes", None), ("", "msg/s", "msgs_per_s", 0), (""
              for column in ((head, "Gbit/s", f"{name}_gbit_per_s", 3), ("ratio", "", f"ratio_to_{name}", 2))),
            ("transmitter", "MiB", "rss_mib.transmitter", 1), ("receiver", "MiB", "rss_mib.receiver", 1), ("cores", "ns", "core_to_core_ns", 0))
 OPTIONS = (opt.numbers("size", None, 1, 16777216, "bytes of a message (45,100,1000)"),
-           opt.number("messages", None, 1, 100000000000, "measure so many messages a row instead of a duration"),
+           opt.number("messages", None, 1, 100000000000, "messages of each row, instead of a duration"),
            opt.flag("sweep", "many sizes, and plots"), pair.PLOT, *pair.options(pair.TRANSPORTS))
 
 
 def run(bench):
     o, roce = bench.o, bench.o.transport == "roce"
     if o.plot and not o.sweep:
-        o.refuse("--plot: only with --sweep is there one")
+        o.refuse("--plot: needs --sweep")
     if o.sweep and o.transport == "xdp":
-        o.refuse("--sweep: with --transport xdp there is none")
+        o.refuse("--sweep: not available with --transport xdp")
     if o.sweep:
         o.messages, o.runs = o.messages or (20000 if roce else 1000000), o.runs or (1 if roce else 3)
         o.duration = o.duration or (2.0 if roce else 1.0)

@@ -13,7 +13,7 @@ COLUMNS = (("", "topics", "topics", None), ("", "msg/s", "throughput.msgs_per_s"
            ("", "lost", "throughput.lost", 0), ("", "tries", "throughput.tries", 0), ("raw", "Gbit/s", "throughput.raw_gbit_per_s", 3),
            ("", "ratio", "throughput.ratio_to_raw", 2))
 FIELDS = ("msgs_per_s", "payload_gbit_per_s", "lost", "tries", "raw_gbit_per_s", "ratio_to_raw")
-OPTIONS = (opt.size(), opt.number("rate", 100000, 1, 100000000, "messages a second where the hop is measured"),
+OPTIONS = (opt.size(), opt.number("rate", 100000, 1, 100000000, "messages a second for the hop"),
            opt.numbers("topics", "1,10,100,1000,10000", 1, 16000, "numbers of topics, ascending"), *pair.options())
 
 
@@ -26,7 +26,7 @@ def run(bench):
     ends.prepare()
     say(f"measuring rate and hop of {len(o.topics)} numbers of topics for {o.duration:g} s each, and bare UDP, {o.runs} times")
     ends.start()
-    # A topic cannot be closed: all runs of a row come before a row with more, and the hops have a session of their own.
+    # A topic cannot be closed: all runs of a row precede rows with more topics, and hops have a session of their own.
     for topics in o.topics:
         say(f"{topics} topics, rate")
         rate = rates.fields([rates.measure(ends, o.size, topics=topics, batch=BATCH) for _ in range(o.runs)])

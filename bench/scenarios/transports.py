@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """hop and throughput over each transport of this machine, in one table
 
-The hop at 45 bytes and 100,000 messages a second, and the highest lossless rate at 45 and 1,000 bytes, one transport after the other,
-each beside what carries it bare in the same run. roce is left out: its devices are emulated, see bench/run reflector --help.
+The hop at 45 bytes and 100,000 messages a second, and the highest lossless rate at 45 and 1,000 bytes, one transport after the other, each
+with its bare transport in the same run. roce is omitted, as its devices are emulated; see bench/run reflector --help.
 """
 import json
 import subprocess
@@ -14,11 +14,11 @@ from runner.tables import Report, number
 NAMES = ("udp", "xdp", "bypass", "shm")
 WORKS = {"reflector": ("--size", "45", "--rate", "100000"), "throughput": ("--size", "45,1000")}
 OPTIONS = (opt.words("transport", "udp,xdp,bypass,shm", NAMES, "which of these"), opt.seconds("duration", 2, 100, 3600000, "of each row"),
-           opt.number("runs", 3, 1, 100, "measure so often and report medians"), opt.RESULTS, opt.cpus(None, 2, "the CPU of each end"))
+           opt.number("runs", 3, 1, 100, "runs of everything; medians are reported"), opt.RESULTS, opt.cpus(None, 2, "the CPU of each end"))
 
 
 def one(bench_run, work, words, cpus=None):
-    """Runs a command of this or another bench/run. Returns its JSON, or None having said why."""
+    """Runs a command of this or another bench/run. Returns its JSON, or None after printing the reason."""
     file = SCRATCH / "one.json"
     words = [bench_run, work, *words, *(("--cpus", ",".join(map(str, cpus))) if cpus else ()), "--results", SCRATCH / "one",
              "--json", file]
@@ -54,10 +54,10 @@ def run(bench):
             machine = reports[0]["machine"]
             rows.append(tuple(cells(transport, *reports)))
     if not rows:
-        fail("bench/run transports: none of them runs here")
+        fail("bench/run transports: no transport can run here")
     report = Report(bench)
     report.head(machine, f"one hop at 45 B and 100000 msg/s, then the highest lossless rate; {o.duration:g} s a row, medians of {o.runs} runs;",
-                "bare is what carries it, in the same run; both ends poll, a core each: kernel is the share spent in the kernel")
+                "bare: the bare transport in the same run; both ends poll, on a core each; kernel: share of time in the kernel")
     report.table([("", "hop us", "", "bare us", "ratio", "msg/s", "msg/s", "kernel", "kernel", "MiB", "MiB", ""),
                   ("transport", "median", "p99", "median", "", "45 B", "1000 B", "tx %", "rx %", "tx", "rx", "lost")], rows)
     return report.finish()

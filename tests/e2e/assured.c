@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages that are acknowledged, through the public API.
+ * Acknowledged messages, through the public API.
  *
  *   e2e_assured send CHANNEL [--receivers N] [--names A,B] [--messages N] [--max N] [--then-receivers N]
- *       sends as fast as the window lets it; --then-receivers: is content with as many when it is first told that it waits.
+ *       sends as fast as the window permits; --then-receivers: required receivers after the first wait
  *   e2e_assured receive CHANNEL [--stop-at N] [--hold-at N]
- *       says when it has so many, and stands still; with --hold-at, and acknowledge=application, acknowledges no more until SIGUSR1.
+ *       prints "reached" at N messages, and stops; --hold-at, with acknowledge=application: pauses
+ *       acknowledgements until SIGUSR1
  */
 #define _GNU_SOURCE
 #include "flood.h"
@@ -17,9 +18,9 @@ struct assured {
     struct llm_transmitter *transmitter;
     struct llm_topic *topic;
     struct llm_receiver *receiver;
-    uint64_t acknowledged; /* messages before this one */
-    uint64_t waits;        /* times that it was told */
-    uint64_t refused;      /* sends, because of the window */
+    uint64_t acknowledged; /* all messages before this one are acknowledged */
+    uint64_t waits;        /* events that report waiting */
+    uint64_t refused;      /* sends refused by the window */
     uint64_t then_receivers;
     uint64_t max;
     uint64_t first;
@@ -73,7 +74,7 @@ static void on_transmitter_event(void *arg, const struct llm_event *event)
     a->then_receivers = 0;
 }
 
-/* Every third is claimed, every fifth waits for what follows. */
+/* Every third message is claimed; every fifth is sent with more to follow. */
 static int assured_send_one(struct assured *a, uint64_t number)
 {
     void *data;
@@ -96,7 +97,7 @@ static void assured_check_window(struct assured *a, uint64_t sent)
     uint64_t waiting = 0;
 
     flood_ok(llm_context_counter(a->context, "messages_unacknowledged", &waiting), "llm_context_counter");
-    /* What was acknowledged may not have been told yet, but never more is not than may be. */
+    /* Acknowledgements may be reported late, but the unacknowledged messages never exceed the maximum. */
     a->errors += waiting > a->max || sent - a->acknowledged < waiting;
 }
 
@@ -137,7 +138,7 @@ static void assured_send(struct assured *a, const char *channel, int argc, char 
 
 /* ---------------------------------------------------------------------------------------------- receive */
 
-/* In two steps, and what was not delivered yet is refused. */
+/* Acknowledges in two steps; checks that an undelivered message is refused. */
 static void assured_acknowledge(struct assured *a)
 {
     if (a->expected % 2 == 0)
@@ -147,7 +148,7 @@ static void assured_acknowledge(struct assured *a)
     flood_ok(llm_receiver_acknowledge(a->receiver, a->session, a->expected - 1), "llm_receiver_acknowledge");
 }
 
-/* In the middle of what came together, none of which it has acknowledged. */
+/* Stops within a burst, none of which is acknowledged. */
 static void assured_stop(const struct assured *a)
 {
     fprintf(stderr, "reached %" PRIu64 "\n", a->stop_at);
@@ -197,7 +198,7 @@ static void assured_receive(struct assured *a, const char *channel, int argc, ch
     fprintf(stderr, "listening\n");
     while (!a->ended && !flood_stopped) {
         flood_ok(llm_wait(a->context, 1000000), "llm_wait");
-        /* Outside of a handler, too: the last one. */
+        /* Acknowledges the last message outside of a handler too. */
         if (a->application && a->expected > 0 && (a->expected < a->hold_at || assured_released))
             flood_ok(llm_receiver_acknowledge(a->receiver, a->session, a->expected - 1),
                      "llm_receiver_acknowledge");

@@ -3,7 +3,7 @@
 #
 # End-to-end tests of acknowledged messages.
 
-# assure PREFIX NAME CHANNEL [OPTION...]: a receiver.
+# assure PREFIX NAME CHANNEL [OPTION...]: starts a receiver.
 assure() {
     run_on "$1" "$2" "$programs/e2e_assured" receive "${@:3}"
     says "$2" listening
@@ -13,7 +13,7 @@ assured_send() {
     run_on "$HOST_A" sender "$programs/e2e_assured" send "$@"
 }
 
-# Nothing is missing, and nothing was told too early.
+# No message is missing, and none was acknowledged too early.
 is_assured() {
     is sender acknowledged == "$1" && is sender errors == 0 && is sender messages_unacknowledged == 0
 }
@@ -26,11 +26,11 @@ assured_window_stops_with_a_killed_receiver_and_moves_with_another() {
     assured_send "$(channel "$IF_A")" --receivers 2 --messages "$count"
     sender=$last
     says killed "reached $some" && kill -KILL "$killed" && says sender "waits: too few receivers" || return
-    # Whoever comes in the first second of a session begins with its start, and silence has the killed one suspended sooner.
+    # A receiver that joins in the first second of a session starts at its beginning; silence then suspends the killed receiver sooner.
     sleep 1.1
     assure "$HOST_D" other "$(channel "$IF_B")" && other=$last || return
     ends "$sender" && ends "$steady" && ends "$other" || return
-    # The other one began with what was not acknowledged, so that it could.
+    # The other receiver started with unacknowledged messages, so it can acknowledge all.
     is_assured "$count" && is sender refused ">" 0 && is steady next == "$count" && is steady errors == 0 &&
         is other errors == 0 && is other first ">" 0 && is other first "<" "$count" && is other next == "$count" || return
     note "the other one began with message $(number other first)"
@@ -73,7 +73,7 @@ applications_acknowledge_messages() {
     ends "$sender" && ends "$receiver" && is_assured 5000 && is receiver errors == 0
 }
 
-# The receiver sends reports all the while. While suspended it does not count; its acknowledgements count once it is readmitted.
+# The receiver keeps sending reports. While suspended it does not count; its acknowledgements count once it is readmitted.
 e2e a_receiver_is_suspended_until_it_acknowledges hosts=3
 a_receiver_is_suspended_until_it_acknowledges() {
     local debtor steady sender count=$((5000 / fewer))

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Wrong channels and hard times: each has its error code, one line of log that names the value and the
+ * Wrong channels and lack of resources: each has its error code and one log line that names the value and the
  * remedy, and leaves nothing open.
  *
- *   e2e_bad_input INTERFACE DOWN BARE      interfaces that are up, that is down, that has no address
+ *   e2e_bad_input INTERFACE DOWN BARE      interfaces that are up, that are down, that have no address
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -96,7 +96,7 @@ static int receiver_open(struct llm_context *context, const char *channel)
     return llm_receiver_open(context, channel, NULL, &handlers, &receiver);
 }
 
-/* Opens a transmitter and a receiver; both have to fail so, with a line of log that has these words in it. */
+/* Opens a transmitter and a receiver; both have to fail with this error and a log line with these words. */
 static void refused(const char *channel, int expected, const char *value, const char *remedy)
 {
     struct llm_context *context = context_open();
@@ -191,8 +191,8 @@ static void message_too_long(const char *interface)
 }
 
 /*
- * Without the right to exceed net.core.rmem_max a buffer is clamped: it works, and a warning says what to
- * raise.
+ * Without the right to exceed net.core.rmem_max a buffer is clamped: it works, and a warning names the
+ * remedy.
  */
 static void buffer_clamped(const char *interface)
 {
@@ -217,7 +217,7 @@ static void no_memory(const char *interface)
     limit = old;
     limit.rlim_cur = mapped_bytes() + (64u << 20);
     (void)setrlimit(RLIMIT_AS, &limit);
-    /* Of a larger buffer who is not root is told that it was cut. */
+    /* Without root, a warning reports that the larger buffer was clamped. */
     (void)snprintf(channel, sizeof channel,
                    "udp://239.192.1.1:5001?interface=%s&history_bytes=4G&reorder_bytes=4G&rcvbuf_bytes=64K",
                    interface);
@@ -266,11 +266,11 @@ int main(int argc, char **argv)
         return 2;
     }
     /*
-     * Large blocks go back to the system when they are freed: what malloc would keep of them for later is no
+     * Returns large blocks to the system when they are freed, as memory cached by malloc would look like a
      * leak.
      */
     mallopt(M_MMAP_THRESHOLD, 128 << 10);
-    /* The first time the C library opens and keeps what it needs. */
+    /* The first run opens resources that the C library retains. */
     all((const char *const *)argv + 1);
     files = open_files();
     bytes = mapped_bytes();

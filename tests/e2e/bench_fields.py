@@ -6,7 +6,7 @@ import sys
 
 MACHINE = {"cpu", "cores", "memory_mib", "kernel", "peer", "network", "emulated", "core_to_core_ns"}
 HOP = {"median", "mean", "p99", "p99_9", "p99_99", "max", "std"}
-# Of the benchmarks that measure hops against something.
+# Fields of the benchmarks that compare hops.
 SWEEP = {
     "transport": None, "size_bytes": None, "rate_msgs_per_s": None, "duration_s": None, "sent": None, "received": None,
     "lost": None, "samples": None, "hop_us": {"median", "p99"}, "raw_hop_us": {"median", "p99"}, "ratio_to_raw": None,
@@ -80,7 +80,7 @@ ROWS = {
 }
 
 SWEEP_BESIDES = {"rate_reached_msgs_per_s", "disordered", "refused", "p99_ratio_to_raw", "core_to_core_ns", "core_wait_ms"}
-# What is there besides, to read the promised figures by.
+# Further fields, needed to interpret the promised ones.
 BESIDES = {
     "reflector": {"rate_reached_msgs_per_s", "hop_submit_us", "raw_packed", "p99_ratio_to_raw", "core_to_core_ns", "core_wait_ms"},
     "throughput": {"duration_s", "messages", "runs", "average", "tries", "packet_bytes_mean", "raw_segmented_gbit_per_s",
@@ -107,12 +107,12 @@ def same(what, there, promised):
 
 
 def check_peers(report):
-    """Every peer has done both works, and lost nothing."""
+    """Checks that every peer has done both works without loss."""
     if {row["work"] for row in report["rows"]} != {"reflector", "throughput"} or report["skipped"]:
         sys.exit(f"{len(report['rows'])} rows, skipped {report['skipped']}")
     for row in report["rows"]:
         for name, result in row["peers"].items():
-            # A hop at a rate that the machine did not reach is measured, but not compared.
+            # A hop at a rate that the machine did not reach is measured but not compared.
             if result["failed"] or result.get("lost") or not (result["ratio_to_libllm"] or result.get("samples")):
                 sys.exit(f"{row['work']}: {name} has {result}")
 

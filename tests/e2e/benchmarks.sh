@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 #
-# The benchmarks as they are run by a user, shortly. What they measure here says nothing.
+# The benchmarks in the form a user runs them, with short durations. Their figures are meaningless here.
 
-# The JSON has exactly the promised fields. Bare messages share datagrams at the higher rate, where there are trains.
+# The JSON has exactly the promised fields. Bare messages share datagrams at the higher rate if trains are supported.
 e2e benchmark_reflector over=udp,xdp
 benchmark_reflector() {
     benchmark reflector --size 45 --rate 10000,200000 || return
@@ -79,7 +79,7 @@ benchmark_rate() {
     benchmark_on rate --row repairs,paced --limit 1000000 --rate 2000 --stream 200 --duration 0.1
 }
 
-# Additional or earlier verdicts on a busy machine are counted and do not fail the test.
+# Additional or earlier reports on a busy machine are counted and do not fail the test.
 e2e benchmark_watch needs=namespaces over=udp
 benchmark_watch() {
     benchmark_on watch --kind application,buffer,network,transport --watch 50 --duration 0.1 --patience 30 --runs 1
@@ -126,7 +126,7 @@ benchmark_transports() {
     ends "$last" && grep -q '^shm ' "$work/transports.txt" || { why=$(tail -n 5 "$work/bench.err") && return 1; }
 }
 
-# The two of tests/exact judge what they measured.
+# The two checks of tests/exact evaluate their measurements.
 e2e rate_limits_hold_on_the_wire needs=namespaces over=udp
 rate_limits_hold_on_the_wire() {
     benchmark_on rate --row transmitter,repairs --limit 4000000 --stream 1000 --duration 1.3

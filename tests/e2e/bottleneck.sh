@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2154,SC2034,SC2015
-# What limits receivers and transmitters: each cause is provoked, and named, and no other.
+# Bottlenecks of receivers and transmitters: each cause is provoked, and only that one has to be reported.
 
 watch="--watch-ms 200"
 
-# named NAME LIMIT: of all that can limit a receiver only this was named.
+# named NAME LIMIT: only this limit of a receiver was reported.
 named() {
     local limit
     for limit in application buffer network; do
@@ -16,7 +16,7 @@ named() {
     done
 }
 
-# named_only NAME [TEXT]: a sender was limited by this, or nothing, and by nothing else.
+# named_only NAME [TEXT]: only this limit of a sender, or none, was reported.
 named_only() {
     local line own
     own=$(grep "limited by" "$work/$1.err" | grep -v "receiver .* is limited") || true
@@ -25,14 +25,14 @@ named_only() {
     [ -z "$line" ] || { why="$1: $line" && return 1; }
 }
 
-# reported NAME TEXT: the sender was told that its receiver is limited by this, and by nothing else.
+# reported NAME TEXT: the sender got only reports that its receiver has this limit.
 reported() {
-    grep -q "receiver .* is limited by $2" "$work/$1.err" || { why="$1 was not told that the receiver is limited by $2" && return 1; }
-    ! grep "receiver .* is limited by" "$work/$1.err" | grep -qvF "limited by $2" || { why="$1 was told of another limit" && return 1; }
+    grep -q "receiver .* is limited by $2" "$work/$1.err" || { why="$1 got no report that the receiver is limited by $2" && return 1; }
+    ! grep "receiver .* is limited by" "$work/$1.err" | grep -qvF "limited by $2" || { why="$1 got a report of another limit" && return 1; }
 }
 
-# It takes a hundred messages in 20 ms, or in more where a poll itself takes long, and is sent eight times as many: the sender waits
-# for it, and is told why.
+# The receiver takes a hundred messages in 20 ms, or more if polls are slow, and is sent eight times as many: the sender waits for it, and
+# gets the reason.
 slow_application() {
     local receiver sender count=$1
     # shellcheck disable=SC2086
@@ -58,7 +58,7 @@ the_slow_application_is_named_shortly() {
     slow_application 10000
 }
 
-# Bursts that come faster than a process wakes up, with long pauses.
+# Bursts are faster than the wake-up of a process, with long pauses between them.
 e2e the_overflowing_buffer_is_named \
     not=bypass:"the kernel's buffer of a socket" \
     not=xdp,roce,shm:"the buffer of a socket"
@@ -93,7 +93,7 @@ the_lossy_network_is_named() {
         named_only sender && reported sender "the network, which loses packets"
 }
 
-# The cable takes 20 Mbit/s, and the queued packets fill the socket's buffer.
+# The cable carries 20 Mbit/s, and the queued packets fill the socket's buffer.
 e2e the_blocked_transport_is_named needs=namespaces \
     not=bypass:"the kernel's buffer of a socket" \
     not=xdp:"the buffer of a socket; nothing queues for an interface that frames leave by" \
@@ -115,7 +115,7 @@ the_blocked_transport_is_named() {
     [ "$status" = 0 ] && is sender udp_send_waits ">" 0 && named_only sender "the transport, which takes no more"
 }
 
-# Ten thousand messages are 2 MB or so, at 1 MiB a second.
+# Ten thousand messages are about 2 MB, at 1 MiB a second.
 rate_limit() {
     local receiver sender begin took bytes count=$1
     # shellcheck disable=SC2086

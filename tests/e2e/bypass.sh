@@ -3,7 +3,7 @@
 #
 # End-to-end tests of kernel bypass, over test stacks.
 
-# Neither stack cuts trains into packets.
+# Neither stack splits trains into packets.
 e2e packets_leave_one_by_one over=bypass also=vma,stack
 packets_leave_one_by_one() {
     burst "$HOST_A" "$IF_A" "$HOST_B" "$IF_B" 50000 && is sender udp_trains == 0 && is sender udp_trains_refused == 0 &&

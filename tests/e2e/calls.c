@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections between two processes: both sides send numbered messages to each other at once, and check what
- * they get.
+ * Connections between two processes: both sides send numbered messages to each other at the same time, and
+ * verify what they receive.
  *
  *   e2e_calls listen CHANNEL [--messages N] [--connections N] [--stop-at N] [--wait MODE]
  *   e2e_calls connect CHANNEL [--messages N] [--connections N] [--key KEY] [--wait MODE]
  *
- * The listener lets in who shows the key "sesame", and ends when so many connections are over. Whoever
- * connects does so as often, one connection after the other, and closes each when all messages were sent and
- * came.
+ * The listener accepts callers with the key "sesame", and ends after so many connections. The caller opens as
+ * many, one after the other, and closes each when all messages were sent and received.
  */
 #define _GNU_SOURCE
 #include <inttypes.h>
@@ -58,7 +57,7 @@ static void fill(uint8_t *bytes, uint64_t number)
         bytes[at] = (uint8_t)(number * 31 + at);
 }
 
-/* Fills topics and sends as much as is taken. */
+/* Opens topics and sends as many messages as are accepted. */
 static void call_send(struct call *call)
 {
     uint8_t bytes[SIZE_MAX_BYTES];
@@ -72,7 +71,7 @@ static void call_send(struct call *call)
             program.again++;
             return;
         }
-        /* It is over, which is told next. */
+        /* The connection is over; the event follows. */
         if (error == LLM_ESTATE)
             return;
         if (error != LLM_OK)
@@ -137,7 +136,8 @@ static int on_request(void *arg, struct llm_listener *listener, const struct llm
     if (caller->payload_size != 6 || memcmp(caller->payload, "sesame", 6) != 0)
         return CODE;
     for (int i = 0; i < CALLS_MAX; i++)
-        /* One that was accepted and never heard again leaves no trace: its place is taken again. */
+        /* An accepted connection without any packet from its caller leaves no trace: its place is free
+         * again. */
         if (!program.calls[i].used || program.calls[i].connection == NULL) {
             program.calls[i] = (struct call){.used = true};
             *handlers = handlers_of(&program.calls[i]);
@@ -146,7 +146,7 @@ static int on_request(void *arg, struct llm_listener *listener, const struct llm
     return CODE + 1;
 }
 
-/* Who may sleep does, but for what was not taken, which is tried again soon. */
+/* Sleeps if permitted, except that refused messages are retried soon. */
 static void turn(struct llm_context *context)
 {
     (void)(program.wait == LLM_WAIT_SPIN ? llm_poll(context) : llm_wait(context, 1000000));

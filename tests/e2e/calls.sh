@@ -3,7 +3,7 @@
 #
 # End-to-end tests of connections.
 
-# call_channel INTERFACE [OPTIONS]: to the host, where the transport has that; else a group.
+# call_channel INTERFACE [OPTIONS]: to the host, or to a group if the transport has no hosts.
 call_channel() {
     case ${transport#impair+} in
     udp | bypass | xdp) echo "$transport://$ADDRESS_B:$(port)?interface=$1${2:+&$2}" ;;
@@ -11,7 +11,7 @@ call_channel() {
     esac
 }
 
-# listens [OPTIONS [ARGUMENT...]], calls likewise.
+# listens [OPTIONS [ARGUMENT...]]; calls has the same arguments.
 # shellcheck disable=SC2086
 listens() {
     run_on "$HOST_B" listener "$programs/e2e_calls" listen "$(call_channel "$IF_B" "${1:-}")" "${@:2}" $idle
@@ -25,7 +25,7 @@ calls() {
     caller=$last
 }
 
-# carried CALLS MESSAGES: what both sides of so many calls say that carried so many messages each way.
+# carried CALLS MESSAGES: figures of both sides for so many calls with so many messages each way.
 carried() {
     local name
     for name in listener caller; do
@@ -41,7 +41,7 @@ both() {
         carried 1 "$1"
 }
 
-# In memory both sides poll without a pause and wait for each other: without a processor each they take turns by the scheduler's slices.
+# In shared memory both sides poll without pause and wait for each other: on one processor they alternate by scheduler time slices.
 e2e calls_carry_both_ways alone=shm
 calls_carry_both_ways() {
     both $((some / fewer)) || return
@@ -62,7 +62,7 @@ calls_without_the_key_are_refused() {
     calls "" --messages 10 && ends "$caller" && ends "$listener" && carried 1 10 && is listener requests_refused == 1
 }
 
-# killed VICTIM: the other one is told by the silence, or by what was lost and nobody can send again.
+# killed VICTIM: the other side detects it by silence, or by losses that nobody can repair.
 killed() {
     local listener caller options other=listener more=$((100000000 * (fewer - 1)))
     options="silence_ns=$((200000000 + more))&session_timeout_ns=$((1000000000 + more))"
@@ -70,7 +70,7 @@ killed() {
     listens "$options" --messages 100000000 --stop-at 1000 && calls "$options" --messages 100000000 && says listener reached &&
         kill -KILL "${!1}" && ends "${!other}" || return
     is "$other" silences ">=" 1 && is "$other" errors == 0 || return
-    [ $(($(number "$other" over_2) + $(number "$other" over_15))) = 1 ] || { why="$other was not told of the end" && return 1; }
+    [ $(($(number "$other" over_2) + $(number "$other" over_15))) = 1 ] || { why="$other got no event of the end" && return 1; }
 }
 
 e2e killed_side_of_a_call_is_detected
@@ -78,8 +78,7 @@ killed_side_of_a_call_is_detected() {
     killed caller && killed listener
 }
 
-# Connections of one process, one after the other, and of many; the listener has room for four at a time, and closed connections
-# take none.
+# Sequential connections of one process, and of many; the listener has space for four at a time, and closed connections take none.
 e2e endless_calls_are_served
 endless_calls_are_served() {
     local listener caller i row=$((300 / fewer)) all=$((320 / fewer))
@@ -99,7 +98,7 @@ unanswered_calls_are_given_up() {
     calls "connect_timeout_ns=300000000" && ends "$caller" && is caller over_8 == 1 && is caller connected == 0
 }
 
-# replies [OPTIONS], asks [OPTIONS [ARGUMENT...]]: what comes to either is lossy.
+# replies [OPTIONS], asks [OPTIONS [ARGUMENT...]]: packets to either are lossy.
 replies() {
     talks "$HOST_B" listener reply "$IF_B" "${1:-}" && listener=$last && says listener listening
 }
@@ -116,7 +115,7 @@ talks() {
         "${@:6}" $idle
 }
 
-# Each request ends by its reply, by its deadline or, once, by the end of the connection.
+# Each request ends by its reply, its deadline or, once, the end of the connection.
 e2e requests_get_a_reply_or_a_reason needs=loss
 requests_get_a_reply_or_a_reason() {
     local listener caller impaired count=$((3000 / fewer)) kept=$((100 / fewer)) more=1024 reason
@@ -132,6 +131,6 @@ requests_get_a_reply_or_a_reason() {
     reason=$(number caller reason)
     is caller errors == 0 && is caller replied == 1 && is caller ended ">=" $((300 / fewer)) &&
         is caller ended == $(($(number caller asked) - 1)) || return
-    # As it was silent, or as what was lost nobody can send again.
-    [[ $reason = 2 || $reason = 15 ]] || { why="caller was told reason $reason" && return 1; }
+    # By silence, or by losses that nobody can repair.
+    [[ $reason = 2 || $reason = 15 ]] || { why="the caller got reason $reason" && return 1; }
 }

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Receivers that want a part of what is sent, through the public API.
+ * Receivers that filter messages, through the public API.
  *
  *   e2e_filter send CHANNEL [--messages N] [--topics N] [--rate PER_SECOND] [--step N]
- * message N is on topic N % topics, which has the name "t.HUNDREDTH.NUMBER"; with --labels 1 it has label N /
- * 64 % 100 and of its bitmap bit N / 64 % 100 * 2, properties 1, that label, and 2, "label" and the label,
- * and every 50th is longer than a packet after N messages it waits for SIGUSR1, once
- *   e2e_filter receive CHANNEL [--topics N] [--subjects HUNDREDTH] [--also NUMBER] [--label LABEL] [--bit LABEL]
- *                      [--select LABEL] [--unsubscribe-at N]
- * subscribes to "t.HUNDREDTH.*" and to topic NUMBER by its name, filters by label, or by the bit or the
- * properties of that label,
- *       and says whether exactly what these take was delivered; --unsubscribe-at: with N messages behind it it takes
- *       the pattern back
+ *       message N is on topic N % topics, named "t.HUNDREDTH.NUMBER"; with --labels 1 it has label
+ *       N / 64 % 100, bit N / 64 % 100 * 2 of its bitmap, and as properties 1 that label and 2 "label" and
+ *       the label; every 50th is longer than a packet; --step: waits once for SIGUSR1 after N messages
+ *   e2e_filter receive CHANNEL [--topics N] [--subjects HUNDREDTH] [--also NUMBER] [--label LABEL]
+ *                      [--bit LABEL] [--select LABEL] [--unsubscribe-at N]
+ *       subscribes to "t.HUNDREDTH.*" and to topic NUMBER by its name, filters by label, or by the bit or
+ *       the properties of that label, and checks that exactly the matching messages were delivered;
+ *       --unsubscribe-at: unsubscribes from the pattern after N messages
  */
 #define _GNU_SOURCE
 #include "flood.h"
@@ -29,10 +28,10 @@ struct filter {
     int64_t select;
     bool labels;
     uint64_t unsubscribe_at; /* UINT64_MAX: never, or done */
-    uint64_t next;           /* messages before this one were looked at */
+    uint64_t next;           /* all messages before this one were checked */
     uint64_t messages;
     uint64_t lost;
-    uint64_t told; /* topics */
+    uint64_t told; /* topics reported by events */
     bool ended;
     unsigned errors;
 };
@@ -161,7 +160,7 @@ static bool filter_is_wanted(const struct filter *f, uint64_t number)
            (int64_t)topic == f->also;
 }
 
-/* Passes over what is not wanted, up to a message; what is wanted and did not come is an error. */
+/* Skips unwanted messages up to a number; a wanted one that is missing is an error. */
 static void filter_pass(struct filter *f, uint64_t number)
 {
     for (; f->next < number; f->next++)
@@ -214,7 +213,7 @@ static void filter_subscribe(struct filter *f)
     }
 }
 
-/* Between two polls: what the next one delivers is without the pattern. */
+/* Unsubscribes between two polls: the next one delivers nothing of the pattern. */
 static void filter_unsubscribe(struct filter *f)
 {
     char subject[64];

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 #
-# End-to-end tests of receivers that want a part of what is sent.
+# End-to-end tests of receivers with filters.
 
-# filtered PREFIX NAME CHANNEL [OPTION...]: a receiver.
+# filtered PREFIX NAME CHANNEL [OPTION...]: starts a receiver.
 filtered() {
     run_on "$1" "$2" "$programs/e2e_filter" receive "${@:3}"
     says "$2" listening
 }
 
-# Exactly what was wanted of so many messages.
+# Exactly the matching messages of so many were delivered.
 is_filtered() {
     is "$1" errors == 0 && is "$1" lost == 0 && is "$1" next == "$2" && is "$1" messages == "$3"
 }

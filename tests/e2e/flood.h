@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the programs of this directory share: options of the command line, results as JSON. */
+/* Shared by the programs of this directory: options of the command line, results as JSON. */
 #ifndef FLOOD_H
 #define FLOOD_H
 
@@ -34,7 +34,7 @@ static inline int flood_ok(int result, const char *what)
     return result;
 }
 
-/* The text after --name among the arguments, NULL without. */
+/* The text after --name among the arguments, or NULL. */
 static inline const char *flood_text(int argc, char **argv, const char *name)
 {
     for (int i = 2; i + 1 < argc; i++)
@@ -43,7 +43,7 @@ static inline const char *flood_text(int argc, char **argv, const char *name)
     return NULL;
 }
 
-/* The number there, or what it is without. */
+/* The number after --name, or the default. */
 static inline uint64_t flood_option(int argc, char **argv, const char *name, uint64_t otherwise)
 {
     const char *text = flood_text(argc, argv, name);
@@ -51,7 +51,7 @@ static inline uint64_t flood_option(int argc, char **argv, const char *name, uin
     return text != NULL ? strtoull(text, NULL, 10) : otherwise;
 }
 
-/* Counters that are not zero, summed by name. */
+/* Prints counters that are not zero, summed by name. */
 static inline void flood_print_stats(FILE *file, const struct llm_context *context)
 {
     enum { MAX = 512 };

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2154
 #
-# End-to-end tests of streams from one host to another, whole and repaired.
+# End-to-end tests of streams between hosts: completeness and repair.
 
-# All of it is kept, so that nothing depends on how fast this machine is: whatever is lost can be repaired at any time later.
+# The history retains everything, so that losses can be repaired at any time, on any machine.
 keep="history_bytes=256M&history_packets=524288"
-# Of as many messages as a sender sends in a second only a small part is kept.
+# The history retains only a small part of the messages of one second.
 short="history_bytes=$((rate * 40))"
-# As fast as the processes go, and no faster.
+# At full speed, with flow control.
 window="flow=window"
 unpaced=100000000
 
@@ -21,7 +21,7 @@ flood() {
     complete receiver "$1"
 }
 
-# burst FROM INTERFACE TO INTERFACE COUNT [OPTIONS]: a flood without pause between two prefixes; all of it has to come.
+# burst FROM INTERFACE TO INTERFACE COUNT [OPTIONS]: a flood without pause between two prefixes; all messages have to arrive.
 burst() {
     local receiver sender
     receive "$3" receiver "$(channel "$4" "${6:-$window}")" && receiver=$last || return
@@ -55,7 +55,7 @@ soak() {
     flood_with_loss
 }
 
-# The delays are printed only, as they are the machine's.
+# The delays depend on the machine and are printed only.
 e2e lost_packets_are_repaired_soon needs=nft \
     not=bypass:"it measures how soon, of which a test stack says nothing" \
     not=xdp:"it takes long for what it is; it passes if it is named" \
@@ -76,7 +76,7 @@ lost_packets_are_repaired_soon() {
     done
 }
 
-# Packets that come one by one, and in trains of 44, which the filter sees as one.
+# Single packets, and trains of 44, which the filter sees as one.
 e2e runs_of_lost_packets_are_repaired needs=nft \
     not=bypass:"a stack has no part in it; it passes if it is named" \
     not=roce:"a_run_of_lost_packets_is_repaired, as RDMA packets have another port and no trains" \
@@ -96,7 +96,7 @@ e2e ipv6 needs=namespaces \
     not=shm:"groups are names"
 ipv6() {
     local receiver sender
-    # Not by grep -q, which leaves as soon as it knows: the pipe has a status then that says nothing.
+    # Without grep -q, which exits early and gives the pipe a misleading status.
     # shellcheck disable=SC2086
     [[ $($HOST_A ip -6 addr show dev "$IF_A" 2>/dev/null) == *inet6* ]] || { why="no IPv6 here" && return 77; }
     receive "$HOST_B" receiver "$transport://[$(group6)]:5003?interface=$IF_B" && receiver=$last || return
@@ -134,7 +134,7 @@ network_and_own_host_at_once() {
     for i in 0 1 2; do
         ends "${receivers[i]}" && complete "${names[i]}" "$count" || return
     done
-    # Who shares memory lost nothing; who has both got most of it twice.
+    # The receiver of shared memory lost nothing; the one with both got most messages twice.
     is own packets_recovered == 0 && is both packets_recovered == 0 && is network packets_recovered ">" 0 &&
         is both packets_duplicate ">" 0 && is own packets_duplicate == 0 || return
     rmdir "$work/shm" 2>/dev/null || { why="left in shared memory: $(find "$work/shm")" && return 1; }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What both ends of the flood know: everything about a message follows from its number. */
+/* Messages of the flood. The number of a message determines its contents. */
 #ifndef FLOOD_MESSAGE_H
 #define FLOOD_MESSAGE_H
 
@@ -10,7 +10,7 @@
 
 enum {
     FLOOD_TOPICS = 5,
-    FLOOD_QUOTES = 4 /* the topic without history, if there is one */,
+    FLOOD_QUOTES = 4 /* the topic without history, if any */,
     FLOOD_HEAD = 20,
     FLOOD_SIZE_MAX = 100000
 };
@@ -30,7 +30,7 @@ static inline uint32_t flood_topic(uint64_t number)
     return (uint32_t)(flood_mix(number) >> 56) % FLOOD_TOPICS;
 }
 
-/* Mostly small ones, some as long as a packet, few that span several, very few that span many. */
+/* Sizes: mostly small, some as long as a packet, few span several packets, very few span many. */
 static inline uint32_t flood_size(uint64_t number)
 {
     const uint64_t mix = flood_mix(number);
@@ -46,7 +46,7 @@ static inline uint32_t flood_size(uint64_t number)
     return FLOOD_HEAD + random % 100;
 }
 
-/* FNV-1a over words of 4 bytes: fast enough not to be what is measured. */
+/* FNV-1a over words of 4 bytes: fast enough not to dominate measurements. */
 static inline uint32_t flood_sum(const uint8_t *data, uint32_t size)
 {
     uint32_t sum = 2166136261u ^ size;
@@ -62,7 +62,7 @@ static inline uint32_t flood_sum(const uint8_t *data, uint32_t size)
     return sum;
 }
 
-/* Number, time of sending, and the checksum of what follows. */
+/* Writes number, time of sending, and the checksum of the rest. */
 static inline uint32_t flood_write(uint8_t *data, uint64_t number, uint64_t sent_at)
 {
     const uint32_t size = flood_size(number);
@@ -78,7 +78,7 @@ static inline uint32_t flood_write(uint8_t *data, uint64_t number, uint64_t sent
     return size;
 }
 
-/* NULL if the message is number `number` as it was written, else what is wrong with it. */
+/* Returns NULL if this is message `number` as it was written, else the error. */
 static inline const char *flood_check(const uint8_t *data, uint32_t size, uint64_t number)
 {
     uint64_t written;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Receives what flood_send sends, and verifies it: every message once, in order, whole, on its topic; or a
- * gap event in its place.
+ * Receives and verifies the messages of flood_send: each one once, in order, whole, on its topic; or a gap
+ * event in its place.
  *
- *   flood_receive CHANNEL [--sessions N] [--stop-at COUNT] [--timing 1] [--wait MODE] [--pause-us US] [--sent FILE]
- *                 [--any-order 1] [--latency LEVEL] [--quotes-from NUMBER]
+ *   flood_receive CHANNEL [--sessions N] [--stop-at COUNT] [--timing 1] [--wait MODE] [--pause-us US]
+ *                 [--sent FILE] [--any-order 1] [--latency LEVEL] [--watch-ms MS] [--quotes-from NUMBER]
  *
- * Ends after the end of N sessions (1) in which messages came, or when it is told to, and prints what it saw
- * as JSON. Prints
- * --any-order, for a channel with order=arrival, checks messages by their numbers: each comes once, or is in a gap. Prints
- * a line on stderr for every event, for the first few errors, and when COUNT messages came. --timing measures
- * from send to delivery, apart for messages that needed a repair. --pause-us makes it slow: it sleeps before
- * every hundredth message.
- * --quotes-from: the messages before that number on the topic without history were sent before it came, and do not come.
- * --watch-ms has the bottleneck watch name what limits it, in events; --latency is the level of the latency monitor. "meanwhile" are the messages that came before there was a file of the name --sent, which the sender makes. Exits with 1 if anything was wrong; gaps are not, they are counted.
+ * Ends after N sessions (1) with messages, or on a signal, and prints its figures as JSON. Prints a line on
+ * stderr for every event, for the first few errors, and at COUNT messages. Exits with 1 after an error; gaps
+ * are only counted. --any-order, for order=arrival, checks messages by their numbers: each arrives once, or
+ * is in a gap. --timing measures from send to delivery, separately for repaired messages. --pause-us makes
+ * the receiver slow: it sleeps before every hundredth message. --quotes-from: messages before that number on
+ * the topic without history are not expected. --watch-ms enables the bottleneck watch, whose events name
+ * limits; --latency is the level of the latency monitor. "meanwhile" counts messages before the file --sent
+ * exists, which the sender creates.
  */
 #define _GNU_SOURCE
 #include "flood.h"
@@ -22,14 +22,14 @@
 
 enum { SESSIONS_MAX = 64, SAMPLES_MAX = 1 << 20, ERRORS_SHOWN = 5, PAUSE_MESSAGES = 100 };
 
-/* A session that is followed. */
+/* A followed session. */
 struct flow {
     uint64_t session;
     uint64_t expected; /* number of the next message */
     uint64_t messages;
     bool begun;
-    uint8_t *done; /* in any order: a bit for each message that came or was told lost */
-    uint64_t room; /* bits of it */
+    uint8_t *done; /* in any order: a bit for each message that was delivered or reported lost */
+    uint64_t room; /* bits allocated */
 };
 
 struct flood {
@@ -38,14 +38,14 @@ struct flood {
     uint32_t flows_count;
     uint64_t messages, lost, gaps, gap_end, errors, sessions_new, ended, timeouts, silences, resumed,
         suspended, readmitted, expelled;
-    uint64_t limited[LLM_LIMIT_TRANSPORT + 1]; /* how often each was named */
-    uint64_t quotes_from; /* what was sent before this on the topic without history does not come */
+    uint64_t limited[LLM_LIMIT_TRANSPORT + 1]; /* number of reports of each limit */
+    uint64_t quotes_from; /* earlier messages on the topic without history are not expected */
     uint64_t left_out;
-    uint64_t early; /* messages that came before one with a lower number, or its gap */
+    uint64_t early; /* messages delivered before one with a lower number, or before its gap */
     bool any_order;
-    uint64_t stop_at; /* a line on stderr tells when so many have come */
+    uint64_t stop_at; /* print a line on stderr at this number of messages */
     uint64_t pause_us;
-    const char *sent; /* NULL when the file has been seen, or is of no interest */
+    const char *sent; /* NULL: the file exists, or is not watched */
     uint64_t meanwhile;
     uint64_t recovered;
     uint64_t repaired_count, clean_count;
@@ -71,7 +71,7 @@ static void flood_error(struct flood *flood, uint64_t number, uint64_t expected,
         fprintf(stderr, "wrong: message %" PRIu64 ", expected %" PRIu64 ": %s\n", number, expected, what);
 }
 
-/* In any order: a message came, or is told lost. False: not for the first time. */
+/* In any order: marks a message as delivered or lost. Returns false if it was marked already. */
 static bool flood_done(struct flow *flow, uint64_t number)
 {
     if (number >= flow->room) {
@@ -94,7 +94,7 @@ static bool flood_is_done(const struct flow *flow, uint64_t number)
     return number < flow->room && flow->done[number / 8] >> number % 8 & 1;
 }
 
-/* In any order: the next message that neither came nor was told lost. */
+/* In any order: advances to the next message that is neither delivered nor lost. */
 static void flood_go_on(struct flow *flow)
 {
     while (flood_is_done(flow, flow->expected))
@@ -109,7 +109,7 @@ static void flood_leave_out(struct flood *flood, struct flow *flow)
     }
 }
 
-/* Whether it is the turn of a message that came, or which is as good. */
+/* True if a message is expected now: the next one, or in any order a new one. */
 static bool flood_turn(struct flood *flood, struct flow *flow, uint64_t number)
 {
     const bool turn = number == flow->expected;
@@ -125,7 +125,7 @@ static bool flood_turn(struct flood *flood, struct flow *flow, uint64_t number)
     return true;
 }
 
-/* Whether the packets that brought this message had to be asked for. */
+/* Records the delay of a message, by whether its packets needed repair. */
 static void flood_sample(struct flood *flood, const struct llm_message *message)
 {
     const uint64_t now = llm_clock();
@@ -139,7 +139,7 @@ static void flood_sample(struct flood *flood, const struct llm_message *message)
     flood->recovered = recovered;
 }
 
-/* Before the message is counted. */
+/* Spends time before the message is counted. */
 static void flood_pace(struct flood *flood)
 {
     if (flood->pause_us != 0 && flood->messages % PAUSE_MESSAGES == 0)
@@ -163,7 +163,7 @@ static void on_message(void *arg, const struct llm_message *message)
         flood_error(flood, message->number, flow->expected, "topic");
     flood_leave_out(flood, flow);
     if (!flow->begun || !flood_turn(flood, flow, message->number))
-        flood_error(flood, message->number, flow->expected, "not in its turn, or once more");
+        flood_error(flood, message->number, flow->expected, "out of sequence, or repeated");
     flood_pace(flood);
     flow->messages++;
     flood->messages++;
@@ -177,13 +177,13 @@ static void flood_gap(struct flood *flood, struct flow *flow, const struct llm_e
 {
     const bool empty = event->last + 1 == event->first;
 
-    /* One without messages, of a packet in which none starts, may lie before others that came ahead of it. */
+    /* An empty gap, of a packet in which no message starts, may precede others delivered ahead of order. */
     if ((empty && flood->any_order ? event->first > flow->expected : event->first != flow->expected) ||
         event->last + 1 < event->first)
-        flood_error(flood, event->first, flow->expected, "gap that does not begin where the messages end");
+        flood_error(flood, event->first, flow->expected, "gap that does not start after the last message");
     for (uint64_t number = event->first; flood->any_order && number < event->last + 1; number++)
         if (!flood_done(flow, number))
-            flood_error(flood, number, flow->expected, "lost, and came");
+            flood_error(flood, number, flow->expected, "lost, but delivered");
     if (!empty)
         flow->expected = event->last + 1;
     flood_go_on(flow);
@@ -195,12 +195,12 @@ static void flood_gap(struct flood *flood, struct flow *flow, const struct llm_e
 static void flood_end(struct flood *flood, struct flow *flow, const struct llm_event *event)
 {
     if (event->first != flow->expected)
-        flood_error(flood, event->first, flow->expected, "end that is not where the messages end");
+        flood_error(flood, event->first, flow->expected, "end that does not follow the last message");
     flow->begun = false;
     free(flow->done);
     flow->done = NULL;
     flow->room = 0;
-    /* A session is heard again as a new one. */
+    /* The session, if heard again, counts as a new one. */
     flow->session = 0;
     flood->ended += flow->messages > 0;
     flood->timeouts += event->reason == LLM_REASON_TIMEOUT;

@@ -2,23 +2,23 @@
 /*
  * Sends numbered messages of many sizes on several topics.
  *
- *   flood_send CHANNEL [--messages N] [--rate PER_SECOND] [--step N] [--receivers N] [--after-ms MS] [--wait MODE] [--sent FILE]
- *              [--watch-ms MS] [--latency LEVEL] [--limit BYTES_PER_S --limit-from NUMBER --limit-to NUMBER] [--quotes 1]
+ *   flood_send CHANNEL [--messages N] [--rate PER_SECOND] [--step N] [--receivers N] [--after-ms MS]
+ *              [--wait MODE] [--sent FILE] [--watch-ms MS] [--latency LEVEL] [--quotes 1]
+ *              [--limit BYTES_PER_S --limit-from NUMBER --limit-to NUMBER]
  *
- * Waits for --receivers (1), sends, makes the file --sent, goes on with repairs for --after-ms (500), prints
- * its counters as JSON, and closes. After every --step messages but the last it says on stderr how many it
- * has sent, and sends no more until it gets SIGUSR1, once for each. It says too when it is held in a step for
- * the first time, because the library takes no more.
- * --watch-ms has the bottleneck watch log what limits it; --latency is the level of the latency monitor. --limit limits the
- * rate from the message of one number on, up to that of the other; it tells how often sends were refused
- * before and within, and how many bytes of messages a second left meanwhile, beyond those that a limit lets
- * through at once. With --quotes one of the topics has no history.
+ * Waits for --receivers (1), sends, creates the file --sent, serves repairs for --after-ms (500), prints its
+ * counters as JSON, and closes. After every --step messages but the last it prints how many it has sent to
+ * stderr, and pauses until SIGUSR1. It also prints "held" when the library first refuses a message in a step.
+ * --watch-ms enables the bottleneck watch, which logs limits; --latency is the level of the latency monitor.
+ * --limit limits the rate from one message number to another; the program then prints how many sends were
+ * refused before and during the limit, and the bytes of messages a second during it, beyond the initial
+ * burst. With --quotes one of the topics has no history.
  */
 #define _GNU_SOURCE
 #include "flood.h"
 
 /*
- * What a limit lets through at once, and the most that a packet which waits for it has of messages; it takes
+ * Initial burst of a limit, and the maximum bytes of messages in a packet that waits for the limit; requires
  * mtu=1500.
  */
 enum { LIMIT_BURST = 16384, LIMIT_PACKET = 1500 };
@@ -30,10 +30,10 @@ struct flood {
     uint64_t messages;
     uint64_t rate;
     uint64_t step;
-    bool held;      /* in this step */
-    uint64_t limit; /* 0: is never changed */
+    bool held;      /* a send was refused in this step */
+    uint64_t limit; /* 0: no limit */
     uint64_t limit_from, limit_to;
-    uint64_t limited_at, limited_bytes; /* when it began, and the bytes of messages that were taken since */
+    uint64_t limited_at, limited_bytes; /* when the limit began, and the bytes of messages accepted since */
     uint64_t limited_bytes_per_s;
     uint64_t rated_before, rated_within;
 };
@@ -122,7 +122,7 @@ static void flood_one(struct flood *flood, uint64_t number)
         flood->held = true;
         flood_ok(llm_poll(flood->context), "llm_poll");
     }
-    /* What was held when it was told to end is not sent. */
+    /* A refused message is not sent if the program was stopped. */
     if (result != LLM_EAGAIN)
         flood_ok(result, "llm_send");
     flood->limited_bytes += size;
@@ -198,7 +198,7 @@ int main(int argc, char **argv)
     if (sent_file != NULL)
         flood_make_file(sent_file);
     sent = llm_transmitter_next(flood.transmitter);
-    /* The counters go with the transmitter, and repairs are still to come: some idle time belongs to them. */
+    /* The counters end with the transmitter, and repairs are outstanding, so some idle time is included. */
     for (uint64_t until = llm_clock() + flood_option(argc, argv, "--after-ms", 500) * 1000000;
          llm_clock() < until;)
         flood_ok(llm_wait(flood.context, 1000000), "llm_wait");

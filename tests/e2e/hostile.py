@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Sends to a group, and to the transmitter that it finds there, what no honest member would.
+"""Sends hostile packets to a group and to its transmitter.
 
 hostile.py GROUP PORT ADDRESS SECONDS
 
-Says "listening" on stderr, and listens on the interface with ADDRESS for a heartbeat, to learn what the network shows to everybody: the session, its packets
-and its control address. Then sends, round after round: truncated, random, wrong-version and unknown packets, some of another size than they say, foreign tags,
-packets replayed as they were and with one field changed, and forged heartbeats, NAKs, rejects and status reports whose low
-32 bits of the identity are right but the rest is not. Prints how many packets it sent.
+Prints "listening" to stderr, and listens on the interface with ADDRESS for a heartbeat, to learn what the network shows to everybody: the
+session, its packets and its control address. Then sends in rounds: truncated, random, wrong-version and unknown packets, packets with a
+wrong size field, foreign tags, packets replayed unchanged and with one field changed, and forged heartbeats, NAKs, rejects and status
+reports, of whose identity only the low 32 bits are right. Prints how many packets it sent.
 """
 import random
 import socket
@@ -15,7 +15,7 @@ import struct
 import sys
 import time
 
-ROUNDS_MIN = 100  # so that there are some of each kind, however slow this host is
+ROUNDS_MIN = 100  # ensures some packets of each kind on a slow host
 HEADER = struct.Struct("<BBHIII")
 DATA, HEARTBEAT, NAK, REJECT, STATUS, TOPICS, QUERY, JOIN = range(1, 9)
 
@@ -27,12 +27,12 @@ def packet(kind, tag, body, version=1, flags=0, first=0, seq=0, number=0):
 
 
 def saying(size, data):
-    """A packet that says that it is so long."""
+    """Returns the packet with this size field."""
     return data[:2] + struct.pack("<H", size) + data[4:]
 
 
 def open_sockets(group, port, address):
-    """One to send by, and one that hears the group."""
+    """Opens one socket to send, and one that receives the group."""
     own = socket.inet_aton(address)
     out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     out.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, own)
@@ -46,7 +46,7 @@ def open_sockets(group, port, address):
 
 
 def overhear(ears):
-    """A heartbeat, and data packets sent around it."""
+    """Returns a heartbeat, and data packets sent around it."""
     heard, heartbeat = [], None
     while heartbeat is None or len(heard) < 50:
         data = ears.recv(65536)
@@ -69,11 +69,11 @@ class Attacker:
         address = heartbeat[16 + 70:16 + 70 + size]
         self.control = (socket.inet_ntoa(address[1:5]), struct.unpack(">H", address[5:7])[0])
         self.address = bytes([size]) + address
-        # Control packets announce this host, from which they come, or another.
+        # Control packets announce this host, their real source, or another one.
         self.announced = (b"\x07\x04" + socket.inet_aton(own) + struct.pack(">H", self.control[1]), self.address)
 
     def malformed(self):
-        """Each kind that an endpoint counts."""
+        """Packets of each kind that an endpoint counts."""
         rng = self.rng
         yield rng.randbytes(rng.randrange(16))
         yield rng.choice(self.heard)[:rng.randrange(16)]
@@ -90,7 +90,7 @@ class Attacker:
         yield saying(cut, self.heartbeat[:cut])
 
     def replayed(self):
-        """Packets of the session, as they were, and where they cannot be: far from where the stream is now."""
+        """Packets of the session, unchanged, and with numbers far from the current ones."""
         rng = self.rng
         data = rng.choice(self.heard)
         yield data
@@ -100,7 +100,7 @@ class Attacker:
         yield data[:4] + struct.pack("<I", rng.getrandbits(32)) + data[8:]
 
     def forgeries(self):
-        """The right tag, as in every data packet, but not the whole identity."""
+        """Packets with the right tag, as in every data packet, but not the whole identity."""
         rng = self.rng
         lead = self.lead + rng.randrange(1, 1 << 20)
         yield packet(HEARTBEAT, self.tag, struct.pack("<QQQQQQIIIIIB", self.forged, lead, lead, self.lead & ~0xFFFF, 1 << 40,
@@ -109,7 +109,7 @@ class Attacker:
         yield packet(TOPICS, self.tag, struct.pack("<QIIH", self.forged, 5, 0, 1) + b"\x04evil")
 
     def control_forgeries(self):
-        """What only a transmitter takes."""
+        """Packets that only a transmitter accepts."""
         rng = self.rng
         for session in (self.forged, rng.getrandbits(64)):
             tag = session & 0xFFFFFFFF

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2154
 #
-# End-to-end tests of wrong input, of hostile packets, and of the groups that a bridge learns.
+# End-to-end tests of wrong input, hostile packets, and the groups that a bridge learns.
 
 e2e bad_input needs=namespaces \
     not=bypass:"UDP's interfaces and options; tests/bypass/sockets.c has those of stacks" \
@@ -26,15 +26,15 @@ e2e clamped_buffer \
 clamped_buffer() {
     local drop=""
     [ "$(id -u)" != 0 ] || drop="setpriv --reuid 65534 --regid 65534 --clear-groups --bounding-set -all --inh-caps -all --"
-    # The build directory need not be open to others.
+    # The build directory may be closed to other users.
     mkdir -p "$work/open" && chmod 755 "$SETUP_SCRATCH" "$work" "$work/open"
     cp "$programs/e2e_bad_input" "$build"/libllm.so.0 "$work/open/" && chmod -R a+rX "$work/open"
     run_on "$HOST_A" clamped $drop env LD_LIBRARY_PATH="$work/open" "$work/open/e2e_bad_input" --clamped "$IF_A"
     ends "$last" || { why=$(cat "$work/clamped.out" "$work/clamped.err") && return 1; }
 }
 
-# Every counter of a kind of bad packet has counted, the stream is whole, and the transmitter sent no more than it had to. Its last
-# messages follow the last bad packet.
+# Every counter of bad packets has counted, the stream is whole, and the transmitter sent no more than needed. Its last messages follow the
+# last bad packet.
 e2e hostile_packets needs=namespaces hosts=3 \
     not=bypass:"a stack has no part in it; it passes if it is named" \
     not=xdp:"what is in a packet is the same by frames; it passes if it is named" \
@@ -83,7 +83,7 @@ snooping_bridge() {
 bridge_test() {
     local pid receiver sender member other
     pid=$(sed -n 's/.*-t \([0-9]*\).*/\1/p' <<<"$HOST_B")
-    # The querier starts with the response interval that is set by then: for so long everything is flooded.
+    # The querier starts with the response interval set by then, and floods everything for that time.
     # shellcheck disable=SC2086
     $HOST_A sh -c "ip link add llm-b0p type veth peer name llm-b0 netns $pid && ip link set llm-b0p master llm-br up &&
         ip link add llm-c0p type veth peer name llm-c0 netns $pid && ip link set llm-c0p master llm-br up &&
@@ -91,10 +91,10 @@ bridge_test() {
     # shellcheck disable=SC2086
     $HOST_B sh -c "ip addr add 10.79.0.2/24 dev llm-b0 && ip link set llm-b0 up && ip link set llm-c0 up" ||
         { why="cannot make the ports" && return 1; }
-    sleep 1 # until the querier has asked and the ports forward
+    sleep 1 # until the querier has sent its query and the ports forward
     receive "$HOST_B" receiver "$(channel llm-b0)" && receiver=$last && bridge_learned "$(group)" || return
     member=$(received llm-b0) other=$(received llm-c0)
-    # The bridge is asked about packets of the kernel only, and floods frames that are put into it.
+    # The bridge is queried with packets of the kernel only, as it floods frames injected into it.
     send "$HOST_A" sender "$(transport=udp channel llm-br)" --messages 100000 --rate "$rate"
     sender=$last
     ends "$sender" && ends "$receiver" && complete receiver 100000 || return

@@ -3,7 +3,7 @@
 #
 # End-to-end tests of receivers that join late.
 
-# late CHANNEL RECEIVERS: so many join one after the other while messages flow, from everywhere in the past.
+# late CHANNEL RECEIVERS: so many receivers join one after the other while messages flow, from all positions in the past.
 late() {
     run_on "$HOST_A" late "$programs/e2e_late" "$1" "$2"
     ends "$last" || { why=$(tail -n 20 "$work/late.out" "$work/late.err") && return 1; }
@@ -26,7 +26,7 @@ late_receiver_gets_the_history() {
     send "$HOST_A" sender "$(channel "$IF_A" "$keep")" --messages "$some" --rate "$rate" --step $((some / 2)) --receivers 0
     sender=$last
     says sender "sent $((some / 2))" || return
-    sleep 1.1 # for a second whoever comes is as one who was there
+    sleep 1.1 # in its first second a session is followed from its start
     receive "$HOST_B" receiver "$(channel "$IF_B" "join=oldest")" && receiver=$last || return
     says receiver "event: session new" && goes_on "$sender" && ends "$sender" && ends "$receiver" || return
     complete receiver "$some" && is receiver packets_replayed ">" 0
@@ -40,7 +40,7 @@ three_receivers_join_late_despite_losses() {
         --quotes 1
     sender=$last quotes="--quotes-from $half"
     says sender "sent $half" && lossy 5 || return
-    sleep 1.1 # for a second whoever comes is as one who was there
+    sleep 1.1 # in its first second a session is followed from its start
     # shellcheck disable=SC2086
     receive "$HOST_B" oldest "$(lossy_channel "$IF_B" "join=oldest")" $quotes && oldest=$last &&
         receive "$HOST_C" back "$(lossy_channel "$IF_B" "join=messages&join_messages=$((half / 3))")" --wait 1 $quotes &&

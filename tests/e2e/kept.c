@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Topics that keep their last messages, over a network, for receivers that join when the history has
- * forgotten nearly all of them: when one is live it has the last ones of each topic, and from there on gets
- * every message.
+ * Topics with a last value cache, over a network, for receivers that join when the history has lost nearly
+ * all of its messages: a live receiver has the last messages of each topic, and then gets every message.
  *
  *   e2e_kept send CHANNEL [--topics N] [--keep N] [--rate N]
  *   e2e_kept receive CHANNEL [--topics N] [--keep N]
  *
- * The sender says "ready" when each topic has its messages and the history has come round, and goes on at a
- * rate until it is interrupted; a receiver says "live", and ends with the session. Every message has the
- * number of its topic and counts on it. Both print a line of JSON at the end.
+ * The sender prints "ready" when each topic has its messages and the history has wrapped, and continues at a
+ * rate until it is interrupted; a receiver prints "live", and ends with the session. Every message has the
+ * number of its topic and a count on it. Both print a line of JSON at the end.
  */
 #include "flood.h"
 
@@ -24,7 +23,7 @@ struct quote {
 };
 
 static uint64_t topics = 10000, keep = 1;
-static uint64_t counts[TOPICS_MAX]; /* sent on a topic; or got: behind the latest */
+static uint64_t counts[TOPICS_MAX]; /* sender: messages of each topic; receiver: count after the latest one */
 static unsigned errors;
 
 static void wrong(const char *what, uint64_t number)
@@ -55,7 +54,7 @@ static void send_rounds(struct llm_context *context, struct llm_topic *const *ha
     }
 }
 
-/* Some topics often, and each now and then. */
+/* Sends on some topics often, and on every topic now and then. */
 static uint64_t send_until(struct llm_context *context, struct llm_topic *const *handles, uint64_t sent,
                            uint64_t end)
 {
@@ -73,7 +72,7 @@ static void send_on(struct llm_context *context, struct llm_topic *const *handle
         sent = send_until(context, handles, sent, (llm_clock() - begin) * rate / 1000000000 / BATCH * BATCH);
         flood_ok(llm_poll(context), "llm_poll");
     }
-    /* Whoever said that it is live just before the interruption gets something behind that. */
+    /* A receiver that became live just before the interruption gets a message after that. */
     (void)send_until(context, handles, sent, sent + BATCH);
 }
 
@@ -102,7 +101,7 @@ static int send_all(int argc, char **argv)
         flood_ok(llm_topic_cache(handles[i], &kept), name);
         flood_ok(llm_poll(context), "llm_poll");
     }
-    /* Twice what the history holds, at least. */
+    /* At least twice the capacity of the history. */
     send_rounds(context, handles, keep + 1 + 60000 / topics);
     flood_ok(llm_transmitter_flush(transmitter), "llm_transmitter_flush");
     fprintf(stderr, "ready\n");
@@ -121,13 +120,13 @@ static struct {
     uint64_t opened_at;
     uint64_t splice, expected;
     uint64_t before, behind, live_ns;
-    uint64_t got[TOPICS_MAX]; /* messages of a topic by the time that it is live */
+    uint64_t got[TOPICS_MAX]; /* messages of each topic received before the receiver was live */
     bool live, ended;
 } place;
 
 /*
- * Whether what came before the latest message of a topic may be less than all since its first: other messages
- * displaced it.
+ * True if messages between the first and the latest of a topic may be missing, as other messages displaced
+ * them.
  */
 static bool may_be_missing(const struct llm_message *message)
 {
@@ -140,18 +139,18 @@ static void on_message(void *arg, const struct llm_message *message)
 
     (void)arg;
     if (message->size != sizeof quote) {
-        wrong("of another size is message", message->number);
+        wrong("wrong size: message", message->number);
         return;
     }
     memcpy(&quote, message->data, sizeof quote);
     if (quote.topic >= topics || strtoull(message->topic, NULL, 10) != quote.topic ||
         quote.rest[23] != (uint8_t)quote.count) {
-        wrong("not what was sent is message", message->number);
+        wrong("changed: message", message->number);
         return;
     }
     if (counts[quote.topic] != 0 && (quote.count < counts[quote.topic] ||
                                      (quote.count > counts[quote.topic] && !may_be_missing(message))))
-        wrong("out of order on its topic is message", message->number);
+        wrong("out of order on its topic: message", message->number);
     counts[quote.topic] = quote.count + 1;
     place.got[quote.topic] += !place.live;
     if (message->number < place.splice) {
@@ -159,22 +158,22 @@ static void on_message(void *arg, const struct llm_message *message)
         return;
     }
     if (message->number != place.expected)
-        wrong("not the next one is message", message->number);
+        wrong("out of sequence: message", message->number);
     place.expected = message->number + 1;
     place.behind++;
 }
 
-/* By now each topic has its last messages. */
+/* Each topic has its last messages once the receiver is live. */
 static void on_live(uint64_t first)
 {
     place.live = true;
     place.live_ns = llm_clock() - place.opened_at;
     fprintf(stderr, "live\n");
     if (first != place.expected)
-        wrong("live is not the next message, but", first);
+        wrong("live, but not at the next message:", first);
     for (uint64_t i = 0; i < topics; i++)
         if (place.got[i] < keep)
-            wrong("less than its last messages has topic", i);
+            wrong("last messages are missing on topic", i);
 }
 
 static void on_event(void *arg, const struct llm_event *event)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 #
-# End-to-end tests of topics that keep their last messages.
+# End-to-end tests of topics with a last value cache.
 
 # kept TOPICS KEEP NAME...: receivers of these names join a sender with so many topics one after the other; it ends when all are live.
 kept() {

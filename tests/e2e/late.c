@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Many receivers in one process that join late, each in a context of its own, and a few that were there from
- * the start: who joins late gets exactly what was sent from where it asked for on, less what was sent before
- * it came on a topic without history, and the others notice nothing.
+ * Late joiners in one process, each in a context of its own, and some receivers present from the start. A
+ * late joiner gets exactly the messages from its requested position on, except earlier ones on a topic
+ * without history; the other receivers are not affected.
  *
  *   e2e_late CHANNEL JOINERS, CHANNEL with options: udp://239.192.3.1:5003?interface=eth0
  */
@@ -12,7 +12,7 @@
 
 enum { LIVE = 3, JOINERS_MAX = 2000, BATCH = 10, FIRST = 3000, BACK = 500, REST = 1000 };
 
-/* Before the first of them joins: the session is no longer young then. */
+/* Time before the first late joiner: the session is no longer young then. */
 #define YOUNG_NS UINT64_C(1200000000)
 #define BACK_NS UINT64_C(50000000)
 
@@ -20,13 +20,13 @@ struct place {
     struct llm_context *context;
     struct llm_receiver *receiver;
     struct llm_join join;
-    uint64_t asked; /* messages sent by then */
+    uint64_t asked; /* messages sent before the request */
     uint64_t asked_at;
     uint64_t first;
     uint64_t expected; /* number of the next message */
-    uint64_t begun_at; /* messages sent when it had an answer */
+    uint64_t begun_at; /* messages sent before the answer */
     bool begun;
-    bool quoted; /* a message without history came */
+    bool quoted; /* a message of the topic without history was delivered */
     bool live;
     bool refused;
     bool ended;
@@ -51,7 +51,7 @@ static bool is_quote(uint64_t number)
     return number % 3 == 0;
 }
 
-/* Whether the next message may be left out: it was sent before this receiver came. */
+/* True if the next message may be missing: it was sent before this receiver joined. */
 static bool may_pass(const struct place *place)
 {
     return place->join.mode != LLM_JOIN_LIVE && !place->quoted && is_quote(place->expected) &&
@@ -66,7 +66,7 @@ static void on_message(void *arg, const struct llm_message *message)
     if (message->number == place->expected + 1 && may_pass(place))
         place->expected++;
     if (strcmp(message->topic, quote ? "quotes" : "late") != 0 || (quote && message->number < place->asked))
-        wrong(place, "on the wrong topic, or too old, is", message->number);
+        wrong(place, "wrong topic, or too old: message", message->number);
     place->quoted |= quote;
     if (message->number != place->expected ||
         flood_check(message->data, message->size, message->number) != NULL)
@@ -74,7 +74,7 @@ static void on_message(void *arg, const struct llm_message *message)
     place->expected = message->number + 1;
 }
 
-/* Whether a session begins where that was asked for. */
+/* True if a session begins at the requested position. */
 static bool is_asked(const struct place *place, uint64_t first)
 {
     switch (place->join.mode) {
@@ -107,7 +107,7 @@ static void on_event(void *arg, const struct llm_event *event)
         place->first = place->expected = event->first;
         break;
     case LLM_EVENT_GAP:
-        wrong(place, "lost is message", event->first);
+        wrong(place, "lost: message", event->first);
         break;
     case LLM_EVENT_SESSION_END:
         place->ended = event->reason == LLM_REASON_CLOSED;
@@ -210,7 +210,7 @@ static void send_one(struct llm_context *context, struct llm_topic **topics, uns
     poll_all(count);
 }
 
-/* Whether a receiver has all that was sent. */
+/* True if a receiver has all sent messages. */
 static bool has_all(const struct place *place)
 {
     return place->expected == sent || (place->expected + 1 == sent && may_pass(place));
@@ -287,7 +287,7 @@ int main(int argc, char **argv)
     }
     for (unsigned i = 0; i < REST; i++)
         send_one(context, topics, count);
-    /* Everything that was asked for comes, however long it takes: the caller sets the limit. */
+    /* Wait without a limit of time, which the caller sets. */
     for (unsigned i = LIVE; i < count;) {
         flood_ok(llm_poll(context), "llm_poll");
         poll_all(count);

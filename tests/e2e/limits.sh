@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2154
 #
-# End-to-end tests of limits of repairs, of the age of the history, and of a rate that is changed.
+# End-to-end tests of rate limits of repairs, of the age limit of the history, and of a changing rate limit.
 
 # Repairs of a fifth of all packets take at least the time that the limit implies, on any machine; a tenth is allowed for shorter
 # packets. Shared memory buffers each packet in room for its longest.
@@ -21,12 +21,12 @@ repairs_stay_within_their_limit_and_all_arrive() {
     bytes=$(($(number receiver packets_recovered) * $(number receiver bytes_received) / $(number receiver packets_received)))
     ((took >= (bytes - 16384) * 900 / limit)) || { why="$bytes bytes were repaired in $took ms" && return 1; }
     is receiver packets_recovered ">" 20 || return
-    # A machine that takes twice as long by itself never reaches the limit.
+    # A machine that is twice as slow by itself never reaches the limit.
     ((took >= bytes * 2000 / limit)) || is sender repairs_delayed ">" 0 || return
     note "$bytes bytes of repairs in $took ms"
 }
 
-# joins_old NAME ELSE: after half of what is sent, one joins that asks for all of it.
+# joins_old NAME ELSE: after half of the messages a receiver joins and requests all of them.
 joins_old() {
     receive "$HOST_B" "$1" "$(channel "$IF_B" "join=messages&join_messages=$half&join_else=$2")" --wait 1
 }
@@ -41,7 +41,7 @@ messages_older_than_history_ns_are_refused_or_left_out() {
         --step "$half" --receivers 0 --after-ms 0
     sender=$last
     says sender "sent $half" || return
-    sleep 1.1 # for a second whoever comes is as one who was there
+    sleep 1.1 # in its first second a session is followed from its start
     joins_old refused refuse && refused=$last && says refused "event: join refused beyond the history" && kill -INT "$refused" &&
         ends "$refused" || return
     joins_old older oldest && older=$last && says older "event: join refused beyond the history" && says older "event: session new" &&

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Several transmitters and several receivers in one context, on two groups: every receiver gets everything
- * that is sent on its group, each session in order.
+ * Several transmitters and receivers in one context, on two groups: every receiver gets all messages of its
+ * group, each session in order.
  *
  *   e2e_many SCHEME GROUP GROUP OPTIONS MESSAGES, OPTIONS as in a channel: interface=eth0
  */

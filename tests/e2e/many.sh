@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2154
 #
-# End-to-end tests of many transmitters and receivers, at once or one after the other.
+# End-to-end tests of many transmitters and receivers, concurrent or sequential.
 
 e2e many_in_one_context
 many_in_one_context() {
@@ -9,7 +9,7 @@ many_in_one_context() {
     ends "$last" || { why=$(cat "$work/many.out" "$work/many.err") && return 1; }
 }
 
-# short_lived PEERS: contexts that come and go beside one that stays, which knows three dozen addresses at a time.
+# short_lived PEERS: contexts that come and go, and one that stays, which knows three dozen addresses at a time.
 short_lived() {
     run_on "$HOST_A" short_lived "$programs/e2e_short_lived" "$transport" "$(group)" \
         "$(common_shared "$IF_A")&receivers_max=16&sessions_max=20" "$1"
@@ -24,7 +24,7 @@ short_lived_peers_leave_no_address_behind() {
     short_lived $((2000 / fewer))
 }
 
-# A day of a busy network in some minutes.
+# Corresponds to a day on a busy network.
 e2e soak_of_peers run=named
 soak_of_peers() {
     limit=7200

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 #
-# End-to-end tests of receivers that take messages as they arrive.
+# End-to-end tests of unordered delivery.
 
-# arrives LOSS COUNT: a receiver takes them as they arrive, and gets all of them. The sender waits for so many receivers.
+# arrives LOSS COUNT: a receiver delivers messages on arrival, and gets all of them. The sender waits for so many receivers.
 arrives() {
     receive "$HOST_B" arrival "$(lossy_channel "$IF_B" order=arrival)" --any-order 1 --timing 1 && arrival=$last || return
     [ "$3" = 1 ] || { receive "$HOST_C" sequence "$(channel "$IF_B")" --timing 1 && sequence=$last; } || return

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests over a connection between two processes, many of them in flight, and what becomes of each.
+ * Requests over a connection between two processes, many outstanding, and the result of each.
  *
  *   e2e_requests reply CHANNEL [--wait MODE]
  *   e2e_requests ask CHANNEL [--requests N | --hold N] [--wait MODE]
  *
- * Who replies takes the newest request first, and ends when the connection is over; to those that it is to
- * keep it replies when it is told to release them. Who asks has each thirtieth of so many requests kept until
- * its deadline has passed, and released then. Those that it has held are kept for good, and it asks for more
- * of them until the connection is over.
+ * The replying side takes the newest request first, and ends with the connection; requests marked "keep" are
+ * replied to only on a request to release them. The asking side marks each thirtieth of N requests and
+ * releases them after their deadline. With --hold the marked requests are never released, and more of them
+ * follow until the connection is over.
  */
 #define _GNU_SOURCE
 #include <inttypes.h>
@@ -24,20 +24,20 @@ enum { ASKED_MAX = 8192, IN_FLIGHT = 200, KEPT_EVERY = 30, SIZE_MAX_BYTES = 1400
 #define GIVE_UP_NS UINT64_C(100000000000)
 #define DEADLINE_NS UINT64_C(100000000)
 
-/* What a request and its reply begin with; what follows is made of both. */
+/* The beginning of a request and of its reply, which determines the rest. */
 struct head {
     uint64_t number;
     uint64_t kind;
 };
 
-/* A request, as who asks sees it. */
+/* A request, at the asking side. */
 struct asked {
     struct head head;
-    uint64_t until; /* UINT64_MAX: as long as the connection lasts */
+    uint64_t until; /* UINT64_MAX: until the end of the connection */
     int told;
 };
 
-/* A request, as who replies sees it. */
+/* A request, at the replying side. */
 struct owed {
     uint64_t id, number;
 };
@@ -47,7 +47,8 @@ static struct {
     uint64_t requests, hold, wait;
     struct llm_connection *connection;
     bool connected, over;
-    enum llm_reason reason, ended_by; /* as it was told of the connection, and before that of requests */
+    /* Reasons of the end: of the connection, and before that of its requests. */
+    enum llm_reason reason, ended_by;
     struct asked asked[ASKED_MAX];
     uint64_t count, told, replied, unanswered, ended, late, recovered, errors;
     struct owed owed[ASKED_MAX], kept[ASKED_MAX];
@@ -90,14 +91,14 @@ static void on_event(void *arg, struct llm_connection *connection, const struct 
     }
 }
 
-/* What a connection counted goes with it. */
+/* The counters of a connection end with it. */
 static void close_connection(const struct llm_context *context)
 {
     (void)llm_context_counter(context, "packets_recovered", &program.recovered);
     (void)llm_connection_close(&program.connection);
 }
 
-/* Who may sleep does, but for what was not taken, which is tried again soon. */
+/* Sleeps if permitted, except that refused requests are retried soon. */
 static void turn(struct llm_context *context)
 {
     (void)(program.wait == LLM_WAIT_SPIN ? llm_poll(context) : llm_wait(context, 1000000));
@@ -125,7 +126,7 @@ static void on_reply(void *arg, enum llm_reason reason, const void *data, size_t
     }
 }
 
-/* False if it was not taken, or if the connection is over, which is told next. */
+/* Returns false if the request was refused, or if the connection is over; the event follows. */
 static bool ask(enum kind kind, uint64_t timeout_ns)
 {
     const uint64_t now = llm_clock();
@@ -153,8 +154,8 @@ static bool goes_on(uint64_t until)
 }
 
 /*
- * Who is asked to release what it keeps replies to that first, too late, when all places are taken by others
- * again.
+ * Releases the marked requests: their replies come first, too late, when all places are taken by other
+ * requests again.
  */
 static void ask_for_the_late(struct llm_context *context, uint64_t until)
 {
@@ -180,10 +181,7 @@ static void ask_many(struct llm_context *context, uint64_t until)
     ask_for_the_late(context, until);
 }
 
-/*
- * The one behind them is replied to when all of them have come; those that are asked then nobody may get any
- * more.
- */
+/* The request after the marked ones is answered once all have arrived; later ones may never arrive. */
 static void ask_to_keep(struct llm_context *context, uint64_t until)
 {
     while (goes_on(until) && program.told == 0) {
@@ -232,7 +230,7 @@ static void owe(struct owed *list, uint64_t *count, struct owed owed)
     list[(*count)++] = owed;
 }
 
-/* They come once, and in order. */
+/* Requests arrive once and in order. */
 static void on_asked(void *arg, struct llm_connection *connection, const struct llm_request *asked)
 {
     struct owed owed = {.id = asked->id, .number = program.count++};
@@ -253,7 +251,7 @@ static void on_asked(void *arg, struct llm_connection *connection, const struct 
             owe(program.owed, &program.owed_count, program.kept[--program.kept_count]);
 }
 
-/* As far as replies are taken, the newest first. */
+/* Replies to the newest requests first, as far as replies are accepted. */
 static void settle(void)
 {
     while (program.owed_count > 0) {

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2034,SC2154
 #
-# End-to-end tests of RoCE, in a guest where everything is 30 to 100 times slower. Hosts are two devices of one network namespace,
-# behind a bridge that snoops.
+# End-to-end tests of RoCE, in a guest that is 30 to 100 times slower. Hosts are two devices of one network namespace, behind a snooping
+# bridge.
 
 # Smaller figures, for the guest.
 settle_roce() {
     # shellcheck source=../roce/in_guest.sh
     . "$here/../roce/in_guest.sh"
-    # Two that poll without a pause would leave nothing of the guest's processors.
+    # Two programs that poll without pause would occupy all processors of the guest.
     idle="--wait 1"
     fewer=10 some_losses=5
-    # If all packets are full a third of them are three thousand packets, which is less than the window that there is without.
+    # With full packets a third of the messages are three thousand packets, fewer than the default window.
     held_messages=45000 held_window="&flow_window_packets=512"
 }
 
@@ -23,7 +23,7 @@ empty_receive_queue_loses_nothing() {
     note "repaired $(number receiver packets_recovered) packets"
 }
 
-# netem ARGUMENT...: a flood while what leaves by A's interface is treated so; all of it has to come.
+# netem ARGUMENT...: a flood with this treatment of packets that leave by A's interface; all messages have to arrive.
 netem() {
     local status=0
     roce_netem "$IF_A" "$@" && flood "$messages" "$rate" "$keep" || status=$?

@@ -69,20 +69,20 @@ here=$(cd "$(dirname "$0")" && pwd)
 
 # ----------------------------------------------------------------------------------------------------------- settings
 
-some=$((messages < 50000 ? messages : 50000)) # for tests that are about something else
+some=$((messages < 50000 ? messages : 50000)) # for tests with another subject
 programs=$build/tests/e2e
 work=$SETUP_SCRATCH/e2e
-idle="" # option of programs that do not say how they wait
-fewer=1 # of so many messages, connections or receivers, this part only, where a host is emulated
-held_messages=1000000 held_window='' # far more than a window, and the option for that
-paces_window=512 # packets that a slow receiver may lie behind
-some_losses=1,5 # for tests that are about something else
-limit=$((120 * ${LLM_SLOWNESS:-1})) # seconds that any program may take: far more than it does
+idle="" # wait option of programs without one
+fewer=1 # divisor of numbers of messages, connections or receivers on emulated hosts
+held_messages=1000000 held_window='' # far more than a window, and the option for that window
+paces_window=512 # maximum lag of a slow receiver in packets
+some_losses=1,5 # for tests with another subject
+limit=$((120 * ${LLM_SLOWNESS:-1})) # maximum seconds of any program, far more than needed
 bind="setpriv --pdeathsig KILL --"
 mkdir -p "$work"
 
-# The file of a transport may define two functions: settle_TRANSPORT sets what is otherwise there, and possible_TRANSPORT returns 77
-# and sets why, if the transport is not to be had here.
+# The file of a transport may define two functions: settle_TRANSPORT overrides the settings, and possible_TRANSPORT returns 77 and sets why,
+# if the transport is not available.
 settle() {
     ! declare -F "settle_$transport" >/dev/null || "settle_$transport"
 }
@@ -120,7 +120,7 @@ run_test() {
     begin=$(date +%s%N)
     why='' notes=()
     hand_out "$name"
-    # The shell tells of processes that were killed, which is what some tests do.
+    # The shell reports killed processes, which some tests have.
     { lacks_nothing "$name" && "$name" || status=$?; end_started; } 2>"$work/shell.err"
     lose_nothing
     [ "$status" = 0 ] || [ "$status" = 77 ] || failures=$((failures + 1))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2154
 #
-# End-to-end tests of UDP's segmentation offload, and of the MTU.
+# End-to-end tests of UDP segmentation offload, and of the MTU.
 
-# On the loopback a datagram goes whole that a cable takes in fragments only.
+# The loopback interface carries whole datagrams that a cable would fragment.
 e2e ignored_segmentation_is_detected needs=shims \
     not=bypass,xdp,roce,shm:"UDP's own offload"
 ignored_segmentation_is_detected() {
@@ -21,7 +21,7 @@ refused_options_and_segmentation_are_not_required() {
         is receiver udp_superframes == 0
 }
 
-# The first is the test at open.
+# The first failure is the test at open.
 e2e late_failures_of_segmentation_lose_no_message needs=shims \
     not=bypass,xdp,roce,shm:"UDP's own offload"
 late_failures_of_segmentation_lose_no_message() {
@@ -33,7 +33,7 @@ late_failures_of_segmentation_lose_no_message() {
     done
 }
 
-# The largest leaves no room for a second packet in a train.
+# The largest MTU leaves no room for a second packet in a train.
 e2e cables_of_any_mtu needs=namespaces \
     not=bypass:"it is about trains; packets_leave_one_by_one" \
     not=xdp:"frames_of_any_mtu, as frames have no trains and other limits" \

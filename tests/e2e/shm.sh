@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 #
-# End-to-end tests of shared memory. The faults that memory has: receivers that are slow, stop or die, transmitters that die.
+# End-to-end tests of shared memory and its faults: receivers that are slow, stop or die, transmitters that die.
 
 # shellcheck disable=SC2034
 settle_shm() {
@@ -11,7 +11,7 @@ settle_shm() {
     paces_window=32
 }
 
-# The receiver's side has the impairment.
+# The receiver's side is impaired.
 e2e flood_with_faults over=shm
 flood_with_faults() {
     transport=impair+shm
@@ -29,7 +29,7 @@ shared_memory_files_are_removed_at_the_end() {
     [ -z "$(ls -A "$memory")" ] || { why="still there: $(find "$memory" -mindepth 1 | head -n 5)" && return 1; }
 }
 
-# lists FIELD...: the one line that llm-shm prints below its heading begins with the name of the channel and these fields.
+# lists FIELD...: the first line of llm-shm below its heading begins with the name of the channel and these fields.
 lists() {
     local line
     line=$("$build/tools/llm-shm" "$memory" | sed -n 2p) && [[ $(tr -s ' ' <<<"$line") == "$(group):5003 $* "* ]] && return 0
@@ -44,10 +44,10 @@ refuses() {
     [ "$status" = "$1" ] && grep -q -- "$2" "$work/tool.err" || { why="llm-shm ${*:3} ended with $status: $(cat "$work/tool.err")" && return 1; }
 }
 
-# What somebody else's process left, in a directory that this one may look into or not.
+# Files of another user's process, in a directory that this user may or may not read.
 another_user_cannot_clean() {
     local mode status other="setpriv --reuid 65534 --regid 65534 --clear-groups --"
-    $other test -x "$build/tools/llm-shm" -a -x "$memory/llm" 2>/dev/null || return 0 # only root can be somebody else
+    $other test -x "$build/tools/llm-shm" -a -x "$memory/llm" 2>/dev/null || return 0 # only root can run as another user
     for mode in 700 755; do
         status=0
         chmod "$mode" "$memory"/llm/[0-9]*/
@@ -63,12 +63,12 @@ e2e channels_are_listed_and_files_of_dead_writers_removed lanes=each over=shm
 channels_are_listed_and_files_of_dead_writers_removed() {
     local receiver sender user nothing="no channels in shared memory"
     user=$(id -un)
-    [ "$("$build/tools/llm-shm" "$memory")" = "$nothing" ] || { why="there is something before there is" && return 1; }
+    [ "$("$build/tools/llm-shm" "$memory")" = "$nothing" ] || { why="files exist before any program runs" && return 1; }
     send "$HOST_A" sender "$(channel "" shm_mode=0640)" --messages 20 --step 10 --receivers 0
     sender=$last
     says sender "sent 10" && lists "$sender" "$user" 0640 0 || return
     receive "$HOST_B" receiver "$(channel "")" && receiver=$last && lists "$sender" "$user" 0640 1 || return
-    # The living stay.
+    # Files of running processes remain.
     "$build/tools/llm-shm" --clean "$memory" >/dev/null && lists "$sender" "$user" 0640 1 || return
     kill -KILL "$receiver" "$sender"
     ends "$receiver" || ends "$sender" || true

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One context that stays, and many peers that come and go: receivers that fetch the past of its transmitter,
- * and transmitters whose losses its receiver has repaired. Each peer is a context with an address of its own,
- * and has to get all that it came for, the last as the first.
+ * A permanent context, and many short-lived peers: receivers that fetch the history of its transmitter, and
+ * transmitters whose losses its receiver has repaired. Each peer is a context with its own address, and has
+ * to get all its messages, the last peer like the first.
  *
  *   e2e_short_lived SCHEME GROUP OPTIONS PEERS, GROUP without a port, OPTIONS as in a channel: interface=lo
  *
- * Prints the counters of the context that stays. OPTIONS limit how many addresses it may know: receivers_max,
- * sessions_max.
+ * Prints the counters of the permanent context. OPTIONS limit the number of addresses that it knows:
+ * receivers_max, sessions_max.
  */
 #include <stdatomic.h>
 
@@ -16,7 +16,7 @@
 enum {
     MESSAGES = 8,
     CROWD = 16,   /* peers at a time */
-    ROUND = 1000, /* peers between two signs of life */
+    ROUND = 1000, /* peers between two progress lines */
     PORT_PAST = 17101,
     PORT_LIVE = 17102,
 };
@@ -28,7 +28,7 @@ enum {
     "&heartbeat_ns_min=1000000&heartbeat_ns_max=1000000&slow=off&gso_packets=1"
 
 static const char *scheme, *group, *options;
-static atomic_uint_fast64_t delivered; /* to the receiver that stays */
+static atomic_uint_fast64_t delivered; /* messages delivered to the permanent receiver */
 static atomic_uint_fast64_t gaps;
 
 static void channel_of(char *text, size_t size, unsigned port, const char *more)
@@ -92,10 +92,10 @@ static void transmit(struct llm_context *context, unsigned port, const char *mor
         flood_ok(llm_send(topic, text, sizeof text, 0), "llm_send");
 }
 
-/* Half of a crowd receive, half transmit. */
+/* Half of a crowd receives, half transmits. */
 struct peer {
     struct llm_context *context;
-    struct llm_transmitter *transmitter; /* NULL: it receives */
+    struct llm_transmitter *transmitter; /* NULL: the peer receives */
     atomic_uint_fast64_t count;
 };
 
@@ -116,8 +116,8 @@ static void peer_close(struct peer *peer)
 }
 
 /*
- * Polls the peers until all who receive have the past, and the receiver that stays has so many messages of
- * all time.
+ * Polls the peers until all receivers have the history, and the permanent receiver has so many messages in
+ * total.
  */
 static void crowd_await(struct peer *crowd, uint64_t wanted, uint64_t number)
 {
@@ -169,7 +169,7 @@ int main(int argc, char **argv)
     context = context_of();
     transmit(context, PORT_PAST, "linger_ns=0", &transmitter);
     (void)receiver_of(context, PORT_LIVE, "join=oldest", &delivered);
-    /* A receiver that hears of a session in its first second needs no grant. */
+    /* A receiver that joins a session in its first second needs no grant. */
     for (const uint64_t until = llm_clock() + 1200000000u; llm_clock() < until;)
         flood_ok(llm_wait(context, 10000000), "llm_wait");
     flood_ok(llm_context_start_thread(context, -1), "llm_context_start_thread");

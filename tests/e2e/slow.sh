@@ -3,15 +3,15 @@
 #
 # End-to-end tests of the slow-receiver policy.
 
-# slow_and_steady PREFIX INTERFACE MESSAGES OPTIONS: beside the slow receiver, which is started, a steady one there, and a
-# sender with these options that sends so many. Sets steady and sender.
+# slow_and_steady PREFIX INTERFACE MESSAGES OPTIONS: adds, to the running slow receiver, a reference receiver there and a sender of so many
+# messages with these options. Sets steady and sender.
 slow_and_steady() {
     receive "$1" steady "$(channel "$2")" --wait 1 && steady=$last || return
     send "$HOST_A" sender "$(channel "$IF_A" "$keep&$4")" --messages "$3" --rate "$rate" --receivers 2
     sender=$last
 }
 
-# What is promised of the sender, the steady one and the slow one, when all is over.
+# Expected figures of the sender, the reference receiver and the slow receiver at the end.
 slow_is_suspended() {
     complete steady "$1" && accounted slow "$1" && is sender receivers_suspended ">" 0 && is slow suspended ">" 0 || return
     note "suspended $(number sender receivers_suspended) times; NAKs of it not answered: $(number sender naks_ignored);" \
@@ -78,7 +78,7 @@ slow_receiver_is_expelled_if_configured() {
     complete steady $((2 * rate)) && is slow expelled == 1 && is slow errors == 0 && is sender receivers_expelled ">" 0
 }
 
-# As slow_receiver_is_expelled_if_configured, with a policy that only reports.
+# The same as slow_receiver_is_expelled_if_configured, with a policy that only reports.
 e2e slow_receiver_is_reported_and_served hosts=3 \
     not=roce:"the same as slow_receiver_is_expelled_if_configured, which is run; it passes if it is named"
 slow_receiver_is_reported_and_served() {

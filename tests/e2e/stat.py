@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What run.sh cannot ask llm-stat itself.
+"""Checks of llm-stat that run.sh cannot make.
 
-    stat.py prometheus PORT MESSAGES       the page is as Prometheus wants it, and nobody keeps others from getting it
-    stat.py terminal LLM_STAT DIRECTORY    the view follows the window's size, and gives the terminal back however it ends
-    stat.py limited LLM_STAT DIRECTORY     the view names what limits a receiver and its transmitter
+    stat.py prometheus PORT MESSAGES       the page has Prometheus' format, and no client keeps others from getting it
+    stat.py terminal LLM_STAT DIRECTORY    the view follows the window's size, and restores the terminal however it ends
+    stat.py limited LLM_STAT DIRECTORY     the view names the bottlenecks of a receiver and its transmitter
     stat.py latencies LLM_STAT DIRECTORY   the view has the percentiles of the latency monitor
 """
 import fcntl
@@ -33,7 +33,7 @@ def check(condition, text):
 
 
 def ask(port, request):
-    """The head and the body of the answer."""
+    """Returns head and body of the answer."""
     with socket.create_connection(("127.0.0.1", port), PATIENCE) as connection:
         connection.sendall(request)
         answer = b""
@@ -74,7 +74,7 @@ def check_page(body):
 
 def prometheus(port, messages):
     port, messages = int(port), int(messages)
-    # Some say nothing, and one reads nothing.
+    # Some clients send nothing, and one reads nothing.
     idle = [socket.create_connection(("127.0.0.1", port), PATIENCE) for _ in range(10)]
     deaf = socket.create_connection(("127.0.0.1", port), PATIENCE)
     deaf.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
@@ -90,11 +90,11 @@ def prometheus(port, messages):
                             (b"GET /" + b"x" * 9000, "431"), (b"HEAD / HTTP/1.0\n\n", "200")):
         head, body = ask(port, request)
         check(f" {status} " in head, f"{request[:20]} was answered with {head[:40]}")
-    check(body == "", "a body where only the head was asked for")
-    # More than there are places for: the newest is served all the same.
+    check(body == "", "a body in the answer to HEAD")
+    # More clients than there are places: the newest one is served all the same.
     idle += [socket.create_connection(("127.0.0.1", port), PATIENCE) for _ in range(60)]
     head, _ = ask(port, b"GET /metrics HTTP/1.1\r\n\r\n")
-    check(" 200 " in head, "nobody is served while others are silent")
+    check(" 200 " in head, "a client is not served while others are silent")
 
 
 # -------------------------------------------------------------------------------------------------------- terminal
@@ -121,7 +121,7 @@ class Terminal:
         fcntl.ioctl(self.tty, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def frame_with(self, pattern):
-        """The first whole frame from now on in which something is found."""
+        """Returns the first complete frame from now on that matches the pattern."""
         self.text = b""
         until = time.monotonic() + PATIENCE
         while time.monotonic() < until:
@@ -134,7 +134,7 @@ class Terminal:
         sys.exit(f"no frame has {pattern}, the last is {self.text[-500:]}")
 
     def ended(self):
-        """Its status, once everything it wrote was read."""
+        """Returns the exit status, once all output was read."""
         until = time.monotonic() + PATIENCE
         status = None
         while time.monotonic() < until and status is None:
@@ -145,8 +145,8 @@ class Terminal:
         while select.select([self.shell], [], [], 0.05)[0]:
             self.text += os.read(self.shell, 65536)
         check(status is not None, "it does not end")
-        check(self.text.endswith(b"\033[?25h\033[?1049l"), "the cursor and the screen are not given back")
-        check(termios.tcgetattr(self.tty) == self.before, "the settings of the terminal are not given back")
+        check(self.text.endswith(b"\033[?25h\033[?1049l"), "the cursor and the screen are not restored")
+        check(termios.tcgetattr(self.tty) == self.before, "the settings of the terminal are not restored")
         return status
 
 
@@ -154,10 +154,10 @@ def terminal(program, directory):
     view = Terminal(program, directory, 30, 120)
     frame = view.frame_with(rb"transmitter .*\r\n.*msg/s")
     lines = frame.split("\r\n")
-    check(len(lines) <= 30 and max(map(len, lines)) <= 120, "more than the window holds")
+    check(len(lines) <= 30 and max(map(len, lines)) <= 120, "the view is larger than the window")
     check("2 alive, 0 dead" in lines[0] and "e2e_flood_send" in frame and "receiver " in frame, f"this is no view: {frame}")
-    check(not termios.tcgetattr(view.tty)[3] & termios.ECHO, "what is typed is echoed")
-    # A smaller window shows its part, and keys move that.
+    check(not termios.tcgetattr(view.tty)[3] & termios.ECHO, "typed characters are echoed")
+    # A smaller window shows a part of the view, and keys move it.
     view.size(6, 40)
     os.kill(view.pid, signal.SIGWINCH)
     frame = view.frame_with(rb"^[^\n]{0,40}\r\n([^\n]{0,40}\r\n){4}[^\n]{0,40}$")
@@ -175,7 +175,7 @@ def terminal(program, directory):
 
 
 def limited(program, directory):
-    """What limits each may change from one interval to the next on a busy machine: what counts is a frame that has all of it."""
+    """On a busy machine the limits may change from one interval to the next: a single frame with all of them suffices."""
     view = Terminal(program, directory, 60, 160)
     view.frame_with(rb"(?s)receiver udp[^\r]*\r\n[^\r]*\r\n +limited by the application, which is slow to poll: away for .*"
                     rb"limited by its receivers.*[0-9a-f]{16} [^\r]* limited by the application")

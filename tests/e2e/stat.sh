@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2154,SC2034,SC2015
-# llm-stat and the counters files it reads.
+# llm-stat and the counters files.
 
 llm_context_counter=$build/tools/llm-stat
 
-# Where the counters files of a test are. Sets counters.
+# Creates a directory for the counters files of a test. Sets counters.
 counters_at() {
     counters=$(mktemp -d /dev/shm/llm-e2e-stat-XXXXXX)
     setup_at_exit "rm -rf $counters"
 }
 
-# counted EXPRESSION: becomes true of what llm-stat says of all, in Python; c has the contexts by program.
+# counted EXPRESSION: waits until this holds for the JSON of llm-stat, in Python; c has the contexts by program.
 counted() {
     local tries
     for ((tries = 0; tries < 50 * ${LLM_SLOWNESS:-1}; tries++)); do
@@ -49,7 +49,7 @@ counters_of_topics() {
     send "$HOST_A $with" sender "$(channel "$IF_A" topic_counters=1)" --messages 10000 --rate "$rate" --step 5000 --latency 2
     sender=$last
     says sender "sent 5000" && sleep 0.3 || return
-    # All in one, as each starts two programs.
+    # One expression, as each one starts two programs.
     counted "(sum(of('e2e_flood_send', 'topic', 'topic_messages')) == 5000 and len(of('e2e_flood_send', 'topic', 'topic_bytes')) == 5
         and of('e2e_flood_receive', 'topic', 'topic_messages') == of('e2e_flood_send', 'topic', 'topic_messages')[::-1]
         and sorted(of('e2e_flood_receive', 'topic', 'topic_bytes')) == sorted(of('e2e_flood_send', 'topic', 'topic_bytes'))
@@ -77,7 +77,7 @@ latencies_are_counted_and_shown() {
     latencies_are_seen && kill -TERM "$sender" && ends "$sender" && ends "$receiver" && complete receiver "$(number sender sent)"
 }
 
-# By the view, while messages flow. It knows of no transport: where everything takes long it is not asked.
+# Checks the view while messages flow. It does not know the transport: skipped where everything is slow.
 latencies_are_seen() {
     ((fewer == 1)) || return 0
     run_on "" view python3 "$here/stat.py" latencies "$llm_context_counter" "$counters"
@@ -112,7 +112,7 @@ counters_flow() {
     receive "$HOST_B $with" receiver "$(channel "$IF_B")" && receiver=$last || return
     send "$HOST_A $with" sender "$(channel "$IF_A")" --messages "$1" --rate "$rate" --step $(($1 / 2))
     sender=$last
-    says sender "sent $(($1 / 2))" && sleep 0.3 # three times as long as a table is the latest
+    says sender "sent $(($1 / 2))" && sleep 0.3 # three times the maximum age of a counters file
 }
 
 e2e counters_of_living_stopped_and_killed_processes over=udp
@@ -132,11 +132,11 @@ counters_of_living_stopped_and_killed_processes() {
         ! "$llm_context_counter" --once "$counters" | grep -q "^e2e_flood_receive.*alive.*NOT POLLING" || break
         sleep 0.1
     done
-    [ "$tries" -lt $((50 * ${LLM_SLOWNESS:-1})) ] || { why="who stands still is not named" && return 1; }
+    [ "$tries" -lt $((50 * ${LLM_SLOWNESS:-1})) ] || { why="the stopped process is not reported" && return 1; }
     kill -KILL "$receiver" && wait "$receiver"
     counted "not c['e2e_flood_receive']['alive'] and c['e2e_flood_send']['alive']" &&
         counted "of('e2e_flood_receive', 'receiver', 'messages_delivered') == [$half]" || return
-    # Of those who live nothing is removed.
+    # Files of running processes remain.
     "$llm_context_counter" --clean "$counters" | grep -q "removed 1 files" && counted "list(c) == ['e2e_flood_send']" || return
     kill -KILL "$sender" && wait "$sender"
     counted "of('e2e_flood_send', 'transmitter', 'messages_sent') == [$half]"
@@ -165,7 +165,7 @@ invalid_counters_files_are_distinguished() {
         "^noise: not a counters file" "^text: not a counters file" "^device: " "^fifo: not a counters file" "^e2e_flood_send.*dead"; do
         grep -q "$line" "$work/once.out" || { why="--once does not say: $line" && return 1; }
     done
-    { "$llm_context_counter" --json "$counters" || true; } | python3 -m json.tool >/dev/null || { why="that is no JSON" && return 1; }
+    { "$llm_context_counter" --json "$counters" || true; } | python3 -m json.tool >/dev/null || { why="--json is not JSON" && return 1; }
     { "$llm_context_counter" --once "$counters/text" 2>&1 || true; } | grep -q "Not a directory" || { why="a file is no directory" && return 1; }
     "$llm_context_counter" --once "$counters/none" | grep -q "no counters files" || { why="no directory is no fault" && return 1; }
 }

@@ -36,7 +36,7 @@ killed_receiver_does_not_disturb_other_receivers() {
     ends "$sender" && ends "$steady" && complete steady "$rate"
 }
 
-# The first one waits between two steps if it was not killed before.
+# The first one pauses between two steps if it was not killed before.
 e2e killed_transmitter_is_detected_and_its_successor_followed
 killed_transmitter_is_detected_and_its_successor_followed() {
     local receiver sender
@@ -53,7 +53,7 @@ killed_transmitter_is_detected_and_its_successor_followed() {
         is receiver sessions_ended == 2
 }
 
-# interface_of PREFIX INTERFACE: is down until the receiver has noticed, while messages are sent.
+# interface_of PREFIX INTERFACE: takes it down until the receiver detects that, while messages are sent.
 interface_of() {
     local prefix=$1 interface=$2 receiver sender
     receive "$HOST_B" receiver "$(channel "$IF_B" "silence_ns=300000000")" --stop-at 3000 && receiver=$last || return

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loop threads, and application threads that call into the same contexts while they run: everything that
- * several threads may do at once, for the thread sanitizer to watch. Each thread's messages arrive once and
- * in its order.
+ * Loop threads, and application threads that call into the same contexts while they run: all operations that
+ * several threads may perform concurrently, for the thread sanitizer. Each thread's messages arrive once and
+ * in order.
  *
  *   e2e_threads [CHANNEL]
  */
@@ -26,7 +26,7 @@ struct note {
     uint32_t count;
 };
 
-static uint32_t expected[THREADS]; /* of the receiving loop thread, until that has ended */
+static uint32_t expected[THREADS]; /* owned by the receiving loop thread until its end */
 static atomic_uint received;
 static atomic_uint errors;
 
@@ -86,7 +86,7 @@ static void send_from_threads(struct llm_context *context, const char *channel)
     char name[16];
 
     flood_ok(llm_transmitter_open(context, channel, NULL, NULL, &transmitter), channel);
-    /* The close waits for whom it knows. */
+    /* Closing waits for known receivers only. */
     while (llm_transmitter_receivers(transmitter) == 0)
         (void)sched_yield();
     for (uint32_t i = 0; i < THREADS; i++) {
@@ -101,7 +101,7 @@ static void send_from_threads(struct llm_context *context, const char *channel)
     flood_ok(llm_transmitter_close(&transmitter), "llm_transmitter_close");
 }
 
-/* One round, with the two loops waiting as told. */
+/* Runs one round, with this wait mode of the two loops. */
 static void round_of(enum llm_wait_mode wait, const char *channel)
 {
     struct llm_context *sending = context_open(wait), *receiving = context_open(wait);
@@ -129,7 +129,7 @@ int main(int argc, char **argv)
 {
     char channel[256];
 
-    /* The close waits until the receiver has everything. */
+    /* Closing waits until the receiver has everything. */
     (void)snprintf(channel, sizeof channel, "%s?linger_ns=60000000000",
                    argc > 1 ? argv[1] : "loop://threads:1");
     round_of(LLM_WAIT_BLOCK, channel);

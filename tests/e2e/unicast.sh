@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 #
-# End-to-end tests of streams to hosts rather than groups.
+# End-to-end tests of streams to hosts instead of groups.
 
-# place HOST N: one host and the port N of the test, or its group N where the transport has only groups.
+# place HOST N: a host and port N of the test, or its group N if the transport has only groups.
 place() {
     [ "$transport" = roce ] && echo "$(group "$2"):5003" || echo "$1:$(port "$2")"
 }
 
-# at HOST N OPTIONS: the same transport, to one host.
+# at HOST N OPTIONS: a channel of the same transport to one host.
 at() {
     echo "$transport://$(place "$1" "$2")?$3"
 }
 
-# listeners: two beyond the cable, one at A itself, which leaves A's interface to a sender of frames; the channel of the sender to all
-# of them is in `list`.
+# listeners: starts two receivers beyond the cable and one on A, which leaves A's interface to a sender of frames; `list` is the sender's
+# channel to all of them.
 listeners() {
     local kernel=${transport/#xdp/udp}
     receive "$HOST_B" first "$(at "$ADDRESS_B" 1 "interface=$IF_B")" "${@:2}" && first=$last || return
@@ -78,7 +78,7 @@ unicast_over_ipv6() {
     local receiver sender
     # shellcheck disable=SC2086
     $HOST_B ip -6 addr replace fd77::2/64 dev "$IF_B" nodad && $HOST_A ip -6 addr replace fd77::1/64 dev "$IF_A" nodad ||
-        { why="no IPv6 here" && return 77; } # it goes when an interface goes down
+        { why="no IPv6 here" && return 77; } # the address is removed when an interface goes down
     receive "$HOST_B" receiver "$(at "[fd77::2]" 1 "")" && receiver=$last || return
     send "$HOST_A" sender "$(at "[fd77::2]" 1 "")" --messages "$some" --rate "$rate"
     sender=$last

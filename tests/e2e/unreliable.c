@@ -3,11 +3,10 @@
  * Unreliable topics under loss, through the public API.
  *
  *   e2e_unreliable send CHANNEL [--messages N] [--run N] [--rate PER_SECOND]
- * sends runs of N messages on a reliable topic and on an unreliable one in turn; with --run 0 all on the
- * latter
+ *       sends runs of N messages on a reliable topic and an unreliable one in turn; --run 0: on the latter
  *   e2e_unreliable receive CHANNEL [--run N]
- * says whether all of the reliable topic came, in order, and whether each of the others came or was named,
- * with the reason, in its place
+ *       checks that all messages of the reliable topic arrived, in order, and that each of the others
+ *       arrived or was reported lost, with the reason, in its place
  */
 #include "flood.h"
 
@@ -16,7 +15,7 @@ enum { SIZE = 64, LONG = 3000 };
 struct unreliable {
     struct llm_context *context;
     uint64_t run;
-    uint64_t next; /* messages before this one came, or were named */
+    uint64_t next; /* all messages before this one were delivered or reported lost */
     uint64_t messages;
     uint64_t lost;
     uint64_t gaps;
@@ -70,7 +69,7 @@ static void unreliable_send(struct unreliable *u, const char *channel, int argc,
     flood_ok(llm_transmitter_flush(transmitter), "llm_transmitter_flush");
     while (llm_transmitter_receivers(transmitter) == 0 && !flood_stopped)
         flood_ok(llm_poll(u->context), "llm_poll");
-    /* What is missing is asked for, and answered, before the counters are told. */
+    /* Missing packets are requested and answered before the counters are printed. */
     for (at = llm_clock() + 500000000; llm_clock() < at;)
         flood_ok(llm_wait(u->context, 1000000), "llm_wait");
     printf("{\"sent\": %" PRIu64 ", ", messages);

@@ -3,8 +3,8 @@
 #
 # End-to-end tests of unreliable topics.
 
-# unreliable LOSS RUN [COUNT]: a stream of runs of so many messages, of a reliable topic and an unreliable one in turn, or
-# of the latter only.
+# unreliable LOSS RUN [COUNT]: a stream of runs of so many messages, on a reliable topic and an unreliable one in turn, or on the latter
+# only.
 unreliable() {
     local receiver sender impaired count=${3:-$some}
     lossy "$1" || return

@@ -3,8 +3,8 @@
 #
 # End-to-end tests of flow control.
 
-# stopped COUNT OPTIONS EVENT: messages flow as fast as they can; before the second third of them the only receiver stops,
-# until the sender says that it was held in that step, or has sent it. It does not forget the receiver meanwhile.
+# stopped COUNT OPTIONS EVENT: messages flow at full speed. Before their second third the only receiver stops, until the sender is blocked
+# in that step ("held"), or has sent it. Meanwhile the sender does not forget the receiver.
 stopped() {
     local receiver sender step=$((($1 + 2) / 3))
     receive "$HOST_B" receiver "$(channel "$IF_B" "$2")" --stop-at 10000 && receiver=$last || return
@@ -45,8 +45,8 @@ stopped_receiver_at_full_rate_reports_its_losses() {
     note "lost $(number receiver lost) of $blast in $(number receiver gaps) gaps"
 }
 
-# paces FLOW QUORUM_PERCENT REST_US [OPTIONS]: two receivers, and one with these options that is slow: it rests for every hundred
-# messages, many times as long as the others take for them. All messages can be repaired to the end.
+# paces FLOW QUORUM_PERCENT REST_US [OPTIONS]: two receivers, and a slow one with these options: it rests for every hundred messages, many
+# times as long as the others take for them. All messages can be repaired until the end.
 paces() {
     local first second slow sender options="flow=$1&flow_quorum_percent=$2&flow_window_packets=$paces_window"
     rm -f "$work/sent"

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 #
-# End-to-end tests of AF_XDP. A context has its interface for itself, so each receiver is on a host of its own, at a switch. That
-# loses packets on purpose, as a host's firewall sees no frames; what udp:// gets of it, it does.
+# End-to-end tests of AF_XDP. A context has its interface for itself, so each receiver is on a host of its own, at a switch. The switch
+# drops packets on purpose, as a host's firewall sees packets of udp:// only.
 
-# So that it does not take as long as all of UDP's.
+# Shortens the tests, which would take as long as all of UDP's.
 settle_xdp() {
     some_losses=5
 }
 
-# Whether AF_XDP can be had here at all.
+# Whether AF_XDP is available.
 possible_xdp() {
     [ "$HOSTS_KIND" = netns ] || { why="needs root: the kernel loads programs for nobody else" && return 77; }
     # shellcheck disable=SC2086
@@ -20,7 +20,7 @@ possible_xdp() {
     fi
 }
 
-# between SCHEME_A SCHEME_B COUNT PER_SECOND [OPTIONS [OPTIONS_B]]: a flood from A to B; all of it has to come.
+# between SCHEME_A SCHEME_B COUNT PER_SECOND [OPTIONS [OPTIONS_B]]: a flood from A to B; all messages have to arrive.
 between() {
     local from=$1 to=$2 receiver sender
     receive "$HOST_B" receiver "$(transport=$to channel "$IF_B" "${6-${5:-}}")" && receiver=$last || return
@@ -43,8 +43,7 @@ kernel_and_frames_repair_each_others_losses() {
     between udp xdp "$messages" "$rate" "$keep" && is receiver packets_recovered ">" 0
 }
 
-# One host receives by frames, of which some are lost; one beside it and one on the transmitter's host receive by the kernel; one
-# address is unused.
+# One host receives by frames, with losses; one on it and one on the transmitter's host receive by the kernel; one address is unused.
 e2e frames_to_a_list_of_hosts over=xdp
 frames_to_a_list_of_hosts() {
     local first second own list sender name nobody=${ADDRESS_B%.*}.99
@@ -73,13 +72,13 @@ trains_of_the_kernel_reach_frames() {
     between xdp xdp "$messages" $unpaced "$window"
 }
 
-# attached PREFIX INTERFACE: whether a program is.
+# attached PREFIX INTERFACE: true if a program is attached.
 attached() {
     # shellcheck disable=SC2086
     [[ $($1 ip -d link show dev "$2") == *prog/xdp* ]]
 }
 
-# The kernel takes a program off soon after its process is gone.
+# The kernel detaches a program soon after the end of its process.
 detached() {
     local tenths
     for ((tenths = 0; tenths < 50 * ${LLM_SLOWNESS:-1}; tenths++)); do

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """An observer of the wire, and rates in windows of time.
 
-observer.py INTERFACE reads the IPv4 packets that come in, seldom, as it shares the machine with what is measured. On SIGTERM it answers
-with the library's data packets, as lists of the kernel's time stamp and of bytes: "fresh", those that go to a group and have a greater
-number than all before, and "repairs"; and with the number of frames that it "missed".
+observer.py INTERFACE reads the incoming IPv4 packets, at long intervals, as it shares the machine with the measured programs. On SIGTERM it
+prints the library's data packets, as lists of kernel time stamps and bytes: "fresh", those to a group with a greater number than all
+before, and "repairs"; and the number of frames that it "missed".
 """
 import json
 import signal
@@ -22,7 +22,7 @@ BIN_NS = 10 ** 7
 
 
 def packets_of(frame):
-    """Size and number of each data packet of a frame: those of one send may come as one."""
+    """Yields size and number of each data packet of a frame, which may have several packets of one send."""
     at = (frame[0] & 15) * 4 + 8
     while frame[9] == UDP and at + HEADER_BYTES <= len(frame):
         kind, _, size, _, number = HEADER.unpack_from(frame, at)
@@ -60,7 +60,7 @@ def observe(interface):
 
 
 def most(entries, ns):
-    """The most bytes in any window that ends with an entry, which is no less than in any other."""
+    """Returns the maximum of bytes in a window; windows that end with an entry suffice."""
     first = held = found = 0
     for at, size in entries:
         held += size
@@ -72,8 +72,8 @@ def most(entries, ns):
 
 
 def rates_of(entries):
-    """Bytes a second of entries of a time and bytes: the mean from the first to the last, and the most of any window; None of a window
-    that is longer than all."""
+    """Returns bytes a second of entries (time, bytes): the mean from the first to the last, and the maximum of any window; None for a
+    window that is longer than all entries."""
     entries = sorted(map(tuple, entries))
     ns, total = entries[-1][0] - entries[0][0] if entries else 0, sum(size for _, size in entries)
     return {"bytes": total, "bytes_per_s": total * 1e9 / ns if ns else None,
@@ -81,7 +81,7 @@ def rates_of(entries):
 
 
 def bins_of(entries):
-    """When the first entry came, and how many did in each 10 ms from then on."""
+    """Returns the time of the first entry, and the number of entries in each 10 ms from then on."""
     begun_at = min((at for at, _ in entries), default=0)
     bins = [0] * ((max((at for at, _ in entries), default=0) - begun_at) // BIN_NS + 1)
     for at, _ in entries:

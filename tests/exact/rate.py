@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """accuracy of rate limits on the wire, and rates that pacing finds
 
-Limits: a topic is offered twice a limit, in messages of 1,000 bytes, beside a stream on a topic of its own. Without a limit; with one
-of the transmitter, and of the topic; and, while the receiver loses 5 % of the packets in runs (impair+), without and with one of
-repairs, a fifth of the other. An observer sees the bytes of packets on the wire (of the topic: the receiver, of messages): the mean,
-and the most of any window of 1 ms, 10 ms and 1 s. The row small has messages of 45 bytes. Printed are packets for each message, and over
-the least number of packets that these bytes can have.
+Limits: a topic offers twice the limit, in messages of 1,000 bytes, next to a stream on a topic of its own. Rows: no limit; limits of the
+transmitter and of the topic; and, while the receiver loses 5 % of the packets in runs (impair+), without and with a limit of repairs, a
+fifth of the others. An observer records the bytes of packets on the wire (for the topic: the receiver, those of messages): the mean, and
+the maximum of any window of 1 ms, 10 ms and 1 s. The row small has messages of 45 bytes. Also prints packets for each message, and their
+ratio to the least possible number of packets.
 
-Rates that are found: with flow=open, paced and window, three phases; in the second another receiver joins that takes half of what is
-offered. Prints the rate of a steady receiver in the second half of each phase, the time until it came down to 3/4 of the first, and
-back to 95 % of it, the stream's latency, and what both lost. Fails if the steady receiver lost a message, if a limit was exceeded over a second or in the mean, or if it let hardly anything through.
+Rates found: with flow=open, paced and window, three phases; in the second one a receiver joins that takes half of the offered rate. Prints
+the rate of a reference receiver in the second half of each phase, the time until it fell to 3/4 of the first, and until it was back at 95 %
+of it, the stream's latency, and the losses of both receivers. Fails if the reference receiver lost a message, or if a limit was exceeded in
+a second or in the mean, or hardly used.
 """
 import signal
 
@@ -28,8 +29,8 @@ PHASES = ("before", "during", "after")
 BULK, SMALL = 1000, 45  # bytes of a message
 WARM_S = 0.3
 COUNTERS = ["send_blocked_rate", "send_blocked_flow", "naks_received", "packets_repaired", "repairs_delayed", "receivers_suspended", "receivers_lost"]
-COUNTED = ["messages_sent", "packets_data", "unsent_packets"]  # for packets of a message
-# Of a limit. Over a second it holds but for what a bucket has at its beginning, and what a busy machine brings late. A slow machine sends
+COUNTED = ["messages_sent", "packets_data", "unsent_packets"]  # for the number of packets of a message
+# Ratios to a limit. Over a second, the initial contents of a bucket and the delays of a busy machine may exceed it. A slow machine sends
 # less than its limit; tests/unit/core/base/pacer.c compares the rate with the limit exactly.
 MOST, LEAST = 1.06, 0.02
 # Packets that wait for limited repairs stay in the history.
@@ -53,15 +54,15 @@ FOUND = (("", "flow", "row", None), *((head, phase, f"msgs_per_s.{phase}", 0) fo
          ("lost", "half", "half_lost", None), ("", "steady", "lost", None))
 OPTIONS = (opt.words("row", ",".join([*LIMITS, *FLOWS]), (*LIMITS, *FLOWS), "which of these"),
            opt.number("limit", 10000000, 655360, 1000000000, "bytes a second"),
-           opt.number("rate", 100000, 1000, 1000000, "messages a second that are offered where the rate is found"),
+           opt.number("rate", 100000, 1000, 1000000, "messages a second offered while pacing finds the rate"),
            opt.number("stream", 10000, 1, 100000, "messages of 45 bytes a second of the stream"),
            opt.seconds("duration", 1.5, 100, 60000, "of each limit, and of each phase"), opt.OPTIONS,
-           opt.cpus("0,1", 2, "the CPUs of the transmitter and the receiver; witness and slow receiver run where there is room"),
+           opt.cpus("0,1", 2, "the CPUs of the transmitter and the receiver; observer and slow receiver are not pinned"),
            *opt.OUTPUT)
 
 
 def start(bench, phases, loss_ppm, options, bulk, bulk_size):
-    """A transmitter and a receiver of one row, of so many phases. Returns the transmitter."""
+    """Starts the transmitter and the receiver of a row with so many phases. Returns the transmitter."""
     o, (a, b) = bench.o, (bench.hosts.a, bench.hosts.b)
     lossy = [f"impair_loss_ppm={loss_ppm}", "impair_burst_packets=100"] if loss_ppm else []
     bench.start(b, "receivers", "receiver", channels=[("impair+" if lossy else "") + bench.channel(b, *lossy, *options)], cpu=o.cpus[1],
@@ -71,12 +72,12 @@ def start(bench, phases, loss_ppm, options, bulk, bulk_size):
 
 
 def send(o, sender, bulk, phase=None):
-    """phase: None, to warm up."""
+    """phase: None for warm-up."""
     sender.ask("send", rate=o.stream, bulk=bulk, duration=WARM_S if phase is None else o.duration, phase=phase, round=int(phase is None))
 
 
 def finish(bench, sender, *others):
-    """Returns the figures of the row that both kinds have, and what the others answered."""
+    """Returns the figures that rows of both kinds have, and the answers of the other processes."""
     stats = sender.ask("stats", counters=COUNTERS + COUNTED)
     found = bench.finish(sender, sender, *others)
     counters = stats["counters"]
@@ -89,7 +90,7 @@ def finish(bench, sender, *others):
 
 
 def limit_row(bench, name):
-    """Figures of one limit. Of the topic its messages are seen, of all others packets."""
+    """Figures of one limit: of messages for the topic, of packets for all others."""
     o, limit = bench.o, bench.o.limit
     bulk, size = (2 * limit // SMALL, SMALL) if name == "small" else (2 * limit // BULK, BULK)
     asked = {"none": None, "losses": None, "repairs": limit // 5}.get(name, limit)
@@ -112,25 +113,25 @@ def limit_row(bench, name):
 
 def limit_faults(row, duration):
     ratios = row["ratio_to_limit"]
-    # In less than a second what a bucket has at its beginning is much.
+    # In less than a second the initial contents of a bucket are significant.
     if not row["limit_bytes_per_s"] or duration <= 1:
         return
     for window in ("mean", "1 s"):
         if ratios[window] is None or ratios[window] > MOST:
             yield f"{ratios[window]} of the limit, {window}; at most {MOST}"
-    # Repairs are no more than there are losses.
+    # Repairs are limited by the number of losses.
     if row["row"] != "repairs" and (ratios["mean"] or 0) < LEAST:
         yield f"{ratios['mean']} of the limit; at least {LEAST}"
 
 
 def mean(bins, begin, end):
-    """Messages a second in the bins from begin to end, both as bins with decimals."""
+    """Messages a second in the bins from begin to end, both fractional bin numbers."""
     chosen = bins[max(int(begin), 0):int(end)]
     return sum(chosen) * 100 / len(chosen) if chosen else None
 
 
 def first(bins, begin, end, wanted):
-    """ms from begin until the mean of 50 ms is as wanted; None if it never is."""
+    """Milliseconds from begin until the mean of 50 ms is as wanted; None if it never is."""
     for at in range(int(begin), min(int(end), len(bins) - 5)):
         if wanted(mean(bins, at, at + 5)):
             return max(at + 5 - begin, 0) * 10
@@ -138,7 +139,7 @@ def first(bins, begin, end, wanted):
 
 
 def found_row(bench, flow):
-    """Another receiver comes, and goes, which takes half of what is offered, as one whose work takes twice the time that there is."""
+    """Another receiver joins and leaves. It takes half of the offered rate, as each message takes twice the time available."""
     o, b = bench.o, bench.hosts.b
     say(f"flow: {flow}")
     half = bench.start(b, "receivers", "half", channels=[bench.channel(b, f"flow={flow}")], wait="block", later=True, slow=True,
@@ -165,7 +166,7 @@ def found_row(bench, flow):
 
 def run(bench):
     o = bench.o
-    # Lost packets, and the stream too, have to fit in.
+    # The limit has to suffice for repairs and the stream.
     if o.stream * 100 > o.limit:
         o.refuse(f"--stream {o.stream}: takes most of --limit {o.limit}; at most {o.limit // 100}")
     bench.prepare()
@@ -182,16 +183,16 @@ def run(bench):
         report.rows(LIMITED, [{**row, "stream_ratio": ratio(row["stream_us"]["median"], reference)} for row in limits])
         report.print(*(f"{LIMITS[row['row']]}: {counted(row['counters'])}" for row in limits))
     if flows:
-        report.print("", f"rates that are found: {o.rate} messages of 45 B a second are offered; one that takes half comes and goes", "")
+        report.print("", f"rates found: {o.rate} messages of 45 B a second are offered; a receiver that takes half joins and leaves", "")
         report.rows(FOUND, flows)
         report.print(*(f"{row['row']}: {counted(row['counters'])}" for row in flows))
     for row in rows:
         if row["lost"]:
-            report.fail(f"{row['row']}: the steady receiver lost {row['lost']} messages")
+            report.fail(f"{row['row']}: the reference receiver lost {row['lost']} messages")
     for row in limits:
         for fault in limit_faults(row, o.duration):
             report.fail(f"{row['row']}: {fault}")
     missed = sum(row.get("witness_missed", 0) for row in rows)
     if missed:
-        report.fail(f"the witness missed {missed} frames")
+        report.fail(f"the observer missed {missed} frames")
     return report.finish()

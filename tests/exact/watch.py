@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """time until a bottleneck is reported, and until its end is
 
-A transmitter and a healthy receiver on one host, another receiver on a second one, all with a watch. In the middle one of three phases:
+A transmitter and a healthy receiver on one host, another receiver on a second one, all with a watch. The second of three phases has a
+bottleneck:
 
-  none         nothing is made: what is named is a false alarm
-  application  the receiver's application takes twice the time that there is for each message (flow=window)
-  buffer       all messages of half an interval come at once, twice what the receiver's socket has room for
-  network      nft drops 5 % of what comes to the receiver's host
-  transport    a queue before the cable (tc, tbf) lets half of what is offered through
-  rate         the transmitter gets a rate limit, half of what is offered
+  none         no bottleneck: any report is a false alarm
+  application  the receiver's application takes twice the available time for each message (flow=window)
+  buffer       all messages of half an interval arrive at once, twice the capacity of the receiver's socket
+  network      nft drops 5 % of the packets to the receiver's host
+  transport    a queue before the cable (tc, tbf) passes half of the offered rate
+  rate         the transmitter gets a rate limit, half of the offered rate
 
-Prints the time until it was named by the receiver, by the transmitter of that receiver (reported), and of the transmitter itself, and
-until each told that it is over; false alarms, those of the healthy receiver included; lapses, when it was told as over too soon; and
-the healthy receiver's hop. The middle and the last phase go on until all was told, --patience at most.
+Prints the time until the receiver reported it, the transmitter about that receiver (reported), and the transmitter about itself, and until
+each reported its end; false alarms, including those of the healthy receiver; lapses, which are ends reported too soon; and the healthy
+receiver's hop. The second and the last phase continue until everything is reported, for --patience at most.
 
-Fails if a bottleneck is not named by each that can name it, or never told as over, or if the healthy receiver lost a message.
+Fails if a side that can report a bottleneck does not report it, or not its end, or if the healthy receiver lost a message.
 """
 import signal
 import subprocess
@@ -27,16 +28,16 @@ from runner.tables import Report, columns_of, counted, faults_of, median, median
 
 KINDS = ("none", "application", "buffer", "network", "transport", "rate")
 PHASES = ("before", "during", "after")
-# Those that name a bottleneck: the receiver that has it, the transmitter as it is told of that receiver, the transmitter of itself.
+# Sides that report a bottleneck: the limited receiver, the transmitter about that receiver, the transmitter about itself.
 SIDES = ("receiver", "reported", "transmitter")
 HEALTHY = ("healthy", "reported_healthy")
-LIMITS = ("NONE", "APPLICATION", "BUFFER", "NETWORK", "WINDOW", "RATE", "HISTORY", "TRANSPORT")  # by their numbers
-# What is named, by the receiver that has it, and of the transmitter.
+LIMITS = ("NONE", "APPLICATION", "BUFFER", "NETWORK", "WINDOW", "RATE", "HISTORY", "TRANSPORT")  # index: the library's number
+# Correct reports, of the limited receiver and of the transmitter.
 RIGHT = {"none": ("NONE", "NONE"), "application": ("APPLICATION", "WINDOW"), "buffer": ("BUFFER", "NONE"), "network": ("NETWORK", "NONE"),
          "transport": ("NONE", "TRANSPORT"), "rate": ("NONE", "RATE")}
 COUNTERS = ["send_blocked_flow", "send_blocked_rate", "send_blocked_transport", "naks_received", "packets_repaired"]
 LIMITED_COUNTERS = ["udp_kernel_drops", "packets_missed", "packets_recovered", "packets_lost"]
-STOPPED_S = 1  # a machine that did not run for so long was stopped, with all that runs on it: that takes nothing of a phase
+STOPPED_S = 1  # a machine that did not run for so long was stopped with all its programs; that does not count in a phase
 SIZE = 1000
 PACKET = 1060  # bytes on the wire of a packet with one message of 1000 bytes
 TOLD = (("", "bottleneck", "kind", None),
@@ -51,13 +52,13 @@ HOPS = (("healthy", "receiver", "kind", None), *columns_of(("median", "us"), PHA
 OPTIONS = (opt.words("kind", ",".join(KINDS), KINDS, "which of these"),
            opt.number("watch", 100, 20, 10000, "the interval of the watch in ms"),
            opt.number("rate", 5000, 1000, 20000, "messages of 1000 bytes a second"), opt.seconds("duration", 0.6, 100, 60000, "of each phase"),
-           opt.seconds("patience", 10, 100, 60000, "beyond that, for what is not told yet"),
-           opt.number("runs", 3, 1, 100, "measure everything so often, in turns, and report medians and the worst"), opt.OPTIONS,
-           opt.cpus("0,1", 2, "the CPUs of the transmitter and the healthy receiver; the other one runs where there is room"), *opt.OUTPUT)
+           opt.seconds("patience", 10, 100, 60000, "after that, for missing reports"),
+           opt.number("runs", 3, 1, 100, "runs of everything, in turn; medians and the worst are reported"), opt.OPTIONS,
+           opt.cpus("0,1", 2, "the CPUs of the transmitter and the healthy receiver; the other one is not pinned"), *opt.OUTPUT)
 
 
 def queue(bench, verb, rate):
-    """All buckets of it may wait before the cable; the queue itself drops nothing. Returns what went wrong, or nothing."""
+    """Runs tc. All buckets may wait before the cable; the queue itself drops nothing. Returns the error, or an empty text."""
     a = bench.hosts.a
     done = a.run("tc", "qdisc", verb, "dev", a.interface, "root", "tbf", "rate", rate, "burst", "64kb", "limit", "100mb",
                  stderr=subprocess.PIPE, text=True)
@@ -69,7 +70,7 @@ def unqueue(bench):
 
 
 def make(bench, kind, phase, limited):
-    """Makes, or ends, a bottleneck; what the transmitter does itself it does from the phase's beginning on."""
+    """Makes or ends a bottleneck, except those of the transmitter itself, which last from the beginning of the phase."""
     if phase == "before":
         return
     if kind == "application":
@@ -83,9 +84,8 @@ def make(bench, kind, phase, limited):
 def options_of(o, kind, role):
     """Options of a role's channel for a kind.
 
-    Flow control that lets nobody fall behind by more than 1/40 s; packets that come one by one, and a buffer with room for half of a
-    burst, in which each takes 2.3 KB, half of that as the option counts; and little room before the cable. Slow receivers are left to
-    the watch.
+    Flow control limits the lag of receivers to 1/40 s. The buffer gets separate packets, and has space for half of a burst; each
+    takes 2.3 KB, half of which the option counts. The transport has little space before the cable. The slow-receiver policy is off.
     """
     if (kind, role) == ("buffer", "limited"):
         return [f"rcvbuf_bytes={min(o.rate * o.watch // 5, 200000)}"]
@@ -96,7 +96,7 @@ def options_of(o, kind, role):
 
 
 def is_told(told, kind, phase, first):
-    """True once all that can be told in a phase was, as far as the transmitter knows."""
+    """True once everything expected in a phase was reported to the transmitter."""
     if phase == "before":
         return True
     sides, right = sides_of(told, first), dict(zip(("reported", "transmitter"), RIGHT[kind]))
@@ -106,11 +106,11 @@ def is_told(told, kind, phase, first):
 
 
 def measure_phase(bench, run, kind, phase, sender, limited, first):
-    """Goes on until what it is about was told, but not for ever. Returns when it began and when the bottleneck was made."""
+    """Runs a phase until the expected reports, for a limited time. Returns its start time and that of the bottleneck."""
     o = bench.o
-    # A burst has what is due in half an interval, so that each interval has one.
+    # A burst has the messages of half an interval, so each interval has one.
     burst = o.rate * o.watch // 2000 if (kind, phase) == ("buffer", "during") else None
-    # From run to run a bottleneck begins at another time of the watch's interval.
+    # In each run the bottleneck starts at another time of the watch's interval.
     least = o.duration + (o.watch / 1e3 * run / o.runs if phase == "before" else 0)
     spent, before = 0, time.monotonic_ns()
     begun_at = before
@@ -131,7 +131,7 @@ def measure(bench, run, kind):
     o, (a, b) = bench.o, (bench.hosts.a, bench.hosts.b)
 
     def receivers(role, host, **more):
-        # Receivers sleep between messages: one that polls would be another's bottleneck where there are two cores.
+        # Receivers sleep between messages, as polling would make them a bottleneck of each other on two cores.
         return bench.start(host, "receivers", role, channels=[bench.channel(host, *options_of(o, kind, role))], watch=o.watch / 1e3,
                            wait="block", **more)
 
@@ -140,9 +140,9 @@ def measure(bench, run, kind):
     receivers("healthy", a, cpu=o.cpus[1], measured=list(range(len(PHASES))))
     sender = bench.start(a, "transmitter", channel=bench.channel(a, *options_of(o, kind, "transmitter")), watch=o.watch / 1e3, size=SIZE,
                          cpu=o.cpus[0])
-    # The healthy one comes first, so that it is known from the other.
+    # The healthy receiver joins first, which identifies it.
     first = sender.ask("await")["first"]
-    # A tenth of its time is the application's, so that bursts come faster than it takes them.
+    # The application takes a tenth of the time, so that bursts arrive faster than it takes them.
     limited = receivers("limited", b, counters=LIMITED_COUNTERS, busy=0.1 / o.rate, pace=2 / o.rate)
     sender.ask("await", receivers=2)
     at = {phase: measure_phase(bench, run, kind, phase, sender, limited, first) for phase in PHASES}
@@ -169,7 +169,7 @@ def possible(bench, kind):
 
 
 def limit_at(told, at):
-    """The limit that held then."""
+    """The limit reported last before a time."""
     return next((LIMITS[event["limit"]] for event in reversed(told) if event["at"] < at), "NONE")
 
 
@@ -178,7 +178,7 @@ def ms_until(told, limit, begin, end=float("inf")):
 
 
 def sides_of(told, first):
-    """What a transmitter was told: of itself, and of its receivers."""
+    """Events of a transmitter: about itself, and about its receivers."""
     sides = {"transmitter": [], "reported_healthy": [], "reported": []}
     for event in told:
         sides[{"0": "transmitter", first: "reported_healthy"}.get(event["receiver"], "reported")].append(event)
@@ -186,7 +186,7 @@ def sides_of(told, first):
 
 
 class Run:
-    """One bottleneck, made once. Of each side: what is right, named and over after so many ms, or None, and lapses."""
+    """One run of one bottleneck. For each side: the correct limit, ms until it and its end were reported, or None; lapses."""
 
     def __init__(self, at, kind, begun_at, made_ms, stats, told, healthy, limited):
         self.number, self.begun_at, self.made_ms, self.stats, self.told = at + 1, begun_at, made_ms, stats, told
@@ -198,34 +198,34 @@ class Run:
         self.named_ms, self.over_ms, self.lapses = {}, {}, 0
         during, after = begun_at["during"], begun_at["after"]
         for side in self.names:
-            # None, too, if it was named before, and still is: that was no answer to this.
+            # Also None if it was reported earlier and still is, as that is no reaction to this bottleneck.
             named = self.named_ms[side] = ms_until(told[side], self.right[side], during, after)
-            # 0: it was told so as it ended, or before, which is a lapse.
+            # 0: reported at the end of the bottleneck, or before, which is a lapse.
             self.over_ms[side] = 0.0 if limit_at(told[side], after) == "NONE" else ms_until(told[side], "NONE", after)
             self.lapses += sum(LIMITS[event["limit"]] == "NONE" and during + (named or 0) * 1e6 < event["at"] < after for event in told[side])
 
     def wrong(self):
-        """False alarms, as phase, side and limit. Events before the first phase belong to it."""
+        """Yields false alarms, as phase, side and limit. Events before the first phase belong to it."""
         for side, event in ((side, event) for side in (*SIDES, *HEALTHY) for event in self.told[side]):
             phase = next((phase for phase in reversed(PHASES) if event["at"] >= self.begun_at[phase]), PHASES[0])
             if LIMITS[event["limit"]] not in ("NONE", self.right.get(side) if phase == "during" else "NONE"):
                 yield phase, side, LIMITS[event["limit"]].lower()
 
     def faults(self):
-        """Faults, as sentences."""
+        """Yields faults, as sentences."""
         for side in self.names:
             limit = self.right[side].lower()
             others = sorted({named for phase, by, named in self.wrong() if phase == "during" and by == side})
             if self.named_ms[side] is None and limit_at(self.told[side], self.begun_at["during"]) != self.right[side]:
-                yield f"{limit} was never named ({side})" + (f", but {', '.join(others)} was" if others else "")
+                yield f"{limit} was never reported ({side})" + (f", but {', '.join(others)} was" if others else "")
             elif self.over_ms[side] is None:
-                yield f"{limit} was never told as over ({side})"
+                yield f"{limit} was never reported as over ({side})"
         if faults_of(self.healthy):
             yield f"the healthy receiver lost {faults_of(self.healthy)} messages"
 
 
 def summary(values):
-    """Of what was measured."""
+    """Median and maximum of the values that are not None."""
     values = list(values)
     return {"median": median(values), "worst": worst(values)}
 
@@ -245,7 +245,7 @@ def row_of(o, kind, runs):
             "wrong": {phase: sum(at == phase for _, at, _, _ in wrong) for phase in PHASES},
             "wrong_of": [{"run": run, "phase": phase, "by": by, "named": named} for run, phase, by, named in wrong],
             "lapses": sum(run.lapses for run in runs), "healthy_hop_us": hops,
-            # Where the transmitter is held, messages wait for it, the longer the phase.
+            # While the transmitter is blocked, messages wait for it, longer in longer phases.
             "p99_ratio_during": None if "transmitter" in names else ratio(hops["during"]["p99"], hops["before"]["p99"]),
             "counters": {name: sum(run.counters[name] for run in runs) for name in runs[0].counters}}
 
@@ -253,8 +253,8 @@ def row_of(o, kind, runs):
 def run(bench):
     o = bench.o
     if o.watch * o.rate < 200000:
-        o.refuse(f"--watch {o.watch}: at --rate {o.rate} an interval has {o.watch * o.rate // 1000} messages, no burst that overflows "
-                 f"anything; at least {200000 // o.rate}")
+        o.refuse(f"--watch {o.watch}: at --rate {o.rate} an interval has {o.watch * o.rate // 1000} messages, too few for a burst that "
+                 f"overflows; at least {200000 // o.rate}")
     bench.prepare()
     kinds = [kind for kind in o.kind if possible(bench, kind)]
     if not kinds:
@@ -264,7 +264,7 @@ def run(bench):
     machine, report = runs[kinds[0]][0].stats["machine"], Report(bench)
     report.write_json(machine, rows)
     report.head(machine, f"{o.rate} messages of 1000 B a second; a watch every {o.watch} ms; {o.duration:g} s each before, during and "
-                "after;", f"runs: {o.runs}, medians and the worst; reported: the transmitter is told of the receiver; sender: of itself")
+                "after;", f"runs: {o.runs}, medians and the worst; reported: the transmitter about the receiver; sender: about itself")
     report.rows(TOLD, rows)
     report.print(*(f"{row['kind']}, run {one['run']}: {one['by'].replace('_', ' ')} named {one['named']} {one['phase']} it"
                    for row in rows for one in row["wrong_of"]), "")

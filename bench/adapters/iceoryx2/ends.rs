@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The two directions of one end over iceoryx2, for C: its own C interface is not among the published crates.
-//! As its benchmark of publish and subscribe has them: services of one process each way, slices of bytes, and no events.
+//! The two directions of an end over iceoryx2, for C: the library's own C interface is not a published crate.
+//! Configured as its publish-subscribe benchmark: one service of one process each way, byte slices, no events.
 use core::ffi::{c_char, c_int, c_void, CStr};
 use core::mem::MaybeUninit;
 use core::slice;
@@ -23,28 +23,28 @@ pub struct Ends {
     _node: Node<ipc::Service>,
 }
 
-/// What an end needs to know; texts end with a zero byte.
+/// Configuration of an end; texts end with a zero byte.
 #[repr(C)]
 pub struct Place {
-    common: *const c_char,  // directory of both ends; its name is unlike that of other measurements
+    common: *const c_char,  // directory that both ends share; its name is unique to the measurement
     send: *const c_char,    // names of the two directions
     receive: *const c_char,
-    size: usize,            // of every message
-    queue: usize,           // messages that a direction holds
+    size: usize,            // bytes of every message
+    queue: usize,           // capacity of a direction in messages
 }
 
 unsafe fn text<'a>(pointer: *const c_char) -> Result<&'a str, Box<dyn Error>> {
     Ok(CStr::from_ptr(pointer).to_str()?)
 }
 
-/// Files and shared memory lie apart from those of other programs.
+/// Keeps files and shared memory apart from those of other programs.
 unsafe fn config(place: &Place) -> Result<Config, Box<dyn Error>> {
     let common = text(place.common)?;
     let mut config = Config::default();
 
     config.global.set_root_path(&Path::new(common.as_bytes())?);
     config.global.prefix = FileName::new(common.trim_start_matches('/').replace('/', "-").as_bytes())?;
-    // Every look for a message goes past all of these; it is 128, and then it takes most of a hop.
+    // Every receive scans all of these buffers; with the default of 128 that takes most of a hop.
     config.defaults.publish_subscribe.subscriber_expired_connection_buffer = 1;
     Ok(config)
 }
@@ -77,7 +77,7 @@ unsafe fn open(place: &Place) -> Result<Ends, Box<dyn Error>> {
     Ok(Ends { sender, receiver, _node: node })
 }
 
-/// NULL if that failed; it has been said then why.
+/// Returns NULL on failure, after printing the reason.
 ///
 /// # Safety
 /// `place` is valid.
@@ -94,7 +94,7 @@ pub unsafe extern "C" fn iceoryx2_open(place: *const Place) -> *mut Ends {
     }
 }
 
-/// 1, or 0 if it was not taken. The message is made where the receiver reads it.
+/// Returns 1, or 0 if the message was refused. The message is written into the receiver's shared memory.
 ///
 /// # Safety
 /// `ends` is open, and `size` bytes are at `data`.
@@ -105,11 +105,11 @@ pub unsafe extern "C" fn iceoryx2_send(ends: *mut Ends, data: *const c_void, siz
     };
     let bytes = slice::from_raw_parts(data.cast::<MaybeUninit<u8>>(), size);
     sample.payload_mut().copy_from_slice(bytes);
-    // Whom it reached: where there is no room, nobody.
+    // Number of receivers reached: 0 if the receiver's queue is full.
     matches!(sample.assume_init().send(), Ok(1)) as c_int
 }
 
-/// How many messages came. They may be sent back from within.
+/// Returns the number of messages delivered. Messages may be sent back from within.
 ///
 /// # Safety
 /// `ends` is open.
@@ -129,7 +129,7 @@ pub unsafe extern "C" fn iceoryx2_poll(ends: *mut Ends) -> c_int {
 }
 
 /// # Safety
-/// `ends` was opened, and is gone after this.
+/// `ends` is open, and invalid after this call.
 #[no_mangle]
 pub unsafe extern "C" fn iceoryx2_close(ends: *mut Ends) {
     drop(Box::from_raw(ends));

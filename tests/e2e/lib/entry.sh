@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2154
 #
-# The list of tests, and what each is given. An end-to-end test is a function in a file of tests/e2e, with its entry on the line above:
+# The list of tests and their requirements. An end-to-end test is a function in a file of tests/e2e, with its entry on the line above:
 #
 #   e2e NAME [FIELD...]
 #
-#   needs=WHAT,...          what it cannot do without, or it is skipped: nft, namespaces, loss (packets can be lost here), shims
-#                           (libraries to preload), root; need_WHAT of lib/faults.sh says whether it is there
-#   hosts=N                 how many of the hosts A to E it uses, if more than A and B
-#   over=PLACE,...          the transports that it is about; without this it runs over all: udp, bypass, xdp, roce, shm
-#   not=PLACE,...:"REASON"  where else it does not run, and why; as often as there are reasons
-#   also=PLACE,...          vma: over that test stack too, as bypass is over Onload's; stack: by udp over a test stack
-#   alone=PLACE,...         where it needs all of the machine: after the tests that run side by side
-#   lanes=each              it looks at what the other tests left: each lane runs it, at the end
+#   needs=WHAT,...          requirements, without which it is skipped: nft, namespaces, loss (packets can be lost here), shims
+#                           (libraries to preload), root; need_WHAT of lib/faults.sh checks them
+#   hosts=N                 number of the hosts A to E that it uses, if more than A and B
+#   over=PLACE,...          transports to run it over; default all: udp, bypass, xdp, roce, shm
+#   not=PLACE,...:"REASON"  transports to exclude, and the reason; may be repeated
+#   also=PLACE,...          vma: over that test stack too, as bypass is over Onload's; stack: udp over a test stack
+#   alone=PLACE,...         transports where it needs the whole machine: it runs after the tests that run side by side
+#   lanes=each              it checks remains of the other tests: each lane runs it, at the end
 #   run=named               it runs only if it is named
 #
-# A test that is named runs over any transport. Sourcing the files fills `e2e_tests`, in order.
+# A named test runs over any transport. Sourcing the files fills `e2e_tests`, in order.
 
 all_places="udp bypass xdp roce shm"
 e2e_tests=() e2e_errors=0
@@ -58,7 +58,7 @@ e2e() {
     entry_places "$name" "${over//,/ }" "$not" "${also//,/ }"
 }
 
-# entry_places NAME OVER NOT ALSO: sets where a test runs.
+# entry_places NAME OVER NOT ALSO: sets the places where a test runs.
 entry_places() {
     local place
     e2e_over[$1]=" ${4:+$4 }"
@@ -92,10 +92,10 @@ entries_are_right() {
 
 # ------------------------------------------------------------------------------------------------------------- choice
 
-# Where this run is: the transport, or a test stack below it.
+# The place of this run: the transport, or a test stack below it.
 place_of_run() {
     case "$transport/$preload" in
-    bypass/) echo udp ;; # no stack: as udp
+    bypass/) echo udp ;; # no stack: same as udp
     bypass/vma) echo vma ;;
     bypass/*) echo bypass ;;
     */?*) echo stack ;;
@@ -103,7 +103,7 @@ place_of_run() {
     esac
 }
 
-# choose [NAME...]: sets all: these, or all that run here; those that look at what is left come last.
+# choose [NAME...]: sets all: these tests, or all that run here; those with lanes=each come last.
 choose() {
     local name last=()
     all=()
@@ -149,9 +149,9 @@ left_out() {
 
 # -------------------------------------------------------------------------------------------------------- handing out
 
-running=0 # the number of the test that runs, in groups and ports; 0 is of this script
+running=0 # number of the running test, part of groups and ports; 0 is this script
 
-# hand_out NAME: the hosts that its entry asks for, and groups and ports of its own. The others of A to E do nothing but say so.
+# hand_out NAME: sets up the hosts of the entry, and groups and ports. The other hosts of A to E only print an error.
 hand_out() {
     local host position=2
     running=${e2e_number[$1]}
@@ -163,18 +163,18 @@ hand_out() {
             printf -v $host %s "not_handed_out $host $position"
         fi
     done
-    # Where one is that receives beside the sender: at its host, if it can.
+    # Host and interface of a receiver next to the sender: on its host, if possible.
     beside_a=$HOST_A beside_if=$IF_A
     [ -z "$HOST_SWITCH" ] || beside_a=$HOST_C beside_if=$IF_B
 }
 
-# not_handed_out HOST N [COMMAND...]: stands where a host's prefix would.
+# not_handed_out HOST N [COMMAND...]: replaces the prefix of a host that the test did not request.
 not_handed_out() {
     echo "$1 is not of this test; its entry has to say hosts=$2 or more" >&2
     return 1
 }
 
-# lacks_nothing NAME: 77 and why, if something that it needs is not here.
+# lacks_nothing NAME: returns 77 and the reason if a requirement is missing.
 lacks_nothing() {
     local need
     for need in ${e2e_needs[$1]//,/ }; do

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2154
 #
-# What tests need, and how packets get lost. need_WHAT is called for a test whose entry says needs=WHAT: it returns 77 and sets why
-# if that is not here.
+# Requirements of tests, and ways to lose packets. need_WHAT is called for a test whose entry says needs=WHAT: it returns 77 and sets why if
+# the requirement is missing.
 
 need_root() {
     [ "$(id -u)" = 0 ] || { why="needs root" && return 77; }
@@ -17,7 +17,7 @@ need_nft() {
     command -v nft >/dev/null || { why="someone with root has to run: apt-get install nftables" && return 77; }
 }
 
-# What lossy() needs.
+# Requirements of lossy().
 need_loss() {
     [ "$transport" = shm ] || need_nft
 }
@@ -27,7 +27,7 @@ need_shims() {
     [ -e "$library" ] || { why="$library is missing: run 'ninja -C $build'; a build with -Db_sanitize has no libraries to preload: take one without" && return 77; }
 }
 
-# drop PREFIX FAMILY HOOK WHAT: the packets there that match.
+# drop PREFIX FAMILY HOOK WHAT: drops the matching packets there.
 drop() {
     # shellcheck disable=SC2086
     $1 nft -f - 2>>"$work/nft.log" <<END || { why="nft: $(tail -n 1 "$work/nft.log")" && return 1; }
@@ -42,7 +42,7 @@ table $2 llm_e2e {
 END
 }
 
-# lose PERCENT: of what arrives at each host, at random. Where there is a switch it is lost there, as frames pass by a host's firewall.
+# lose PERCENT: drops packets that arrive at each host, at random. With a switch they are dropped there, as frames bypass a host's firewall.
 lose() {
     local what="meta l4proto udp numgen random mod 100 < $1"
     if [ -n "$HOST_SWITCH" ]; then
@@ -59,8 +59,8 @@ lose_nothing() {
     $HOST_B nft delete table inet llm_e2e 2>/dev/null || true
 }
 
-# lossy PERCENT: of what comes to receivers with a lossy_channel, which takes what channel does, so much is lost from then on.
-# Memory, which no firewall sees, is lost on purpose by impair+.
+# lossy PERCENT: drops this share of packets to receivers with a lossy_channel, whose arguments are those of channel. In shared memory,
+# without a firewall, impair+ drops them.
 lossy() {
     impaired=''
     case $transport in
@@ -73,7 +73,7 @@ lossy_channel() {
     transport=${impaired:+impair+}$transport channel "$1" "${2:-}${impaired:+${2:+&}$impaired}"
 }
 
-# lose_run PACKETS OF [PORT]: of so many packets that arrive at B, a run from the middle.
+# lose_run PACKETS OF [PORT]: drops a run in the middle of so many packets that arrive at B.
 lose_run() {
     local what="udp dport ${3:-5003} numgen inc mod $2 $(($2 / 2))-$(($2 / 2 + $1 - 1))"
     if [ -n "$HOST_SWITCH" ]; then
@@ -83,7 +83,7 @@ lose_run() {
     fi
 }
 
-# mtu BYTES: of the cable, or of both cables to the switch.
+# mtu BYTES: sets that of the cable, or of both cables to the switch.
 # shellcheck disable=SC2086
 mtu() {
     if [ -n "$HOST_SWITCH" ]; then

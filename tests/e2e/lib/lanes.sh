@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2154
 #
-# Tests side by side. Most tests wait most of their time: two lanes run them at once, each a run.sh with hosts and files of its own,
-# which takes the next test that the other has not taken. What needs all of the machine runs alone, after them.
+# Tests side by side. Most tests wait most of the time: two lanes run them concurrently, each a run.sh with its own hosts and files, which
+# takes the next test that the other has not taken. Tests that need the whole machine run alone, after them.
 
-# Of a lane: where each test that was taken has a directory of its name.
+# Of a lane: directory with a subdirectory for each test taken.
 taken=${LLM_E2E_TAKEN:-}
 
-# take TEST: false if another lane has it, or if it is to run alone.
+# take TEST: false if another lane has it, or if it has to run alone.
 take() {
     [ -n "$taken" ] && [ -z "${e2e_each[$1]:-}" ] || return 0
     mkdir "$taken/$1" 2>/dev/null
 }
 
-# What a lane prints of a test comes in one piece.
+# Prints a lane's output of a test in one piece.
 show() {
     [ -z "$taken" ] || flock 9
     cat
@@ -21,7 +21,7 @@ show() {
 }
 [ -z "$taken" ] || exec 9<"$taken"
 
-# side_by_side OPTION...: runs `all` but for what runs alone, which is left in `all`; run.sh's options are these. Fails if a test did.
+# side_by_side OPTION...: runs `all` except tests that run alone, which remain in `all`, with these options of run.sh. Fails if a test did.
 side_by_side() {
     local test pid pids=() left=() status=0 directory=$SETUP_SCRATCH/taken
     mkdir "$directory"

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2034,SC2154
 #
-# Programs on hosts, and what is read of them.
+# Programs on hosts, and their output.
 
 started=()
-declare -A pid_of # of the last one of a name
+declare -A pid_of # process of the last program of a name
 
-# run_on PREFIX NAME COMMAND...: starts a program on a host, its output in files of that name. Sets last.
+# run_on PREFIX NAME COMMAND...: starts a program on a host, with output in files of that name. Sets last.
 run_on() {
     local prefix=$1 name=$2
     shift 2
-    # What one of that name said before is not taken for its words, however long it takes to start.
+    # Remove the output of an earlier program of that name first, as this one may start late.
     : >"$work/$name.out"
     : >"$work/$name.err"
     # shellcheck disable=SC2086
@@ -19,15 +19,15 @@ run_on() {
     started+=("$last") pid_of[$name]=$last
 }
 
-# Where the tests run in a guest, to start a program takes a tenth of a second: what the shell can do by itself it does.
+# In a guest, starting a program takes a tenth of a second: use builtins of the shell where possible.
 
-# A moment's rest.
+# Sleeps for a moment.
 mkfifo "$work/nobody" && exec {nobody}<>"$work/nobody"
 rest() {
     read -r -t 0.02 -u "$nobody" || true
 }
 
-# Waits until a program has this on its stderr.
+# Waits until a program's stderr has this text.
 says() {
     local name=$1 text=$2 said='' ended='' until=$((SECONDS + limit))
     while [ -z "$ended" ] && ((SECONDS <= until)); do
@@ -40,7 +40,7 @@ says() {
     return 1
 }
 
-# Waits until a program has ended, and returns its status.
+# Waits for the end of a program, and returns its status.
 ends() {
     local pid=$1 until=$((SECONDS + limit)) status=0
     while kill -0 "$pid" 2>/dev/null && ((SECONDS <= until)); do
@@ -54,7 +54,7 @@ ends() {
     return "$status"
 }
 
-# receive PREFIX NAME CHANNEL [OPTION...], send likewise. The receiver listens when this returns.
+# receive PREFIX NAME CHANNEL [OPTION...]; send has the same arguments. The receiver listens when this returns.
 receive() {
     # shellcheck disable=SC2086
     run_on "$1" "$2" "$programs/e2e_flood_receive" "${@:3}" $idle
@@ -66,19 +66,19 @@ send() {
     run_on "$1" "$2" "$programs/e2e_flood_send" "${@:3}" $idle
 }
 
-# goes_on PID: a sender that waits between two steps, or soon will.
+# goes_on PID: continues a sender that pauses between two steps, or soon will.
 goes_on() {
     kill -USR1 "$1" || { why="the sender has ended" && return 1; }
 }
 
-# A number out of a program's JSON; counters that are zero are not in it.
+# Prints a number of a program's JSON, which omits counters that are zero.
 number() {
     local text
     IFS= read -r -d '' text <"$work/$1.out" || true
     [[ $text =~ .*\"$2\":\ ([0-9.]+) ]] && echo "${BASH_REMATCH[1]}" || echo 0
 }
 
-# is NAME KEY OPERATOR NUMBER: a promise about a program's figures.
+# is NAME KEY OPERATOR NUMBER: checks a program's figure.
 is() {
     local value
     value=$(number "$1" "$2")
@@ -91,12 +91,12 @@ is() {
     return 1
 }
 
-# All of these messages came as they should, and no other.
+# Exactly these messages were delivered.
 complete() {
     is "$1" messages == "$2" && is "$1" errors == 0 && is "$1" lost == 0 && is "$1" gaps == 0
 }
 
-# Every message came or was named in a gap.
+# Every message was delivered or reported in a gap.
 accounted() {
     [ $(($(number "$1" messages) + $(number "$1" lost))) = "$2" ] || {
         why="$1: $(number "$1" messages) came and $(number "$1" lost) were lost of $2"
@@ -105,7 +105,7 @@ accounted() {
     is "$1" errors == 0
 }
 
-# group [N]: a multicast group of the running test; each test has several of its own, the first without N. group6 likewise, of IPv6.
+# group [N]: a multicast group of the running test; each test has several, the first without N. group6 is the same for IPv6.
 group() {
     echo "239.192.$((2 + ${1:-1})).$((running + 1))"
 }
@@ -119,7 +119,7 @@ port() {
     echo $((6000 + running * 10 + ${1:-1}))
 }
 
-# channel INTERFACE [OPTIONS [N]]: to group N of the running test. What shares memory has no interface.
+# channel INTERFACE [OPTIONS [N]]: to group N of the running test. Shared memory has no interface.
 channel() {
     echo "$transport://$(group "${3:-1}"):5003?$(common "$1")${2:+&$2}"
 }
@@ -133,7 +133,7 @@ common_shared() {
     echo "$(common "$1")$([ "${transport#impair+}" = shm ] && echo "&shm_exclusive=0")"
 }
 
-# More about a test, printed under its line.
+# Prints a note below the line of a test.
 note() {
     notes+=("$*")
 }
