@@ -98,8 +98,8 @@ static int assurance_rule(const struct llm_topic *topic, const struct llm_assura
 }
 
 /*
- * Puts a rule in force. The ring of messages has a power of two of places; messages already unacknowledged
- * may need more than the rule allows.
+ * Applies a rule. The ring's size is a power of two; messages that are already unacknowledged may need more
+ * entries than the rule allows.
  */
 static int assurance_set(struct llm_topic *topic, const struct lli_ack_rule *rule)
 {
@@ -137,7 +137,7 @@ static int assurance_apply(struct llm_topic *topic, const struct llm_assurance *
 {
     struct llm_transmitter *transmitter = topic->transmitter;
     struct llm_assurance assurance;
-    /* The rule of an assurance that ends: no receiver has to acknowledge, nothing is waited for. */
+    /* Rule that ends assurance: no receiver has to acknowledge. */
     struct lli_ack_rule rule = {.messages_max = 1, .bytes_max = UINT64_MAX};
     int error = LLM_OK;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fork(): contexts belong to the process that opened them (docs/adr/0046). In a child process each is
+ * fork(): contexts belong to the process that opened them (docs/adr/0046). In a child process each context is
  * orphaned before fork() returns: its calls are refused, by the condition that also decides about locking,
  * and its transports are replaced by one that does nothing. A child that returns from a handler into a poll
  * of its parent's therefore sends and writes nothing either.
@@ -236,8 +236,8 @@ static void fork_release_endpoint(struct lli_endpoint *endpoint)
 }
 
 /*
- * Frees what the lists have: objects that another thread was adding or removing at the fork may be missing,
- * and leak.
+ * Frees the listed objects: those that another thread was adding or removing at the fork may be missing, and
+ * leak.
  */
 void lli_fork_release(struct llm_context *context)
 {

@@ -172,7 +172,7 @@ lli_ns lli_conn_say(struct llm_context *context, lli_ns now)
     return at;
 }
 
-/* Returns until when an answer is waited for; 0: none is. */
+/* Returns the time until which an answer is awaited; 0: none is. */
 static lli_ns conn_waited_until(const struct lli_close_retries *close_retries)
 {
     lli_ns until = 0;

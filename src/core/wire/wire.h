@@ -45,7 +45,7 @@ enum lli_wire_type {
     LLI_WIRE_ACCEPT = 11,
     LLI_WIRE_REFUSE = 12,
     LLI_WIRE_CLOSE = 13,
-    LLI_WIRE_LVC = 14, /* of sessions again */
+    LLI_WIRE_LVC = 14, /* a packet of a session */
 };
 
 /* Mask of the types that lli_wire_get_header() accepts: all but those of connections. */
