@@ -82,8 +82,8 @@ static int assurance_rule(const struct llm_topic *topic, const struct llm_assura
                                   .bytes_max = a->bytes_max != 0 ? a->bytes_max : history / ASSURANCE_SHARE,
                                   .patience = a->patience_ns};
     if (a->receivers == 0 && (a->names == NULL || a->names[0] == '\0'))
-        return lli_fail(log, LLM_EINVAL, "topic \"%s\": nobody is to acknowledge: set receivers or names",
-                        topic->name);
+        return lli_fail(log, LLM_EINVAL,
+                        "topic \"%s\": no receiver has to acknowledge: set receivers or names", topic->name);
     if (a->receivers > transmitter->tx.config.receivers_max)
         return lli_fail(log, LLM_ELIMIT, "topic \"%s\": %u receivers are to acknowledge, receivers_max is %u",
                         topic->name, a->receivers, transmitter->tx.config.receivers_max);
@@ -147,13 +147,13 @@ static int assurance_apply(struct llm_topic *topic, const struct llm_assurance *
         return LLM_OK;
     if (topic->pack.transient)
         return lli_fail(&transmitter->context->log, LLM_EINVAL,
-                        "topic \"%s\": it has no history, and who joins for a receiver that died "
-                        "would not be given what nobody has: open it without LLM_TOPIC_NO_HISTORY to have it "
-                        "acknowledged",
+                        "topic \"%s\": it has no history, so a receiver that replaces one that died "
+                        "would not get unacknowledged messages: open it without LLM_TOPIC_NO_HISTORY to "
+                        "have it acknowledged",
                         topic->name);
     if (topic->pack.unreliable)
         return lli_fail(&transmitter->context->log, LLM_EINVAL,
-                        "topic \"%s\": it is unreliable, and what is lost of it is not repaired: "
+                        "topic \"%s\": it is unreliable, so lost messages are not repaired: "
                         "open it without LLM_TOPIC_UNRELIABLE to have it acknowledged",
                         topic->name);
     llm_assurance_init(&assurance);

@@ -471,16 +471,15 @@ int lli_options_check_window(const struct llm_options *o, uint32_t window_packet
 {
     if (o->slow_lag_bytes != 0 && o->slow_lag_bytes < packet_max)
         return lli_fail(log, LLM_EOPTION,
-                        "option slow_lag_bytes: %llu is less than one packet, %u bytes, and nobody is behind "
-                        "by less; raise "
-                        "it, or leave it out",
+                        "option slow_lag_bytes: %llu is less than one packet, %u bytes, and no lag is "
+                        "smaller; raise it, or leave it out",
                         (unsigned long long)o->slow_lag_bytes, packet_max);
     if (o->slow_lag_bytes == 0 || lli_options_flow(o) == LLI_FLOW_OPEN ||
         (uint64_t)window_packets * packet_max <= o->slow_lag_bytes)
         return LLM_OK;
     return lli_fail(
         log, LLM_EOPTION,
-        "option slow_lag_bytes: %llu is less than flow control lets receivers be behind by, %u packets of "
+        "option slow_lag_bytes: %llu is less than the lag that flow control allows, %u packets of "
         "%u bytes; raise it, or lower flow_window_packets",
         (unsigned long long)o->slow_lag_bytes, window_packets, packet_max);
 }

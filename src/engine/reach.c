@@ -376,7 +376,7 @@ static const struct reach_remedy {
      "a packet filter or route of this host forbids it; see 'nft list ruleset' and 'ip route'"},
     {ENETDOWN, LLM_REASON_NO_ROUTE, "the interface is down; 'ip link set up' brings it up"},
     {-1, LLM_REASON_NO_ROUTE,
-     "it takes a route there, or interface= on a network that both sides have; see 'ip route get' and 'ip "
+     "add a route to it, or set interface= on a network that both sides have; see 'ip route get' and 'ip "
      "neigh'"},
 };
 
@@ -464,8 +464,8 @@ static void reach_report(struct lli_endpoint *endpoint, struct lli_reach_failure
     errno = failure->number;
     (void)snprintf(why, sizeof why, failure->number == 0 ? "address not reachable from this host" : "%m");
     lli_log(&endpoint->context->log, LLM_LEVEL_WARNING,
-            "%s: packets to %s cannot be sent: %s; %s; losses on the way from there or to "
-            "there are not repaired",
+            "%s: packets to %s cannot be sent: %s; %s; losses in either "
+            "direction are not repaired",
             endpoint->object, text, why, remedy->remedy);
     endpoint->context->in_handler = true;
     reach_report_sessions(endpoint, failure, &event);

@@ -46,18 +46,17 @@ lli_ns lli_connector_deadline(const struct lli_connector *connector);
 /* ------------------------------------------------------------------------------------------- listener */
 
 /* X(name, text) */
-#define LLI_ACCEPTOR_COUNTERS(X)                                                                        \
-    X(requests_received, "requests to connect received")                                                \
-    X(requests_repeated, "of these, repetitions")                                                       \
-    X(requests_accepted, "requests accepted")                                                           \
-    X(requests_refused, "requests that the application refused")                                        \
-    X(requests_full, "requests refused because there were connections_max connections")                 \
-    X(requests_expired, "requests that the application did not answer in connect_timeout_ns")           \
-    X(requests_unreachable,                                                                             \
-      "requests of an address that is none, or was not resolved in connect_timeout_ns")                 \
-    X(refusals_dropped,                                                                                 \
-      "answers not sent: too many were waiting, or the address was not resolved in connect_timeout_ns") \
-    X(connections_unconfirmed, "connections accepted and given up because whoever asked was not heard")
+#define LLI_ACCEPTOR_COUNTERS(X)                                                                            \
+    X(requests_received, "requests to connect received")                                                    \
+    X(requests_repeated, "of these, repetitions")                                                           \
+    X(requests_accepted, "requests accepted")                                                               \
+    X(requests_refused, "requests that the application refused")                                            \
+    X(requests_full, "requests refused because there were connections_max connections")                     \
+    X(requests_expired, "requests that the application did not answer in connect_timeout_ns")               \
+    X(requests_unreachable, "requests whose address is invalid, or was not resolved in connect_timeout_ns") \
+    X(refusals_dropped,                                                                                     \
+      "answers not sent: too many were waiting, or the address was not resolved in connect_timeout_ns")     \
+    X(connections_unconfirmed, "connections accepted and given up because the caller was not heard")
 
 struct lli_acceptor_counters {
 #define LLI_ACCEPTOR_COUNTER_FIELD(name, text) uint64_t name;
