@@ -19,10 +19,7 @@
 #include "network.h"
 #include "config/registry.h"
 
-/*
- * ----------------------------------------------------------------------------------------------- open and
- * close
- */
+/* ----------------------------------------------------------------------------------------- open and close */
 
 static void work_once(void)
 {
@@ -120,10 +117,7 @@ static void a_wrong_option_is_refused_by_value(void **state)
     assert_int_equal(descriptors_open(), before);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------
- * groups
- */
+/* ------------------------------------------------------------------------------------------------- groups */
 
 static void a_packet_reaches_all_instances_in_its_group(void **state)
 {
@@ -256,10 +250,7 @@ static void own_packets_are_not_received_without_loop(void **state)
     station_close(&station);
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * unicast
- */
+/* ------------------------------------------------------------------------------------------------ unicast */
 
 static void a_unicast_reaches_its_instance_only(void **state)
 {
@@ -333,10 +324,7 @@ static void invalid_addresses_are_refused_without_a_log_line(void **state)
     station_close(&station);
 }
 
-/*
- * ---------------------------------------------------------------------------------------------- sending in
- * bulk
- */
+/* ---------------------------------------------------------------------------------------- sending in bulk */
 
 static void packets_arrive_in_the_order_of_posting(void **state)
 {
@@ -490,10 +478,7 @@ static void reap_counts_all_posted_packets(void **state)
     station_close(&station);
 }
 
-/*
- * -------------------------------------------------------------------------------------------- leaving,
- * lending
- */
+/* --------------------------------------------------------------------------------------- leaving, lending */
 
 static void leaving_drops_queued_packets_of_that_group_only(void **state)
 {
@@ -651,10 +636,7 @@ static void receiving_stops_until_lent_packets_are_released(void **state)
     free(packets);
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * waiting
- */
+/* ------------------------------------------------------------------------------------------------ waiting */
 
 static void an_armed_descriptor_wakes_when_a_packet_arrives(void **state)
 {
@@ -707,10 +689,7 @@ static void arming_does_not_miss_packets_that_arrived_before(void **state)
     station_close(&b);
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------
- * threads
- */
+/* ------------------------------------------------------------------------------------------------ threads */
 
 enum { THREAD_PACKETS = 5000 };
 
@@ -760,10 +739,7 @@ static void instances_on_different_threads_are_independent(void **state)
     station_close(&b);
 }
 
-/*
- * --------------------------------------------------------------------------------------------------------
- * main
- */
+/* --------------------------------------------------------------------------------------------------- main */
 
 static const struct CMUnitTest contract[] = {
     cmocka_unit_test(opening_and_closing_leaves_no_descriptor_and_no_memory),

@@ -36,10 +36,7 @@ static void log_keep(void *arg, enum llm_level level, const char *text)
 
 static const struct lli_log keeper = {.function = log_keep, .level = LLM_LEVEL_WARNING};
 
-/*
- * ------------------------------------------------------------------------------------------------ command
- * line
- */
+/* ------------------------------------------------------------------------------------------- command line */
 
 bool only_faults;
 
@@ -105,10 +102,7 @@ bool network_made(void)
     return strcmp(common.interface, NETWORK_INTERFACE) != 0 || network_own();
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------
- * stations
- */
+/* ----------------------------------------------------------------------------------------------- stations */
 
 int station_open_here(struct station *station, const char *at)
 {
@@ -216,10 +210,7 @@ void station_region(struct station *station, void *base, size_t size)
         assert_int_equal(transport->region(station->instance, base, size), 0);
 }
 
-/*
- * ------------------------------------------------------------------------------------------- sending,
- * receiving
- */
+/* ------------------------------------------------------------------------------------- sending, receiving */
 
 void station_flush(struct station *station)
 {

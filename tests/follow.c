@@ -151,10 +151,7 @@ static struct lli_address address_of(const struct station *station)
     return address;
 }
 
-/*
- * --------------------------------------------------------------------------------------------------------
- * address
- */
+/* ------------------------------------------------------------------------------------------------ address */
 
 static void an_instance_follows_its_interface_to_another_address(void **state)
 {
@@ -212,10 +209,7 @@ static void loss_and_return_of_the_address_are_logged_once_each(void **state)
     expect_all_goes_on();
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------------
- * MTU
- */
+/* ---------------------------------------------------------------------------------------------------- MTU */
 
 static void send_longest(void)
 {
@@ -309,10 +303,7 @@ static void an_mtu_too_small_for_the_family_is_survived(void **state)
     send_longest();
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------
- * unreachable
- */
+/* -------------------------------------------------------------------------------------------- unreachable */
 
 static struct lli_address elsewhere(void)
 {

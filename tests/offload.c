@@ -93,10 +93,7 @@ static int scene_end(void **state)
     return 0;
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * bursts
- */
+/* ------------------------------------------------------------------------------------------------- bursts */
 
 /* What packet number i of a burst holds at a place. */
 static uint8_t burst_byte(int i, uint32_t place, uint32_t size)
@@ -192,10 +189,7 @@ static void expect_trains_of(uint32_t gso_packets, const uint32_t *sizes, int co
     scene_close(&scene);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------
- * sending
- */
+/* ------------------------------------------------------------------------------------------------ sending */
 
 static void a_burst_leaves_as_a_train_and_arrives_as_its_packets(void **state)
 {
@@ -297,10 +291,7 @@ static void a_train_has_packets_for_one_peer_only(void **state)
     assert_int_equal(station_counter(&scene->sender, "udp_trains"), 2);
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------
- * receiving
- */
+/* ---------------------------------------------------------------------------------------------- receiving */
 
 static void a_train_is_returned_over_several_receive_calls(void **state)
 {
@@ -457,10 +448,7 @@ static void trains_arrive_with_time_stamps(void **state)
     station_close(&stamping);
 }
 
-/*
- * --------------------------------------------------------------------------------------------------------
- * main
- */
+/* --------------------------------------------------------------------------------------------------- main */
 
 /* Whether this kernel has the offload at all: the transport is not asked, as it is what is tested. */
 static bool kernel_offloads(void)

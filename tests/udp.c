@@ -35,10 +35,7 @@ static void expect_logged(const char *text)
         fail_msg("'%s' is not in the log: %s", text, log_text);
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------
- * instances
- */
+/* ---------------------------------------------------------------------------------------------- instances */
 
 static struct llm_options options_on(const char *interface)
 {
@@ -78,10 +75,7 @@ static bool station_hears(struct station *station, uint64_t wait_ns)
     return true;
 }
 
-/*
- * ----------------------------------------------------------------------------------------- sockets of the
- * test
- */
+/* ------------------------------------------------------------------------------------ sockets of the test */
 
 static struct sockaddr_in address_v4(const char *text)
 {
@@ -132,10 +126,7 @@ static void send_plainly(const char *group, const char *interface, size_t size)
     close(fd);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------- what is
- * refused
- */
+/* ---------------------------------------------------------------------------------------- what is refused */
 
 static void expect_open_refused(const char *at, const struct llm_options *options, int error,
                                 const char *text)
@@ -277,10 +268,7 @@ static void peers_are_limited_and_have_stable_handles(void **state)
     station_close(&station);
 }
 
-/*
- * --------------------------------------------------------------------------------------------------
- * interfaces
- */
+/* --------------------------------------------------------------------------------------------- interfaces */
 
 static void expect_address(const struct llm_options *options, const char *group, const uint8_t *bytes,
                            size_t size)
@@ -335,10 +323,7 @@ static void the_payload_size_follows_the_mtu_of_the_interface(void **state)
     station_close(&station);
 }
 
-/*
- * ---------------------------------------------------------------------------------------------- which
- * packets come
- */
+/* ------------------------------------------------------------------------------------- which packets come */
 
 static void packets_of_another_interface_are_not_delivered(void **state)
 {
@@ -431,10 +416,7 @@ static void packets_carry_the_configured_ttl(void **state)
     station_close(&station);
 }
 
-/*
- * ------------------------------------------------------------------------------------------- buffers and
- * counters
- */
+/* ----------------------------------------------------------------------------------- buffers and counters */
 
 /* Takes CAP_NET_ADMIN away from the thread, or gives it back. */
 static void administrator(bool on)
@@ -551,10 +533,7 @@ static void time_stamps_are_the_times_of_arrival(void **state)
     station_close(&station);
 }
 
-/*
- * --------------------------------------------------------------------------------------- one host for a
- * group
- */
+/* ----------------------------------------------------------------------------------- one host for a group */
 
 static void a_channel_may_name_a_host_instead_of_a_group(void **state)
 {
@@ -601,10 +580,7 @@ static void an_address_has_one_owner(void **state)
     station_close(&b);
 }
 
-/*
- * ------------------------------------------------------------------------------------------- sending that
- * fails
- */
+/* ------------------------------------------------------------------------------------- sending that fails */
 
 static void unsendable_packets_are_dropped_and_block_no_others(void **state)
 {
@@ -695,10 +671,7 @@ static void a_full_send_buffer_queues_packets_and_wakes_on_room(void **state)
     assert_true(network_command("tc qdisc del dev " NETWORK_INTERFACE " root"));
 }
 
-/*
- * --------------------------------------------------------------------------------------------------------
- * main
- */
+/* --------------------------------------------------------------------------------------------------- main */
 
 /* Interfaces that are wanting in one way each; gone0 is right until its test takes it down. */
 static bool interfaces_add(void)

@@ -32,10 +32,7 @@ static int rows;
 static int dead;   /* writers, of these, that are dead */
 static int hidden; /* names that this user may not read */
 
-/*
- * ------------------------------------------------------------------------------------------------------
- * listing
- */
+/* ------------------------------------------------------------------------------------------------ listing */
 
 /* Counts readers. Reads the bell instead of mapping it: every reader of the segment may truncate it. */
 static unsigned count_readers(const char *path)
@@ -98,10 +95,7 @@ static int list_segment(void *arg, uint64_t id)
     return 0;
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * cleaning
- */
+/* ----------------------------------------------------------------------------------------------- cleaning */
 
 /* Removes a socket that is no longer bound. */
 static void clean_socket(void *arg, int directory, uint64_t id)
@@ -127,10 +121,7 @@ static void clean_name(const struct lli_shm_root *root, const char *name)
         lli_shm_sweep(root, name);
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------------
- * main
- */
+/* --------------------------------------------------------------------------------------------------- main */
 
 static int each_name(const struct lli_shm_root *root,
                      void (*function)(const struct lli_shm_root *root, const char *name))

@@ -19,10 +19,7 @@ static struct {
     bool watching; /* pthread_atfork() was called */
 } fork_all = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-/*
- * ------------------------------------------------------------------------------------------ a transport for
- * orphans
- */
+/* -------------------------------------------------------------------------------- a transport for orphans */
 
 static void inert_close(void *instance)
 {
@@ -129,10 +126,7 @@ static const struct lli_transport inert = {
     .arm = inert_arm,
 };
 
-/*
- * ------------------------------------------------------------------------------------------------- in the
- * child
- */
+/* ------------------------------------------------------------------------------------------- in the child */
 
 /* Replaces a history in shared memory with private memory. */
 static void fork_unshare(struct llm_transmitter *transmitter)
@@ -166,9 +160,7 @@ static void fork_orphan(struct llm_context *context)
     }
 }
 
-/*
- * --------------------------------------------------------------------------------------------- around fork()
- */
+/* ------------------------------------------------------------------------------------------ around fork() */
 
 static void fork_prepare(void)
 {
@@ -209,10 +201,7 @@ void lli_fork_unwatch(struct llm_context *context)
     pthread_mutex_unlock(&fork_all.mutex);
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * release
- */
+/* ------------------------------------------------------------------------------------------------ release */
 
 /* Frees transmitters and receivers, but not those of connections, which are freed with their connections. */
 static void fork_release_endpoint(struct lli_endpoint *endpoint)

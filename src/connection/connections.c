@@ -326,10 +326,7 @@ static enum lli_wire_fault connections_input(struct lli_endpoint *endpoint, cons
     return LLI_WIRE_OK;
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * upcalls
- */
+/* ------------------------------------------------------------------------------------------------ upcalls */
 
 static void connections_moved(const struct lli_endpoint *endpoint)
 {

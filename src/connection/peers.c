@@ -58,9 +58,7 @@ void lli_conn_forget(struct lli_endpoint *endpoint, const struct lli_wire_addres
     lli_reach_forget(endpoint, wire);
 }
 
-/*
- * --------------------------------------------------------------------------------------------- close retries
- */
+/* ------------------------------------------------------------------------------------------ close retries */
 
 /* Schedules a close retry; the endpoint stays open for it. */
 static void conn_retry(struct lli_endpoint *endpoint, struct lli_close_retry *close_retry)

@@ -25,10 +25,7 @@ struct reach_layer {
     void *instance;
 };
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * lists
- */
+/* -------------------------------------------------------------------------------------------------- lists */
 
 int lli_reach_init(struct lli_reach *reach, uint32_t max)
 {
@@ -107,10 +104,7 @@ static void reach_touch(struct lli_reach *reach, uint32_t place)
     reach_link(reach, place, at->needed);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------ forget,
- * evict
- */
+/* ------------------------------------------------------------------------------------------ forget, evict */
 
 static void reach_drop(struct lli_endpoint *endpoint, uint32_t place)
 {
@@ -182,10 +176,7 @@ static bool reach_evict(struct lli_endpoint *endpoint)
     return false;
 }
 
-/*
- * --------------------------------------------------------------------------------------------------------
- * reach
- */
+/* -------------------------------------------------------------------------------------------------- reach */
 
 /* Records that packets cannot be sent to an address; number: errno, or 0. */
 static void reach_failed(struct lli_endpoint *endpoint, const struct lli_address *address, int number)
@@ -262,10 +253,7 @@ int lli_reach_peer(struct lli_endpoint *endpoint, const struct lli_wire_address 
     return LLM_ELIMIT;
 }
 
-/*
- * --------------------------------------------------------------------------------------------------------
- * sweep
- */
+/* -------------------------------------------------------------------------------------------------- sweep */
 
 /*
  * Counts departed members and ended sessions. Misses some whose transmitter or receiver was closed: the next
@@ -354,10 +342,7 @@ static void reach_sweep(struct lli_endpoint *endpoint)
     }
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * failures
- */
+/* ----------------------------------------------------------------------------------------------- failures */
 
 #define REACH_SCOPE \
     "its scope may differ from this side's: give both link-local addresses, or both others, by interface="
@@ -505,10 +490,7 @@ static void reach_report_all(struct lli_endpoint *endpoint)
     }
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------------
- * look
- */
+/* --------------------------------------------------------------------------------------------------- look */
 
 bool lli_reach_look(struct lli_endpoint *endpoint, lli_ns now)
 {

@@ -75,9 +75,7 @@ void adversary_close_unknown(struct adversary *adversary, struct adversary_packe
                 (enum lli_wire_closing)(1 + adversary_below(adversary, LLI_WIRE_HEARD)));
 }
 
-/*
- * ------------------------------------------------------------------------------------ packets that are none
- */
+/* ---------------------------------------------------------------------------------- packets that are none */
 
 /* A packet that was heard, of some type, to somebody who takes such. */
 static void other_heard(struct adversary *adversary, struct adversary_packet *packet)

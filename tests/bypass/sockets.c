@@ -19,10 +19,7 @@ enum {
     AS_ENVIRONMENT_SAYS = 2,
 };
 
-/*
- * -------------------------------------------------------------------------------------------------
- * acceleration
- */
+/* ------------------------------------------------------------------------------------------- acceleration */
 
 static void accelerated_sockets_are_counted(void **state)
 {
@@ -190,10 +187,7 @@ static void counters_of_udp_are_included(void **state)
     station_close(&station);
 }
 
-/*
- * --------------------------------------------------------------------------------------------------- warm
- * sends
- */
+/* --------------------------------------------------------------------------------------------- warm sends */
 
 static void poll_idly(struct station *station, int times)
 {
@@ -275,10 +269,7 @@ static void unavailable_warm_sends_are_logged(void **state)
     station_close(&station);
 }
 
-/*
- * ---------------------------------------------------------------------------------------------- names,
- * spinning
- */
+/* ---------------------------------------------------------------------------------------- names, spinning */
 
 static uint64_t number_of_stack(const char *name)
 {
@@ -358,10 +349,7 @@ static void options_unsupported_by_the_stack_are_refused(void **state)
         either("does not spin by thread; leave it out, and set EF_POLL_USEC", "set VMA_SELECT_POLL"));
 }
 
-/*
- * --------------------------------------------------------------------------------------------------------
- * main
- */
+/* --------------------------------------------------------------------------------------------------- main */
 
 int main(void)
 {

@@ -38,10 +38,7 @@ int onload_is_present(void)
     return 1;
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------------
- * stacks
- */
+/* ------------------------------------------------------------------------------------------------- stacks */
 
 static int stack_number_of(const char *name)
 {
@@ -114,10 +111,7 @@ int bind(int fd, const struct sockaddr *address, socklen_t size)
     return next(fd, address, size);
 }
 
-/*
- * --------------------------------------------------------------------------------------------------------
- * sockets
- */
+/* ------------------------------------------------------------------------------------------------ sockets */
 
 int setsockopt(int fd, int level, int name, const void *value, socklen_t length)
 {
@@ -150,10 +144,7 @@ ssize_t send(int fd, const void *data, size_t size, int flags)
     return stack_send(fd, data, size, flags, onload_fd_check_feature(fd, ONLOAD_FD_FEAT_MSG_WARM) > 0);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------ zero
- * copy
- */
+/* ---------------------------------------------------------------------------------------------- zero copy */
 
 static int stack_give(struct onload_zc_recv_args *args, struct stack_message *message)
 {

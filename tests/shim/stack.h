@@ -98,10 +98,7 @@ static inline bool stack_has(int fd)
            !(strcmp(kernel, "groups") == 0 && stack_multicast(&own));
 }
 
-/*
- * ----------------------------------------------------------------------------------------------- made and
- * closed
- */
+/* ---------------------------------------------------------------------------------------- made and closed */
 
 int socket(int domain, int type, int protocol)
 {
@@ -127,10 +124,7 @@ int close(int fd)
     return next(fd);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * sending
- */
+/* ------------------------------------------------------------------------------------------------ sending */
 
 /* A send with the flag of a warm one: taken without being sent. */
 static inline ssize_t stack_send(int fd, const void *data, size_t size, int flags, bool warms)
@@ -145,10 +139,7 @@ static inline ssize_t stack_send(int fd, const void *data, size_t size, int flag
     return (ssize_t)size;
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * receiving
- */
+/* ---------------------------------------------------------------------------------------------- receiving */
 
 static inline uint8_t *stack_piece(struct stack_message *message, int piece)
 {

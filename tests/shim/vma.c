@@ -26,10 +26,7 @@ static bool vma_has(int fd)
     return stack_has(fd) && getsockname(fd, (struct sockaddr *)&own, &size) == 0 && own.ss_family == AF_INET;
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------------
- * sockets
- */
+/* ------------------------------------------------------------------------------------------------ sockets */
 
 int setsockopt(int fd, int level, int name, const void *value, socklen_t length)
 {
@@ -69,10 +66,7 @@ ssize_t send(int fd, const void *data, size_t size, int flags)
     return stack_send(fd, data, size, flags, vma_has(fd));
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * zero copy
- */
+/* ---------------------------------------------------------------------------------------------- zero copy */
 
 static void vma_table(struct vma_packets *table, struct stack_message *message, size_t size)
 {

@@ -187,10 +187,7 @@ static void survivors_continue_after_a_kill_at_any_moment(void **state)
     shared_free(round, sizeof *round);
 }
 
-/*
- * ---------------------------------------------------------------------------------------------- at an
- * instruction
- */
+/* -------------------------------------------------------------------------------------- at an instruction */
 
 enum action {
     PUT_HERE,

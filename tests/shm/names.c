@@ -43,10 +43,7 @@ static void shared_close(struct shared *shared)
     shared_free(shared, sizeof *shared);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------- who may
- * write
- */
+/* ------------------------------------------------------------------------------------------ who may write */
 
 static int write_until_killed(void *arg)
 {
@@ -228,10 +225,7 @@ static void half_created_files_do_not_prevent_a_new_writer(void **state)
     station_close(&writer);
 }
 
-/*
- * --------------------------------------------------------------------------------------------------------
- * modes
- */
+/* -------------------------------------------------------------------------------------------------- modes */
 
 static mode_t mode_of(const char *name, const char *ending)
 {
@@ -323,10 +317,7 @@ static void invalid_names_are_refused(void **state)
     station_close(&station);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------- other
- * users
- */
+/* -------------------------------------------------------------------------------------------- other users */
 
 /* False: only root can. Whoever is that user already would be let be it, and be nobody else. */
 static bool become_another(void)
@@ -497,10 +488,7 @@ static void names_of_other_users_are_refused_to_writers(void **state)
     expect_logged("llm-shm --clean");
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------
- * directories
- */
+/* -------------------------------------------------------------------------------------------- directories */
 
 static void unusable_directories_are_named(void **state)
 {
@@ -534,10 +522,7 @@ static void unusable_directories_are_named(void **state)
     }
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------- full
- * memory
- */
+/* -------------------------------------------------------------------------------------------- full memory */
 
 static bool write_to(const char *path, const char *text)
 {

@@ -146,10 +146,7 @@ static void a_hard_linked_file_is_not_removed(void **state)
     next_writer(&options);
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * claims
- */
+/* ------------------------------------------------------------------------------------------------- claims */
 
 static void a_reserved_name_is_not_removed(void **state)
 {

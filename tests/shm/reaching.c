@@ -15,10 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * waking
- */
+/* ------------------------------------------------------------------------------------------------- waking */
 
 static void count_message(void *arg, const struct llm_message *message)
 {
@@ -196,10 +193,7 @@ static void a_reader_with_a_full_socket_still_finds_a_new_writer(void **state)
     station_close(&reader);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * places
- */
+/* ------------------------------------------------------------------------------------------------- places */
 
 struct flag {
     struct llm_options options;
@@ -303,10 +297,7 @@ static void a_reader_killed_asleep_is_removed_at_the_next_wake(void **state)
     shared_free(flag, sizeof *flag);
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------- to one
- * only
- */
+/* -------------------------------------------------------------------------------------------- to one only */
 
 /*
  * Packets to readers of the writer's segment use the segment, with any number of readers; packets to others
@@ -417,10 +408,7 @@ static void undeliverable_unicasts_are_counted(void **state)
 }
 
 #ifndef SANITIZED
-/*
- * -------------------------------------------------------------------------------------------------- system
- * calls
- */
+/* ------------------------------------------------------------------------------------------- system calls */
 
 /*
  * From now on any ends the process, but its end, the clock where the kernel has to be asked for it, and this

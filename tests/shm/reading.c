@@ -8,10 +8,7 @@
 
 #include <string.h>
 
-/*
- * ------------------------------------------------------------------------------------------------- who came
- * when
- */
+/* ------------------------------------------------------------------------------------------ who came when */
 
 static void a_reader_may_open_before_its_writer(void **state)
 {
@@ -100,10 +97,7 @@ static void a_new_writer_notifies_readers_by_their_sockets(void **state)
     station_close(&reader);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------- history,
- * copies
- */
+/* ---------------------------------------------------------------------------------------- history, copies */
 
 /* Many laps, with a reader that lags by less than the ring, and repairs from all over it. */
 static void packets_in_the_history_are_read_in_place(void **state)
@@ -247,10 +241,7 @@ static void copied_packets_of_any_size_are_contiguous(void **state)
     station_close(&reader);
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------------
- * laps
- */
+/* --------------------------------------------------------------------------------------------------- laps */
 
 /* A reader that a whole lap went past goes on in the middle of the ring, and says how many it did not see. */
 static void lapped_packets_are_counted(void **state)
@@ -444,10 +435,7 @@ static void the_history_size_bounds_the_packet_size(void **state)
     }
 }
 
-/*
- * --------------------------------------------------------------------------------------------------------
- * main
- */
+/* --------------------------------------------------------------------------------------------------- main */
 
 int main(void)
 {

@@ -116,10 +116,7 @@ static void rings_followed_by_packets_are_answered_at_once(void **state)
     station_close(&writer);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * waking
- */
+/* ------------------------------------------------------------------------------------------------- waking */
 
 /* Marks every place but the first as that of a sleeping reader. */
 static void say_that_all_sleep(struct station *writer, uint64_t id)

@@ -36,10 +36,7 @@ void expect_logged_once(const char *text)
         fail_msg("'%s' is in the log more than once: %s", text, log_text);
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------
- * directories
- */
+/* -------------------------------------------------------------------------------------------- directories */
 
 int own_directory(void **state)
 {
@@ -136,10 +133,7 @@ void await_unlocked(const char *name)
         assert_true(lli_clock_ns() < give_up_at);
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------
- * instances
- */
+/* ---------------------------------------------------------------------------------------------- instances */
 
 struct llm_options small_options(void)
 {
@@ -215,10 +209,7 @@ void station_look(struct station *station)
     assert_int_equal(transport->receive(station->instance, NULL, 0), 0);
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------
- * processes
- */
+/* ---------------------------------------------------------------------------------------------- processes */
 
 pid_t process_start(int (*function)(void *arg), void *arg)
 {
@@ -287,10 +278,7 @@ void await_value(const _Atomic uint64_t *value, uint64_t least)
     }
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * packets
- */
+/* ------------------------------------------------------------------------------------------------ packets */
 
 struct stamp {
     uint64_t writer;

@@ -26,10 +26,7 @@ int nothing_left(void **state);
 void expect_logged(const char *text);
 void expect_logged_once(const char *text);
 
-/*
- * ---------------------------------------------------------------------------------------------------
- * instances
- */
+/* ---------------------------------------------------------------------------------------------- instances */
 
 /* Few entries and small rings: laps come soon. */
 struct llm_options small_options(void);
@@ -52,10 +49,7 @@ int files_of(const char *name, const char *ending);
  * mapping, which whoever reads /proc keeps for a moment. */
 void await_unlocked(const char *name);
 
-/*
- * ---------------------------------------------------------------------------------------------------
- * processes
- */
+/* ---------------------------------------------------------------------------------------------- processes */
 
 /*
  * Starts one that ends with what the function returns, or with the test; it keeps no descriptor of this one.
@@ -77,10 +71,7 @@ void shared_free(void *memory, size_t size);
 /* Waits for another process, which has long to do it. */
 void await_value(const _Atomic uint64_t *value, uint64_t least);
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * packets
- */
+/* ------------------------------------------------------------------------------------------------ packets */
 
 enum { PACKET_MIN = 32, HISTORY_BYTES = 65536 };
 

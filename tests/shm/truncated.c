@@ -155,10 +155,7 @@ static void a_bell_truncated_by_a_reader_kills_no_process(void **state)
     feed_close(&feed);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------
- * handlers
- */
+/* ----------------------------------------------------------------------------------------------- handlers */
 
 static volatile sig_atomic_t caught;
 

@@ -50,9 +50,7 @@ static struct {
     bool flies;
 } inner;
 
-/*
- * -------------------------------------------------------------------------------------------------- reports
- */
+/* ------------------------------------------------------------------------------------------------ reports */
 
 void cable_fail(const char *format, ...)
 {
@@ -86,9 +84,7 @@ void cable_must(int error, const char *what)
         cable_fail("%s: %s", what, llm_error_text(error));
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------- chance
- */
+/* ------------------------------------------------------------------------------------------------- chance */
 
 uint64_t cable_below(uint64_t limit)
 {
@@ -121,9 +117,7 @@ ssize_t getrandom(void *buffer, size_t size, unsigned flags)
     return (ssize_t)size;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------ time
- */
+/* --------------------------------------------------------------------------------------------------- time */
 
 /* Who blocks reads the clock again and again: meanwhile the others go on. */
 static lli_ns cable_clock(void)
@@ -244,10 +238,7 @@ void cable_sleep(uint32_t node, const struct llm_context *context, lli_ns nap)
                           lli_max(deadline > of->clock ? deadline - of->clock : 0, cable.now + CABLE_US));
 }
 
-/*
- * ------------------------------------------------------------------------------------------------ the
- * network
- */
+/* -------------------------------------------------------------------------------------------- the network */
 
 static void network_arrive(uint32_t to, bool group, lli_handle from, struct sim_packet *packet, lli_ns later)
 {
@@ -338,10 +329,7 @@ void cable_inject(uint32_t from, uint32_t to, const uint8_t *bytes, uint32_t siz
     sim_packet_drop(packet);
 }
 
-/*
- * ----------------------------------------------------------------------------------------------- the
- * transport
- */
+/* ------------------------------------------------------------------------------------------ the transport */
 
 struct cable_instance {
     uint32_t node;
@@ -547,9 +535,7 @@ void lli_transport_names(char *text, size_t size)
 
 const struct lli_registry lli_registry = {.find = lli_transport_find, .is_named = lli_transport_is_named};
 
-/*
- * ------------------------------------------------------------------------------------------- begin and end
- */
+/* ------------------------------------------------------------------------------------------ begin and end */
 
 void cable_begin(uint64_t seed, const struct cable_test *test)
 {

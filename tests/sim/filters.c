@@ -60,10 +60,7 @@ static uint32_t node_of(const struct ear *ear)
     return (uint32_t)(ear - filters.ears) + 1;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------ what is
- * wanted
- */
+/* ----------------------------------------------------------------------------------------- what is wanted */
 
 static bool is_subscribed(const struct ear *ear, const char *topic)
 {
@@ -125,10 +122,7 @@ static uint64_t ear_position(const struct ear *ear)
     return position;
 }
 
-/*
- * --------------------------------------------------------------------------------------------------- what is
- * heard
- */
+/* ------------------------------------------------------------------------------------------ what is heard */
 
 static void check_attributes(const struct ear *ear, const struct llm_message *given,
                              const struct message *message)
@@ -187,10 +181,7 @@ static void on_event(void *arg, const struct llm_event *event)
         cable_fail("node %u: %s", node_of(ear), llm_event_name(event->kind));
 }
 
-/*
- * --------------------------------------------------------------------------------------------------- what
- * changes
- */
+/* ------------------------------------------------------------------------------------------- what changes */
 
 static void ear_filter(struct ear *ear)
 {
@@ -233,10 +224,7 @@ static void ear_change(struct ear *ear)
     ear_filter(ear);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------ what
- * is sent
- */
+/* ------------------------------------------------------------------------------------------- what is sent */
 
 static int message_send(const struct message *message, bool with)
 {
@@ -296,10 +284,7 @@ static void filters_turn(uint32_t node)
     cable_sleep(node, ear->context, ear->change_at == LLI_NEVER ? CABLE_S : ear->change_at - cable.now);
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------- the
- * history
- */
+/* -------------------------------------------------------------------------------------------- the history */
 
 static void filters_draw(void)
 {

@@ -90,10 +90,7 @@ static struct {
     uint64_t asked, replied, unanswered, over, late, full, closed, links;
 } seen;
 
-/*
- * ---------------------------------------------------------------------------------------------------- the
- * bytes
- */
+/* ---------------------------------------------------------------------------------------------- the bytes */
 
 static uint64_t end_tag(const struct end *end)
 {
@@ -132,10 +129,7 @@ static bool data_is(const void *data, size_t size, const struct end *asker, uint
 
 enum { REQUESTS_ASKED = 1, REQUESTS_REPLIED = 2 };
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * asking
- */
+/* ------------------------------------------------------------------------------------------------- asking */
 
 static bool end_ask(struct end *end);
 
@@ -240,10 +234,7 @@ static bool end_ask(struct end *end)
     return true;
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * replying
- */
+/* ----------------------------------------------------------------------------------------------- replying */
 
 /* False: it has to be tried again. */
 static bool end_reply(struct end *end, uint64_t id, uint64_t number)
@@ -309,10 +300,7 @@ static void end_settle(struct end *end)
     }
 }
 
-/*
- * --------------------------------------------------------------------------------------------------
- * connections
- */
+/* -------------------------------------------------------------------------------------------- connections */
 
 static void on_event(void *arg, struct llm_connection *connection, const struct llm_event *event)
 {
@@ -412,10 +400,7 @@ static void end_close(struct end *end)
     seen.closed++;
 }
 
-/*
- * --------------------------------------------------------------------------------------------------------
- * turns
- */
+/* -------------------------------------------------------------------------------------------------- turns */
 
 static void node_poll(uint32_t node)
 {
@@ -472,10 +457,7 @@ static void node_turn(uint32_t node)
     cable.nodes[node].turn_at = cable.now + cable_below(30 * CABLE_MS);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------- the
- * history
- */
+/* -------------------------------------------------------------------------------------------- the history */
 
 static void node_open(uint32_t node)
 {

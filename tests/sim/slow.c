@@ -237,10 +237,7 @@ static void follower_poll(struct follower *follower, uint32_t most)
         follower_pull(follower);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------- a
- * history
- */
+/* ---------------------------------------------------------------------------------------------- a history */
 
 static void layout_follower(struct follower *follower, struct lli_arena *arena)
 {

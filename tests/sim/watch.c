@@ -131,10 +131,7 @@ static bool is_done(const struct ear *ear)
     return cable.now >= ear->from && cable.now < ear->to && cable.now < watch.traffic;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------- the
- * verdict
- */
+/* -------------------------------------------------------------------------------------------- the verdict */
 
 /* What event.h says of these figures. */
 static enum llm_limit verdict(const struct llm_bottleneck *f)
@@ -246,10 +243,7 @@ static void expect_polled(struct ear *ear, uint32_t node)
         expect_figures(ear, node, &is);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------- what is
- * seen
- */
+/* ------------------------------------------------------------------------------------------- what is seen */
 
 /* All that goes, but for what only watches say. */
 static void watch_digest(uint32_t from, uint32_t to, const uint8_t *bytes, uint32_t size,
@@ -406,10 +400,7 @@ static bool watch_loses(uint32_t to, const uint8_t *bytes, uint32_t size)
     return ear->part == PART_NETWORK && is_done(ear) && cable_chance(ear->away_from);
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------
- * receivers
- */
+/* ---------------------------------------------------------------------------------------------- receivers */
 
 static void on_message(void *arg, const struct llm_message *message)
 {
@@ -504,10 +495,7 @@ static void ear_open(struct ear *ear)
         cable.nodes[node].inbox_max = WATCH_SMALL;
 }
 
-/*
- * -------------------------------------------------------------------------------------------------
- * transmitter
- */
+/* -------------------------------------------------------------------------------------------- transmitter */
 
 static void on_tx_event(void *arg, const struct llm_event *event)
 {
@@ -692,10 +680,7 @@ static void mouth_open(void)
     cable_must(llm_topic_assure(watch.topics[1], &assurance), "an assured topic");
 }
 
-/*
- * -------------------------------------------------------------------------------------------------- the
- * history
- */
+/* -------------------------------------------------------------------------------------------- the history */
 
 static void ear_draw(struct ear *ear)
 {

@@ -22,9 +22,7 @@ enum { CALLS_MAX = 128, NAME_MAX_BYTES = 64, ROUNDS = 100000 };
 #define CHANNEL "loop://refusals:1" SMALL
 #define CALLS "loop://refusals:2" SMALL
 
-/*
- * ------------------------------------------------------------------------------------------------ the table
- */
+/* ---------------------------------------------------------------------------------------------- the table */
 
 static char covered[CALLS_MAX][NAME_MAX_BYTES];
 static int covered_count;
@@ -110,9 +108,7 @@ static inline void row_end(const char *call, int64_t result, int64_t expected, c
 /* The same of a call that returns nothing, and must do nothing. */
 #define ROW_VOID(call) ROW(((call), LLM_OK), LLM_OK, NULL)
 
-/*
- * ---------------------------------------------------------------------------------------------- the objects
- */
+/* -------------------------------------------------------------------------------------------- the objects */
 
 static inline void on_message(void *arg, const struct llm_message *message)
 {

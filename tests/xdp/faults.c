@@ -24,10 +24,7 @@
 #include "../patience.h"
 #include "xdp_program.h"
 
-/*
- * --------------------------------------------------------------------------------------------------------
- * refused
- */
+/* ------------------------------------------------------------------------------------------------ refused */
 
 static void expect_refused(const struct llm_options *options, int error, const char *text)
 {
@@ -220,10 +217,7 @@ static void a_limit_of_locked_memory_is_named(void **state)
     expect_logged("ulimit -l");
 }
 
-/*
- * --------------------------------------------------------------------------------- a cable that may be
- * pulled
- */
+/* ----------------------------------------------------------------------------- a cable that may be pulled */
 
 /* From this namespace to a far host, with so many queues: near, 10.81.0.1, and far, 10.81.0.2. */
 static void cable_make(int mtu, int queues)

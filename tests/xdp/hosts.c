@@ -20,10 +20,7 @@
 #define NOBODY "10.77.0.99"
 #define WAIT_NS UINT64_C(10000000000)
 
-/*
- * ------------------------------------------------------------------------------------------------- sockets,
- * hosts
- */
+/* ----------------------------------------------------------------------------------------- sockets, hosts */
 
 /* A socket of a host, at its address. */
 static int plain(int place, const char *text, uint16_t at)
@@ -108,10 +105,7 @@ static uint32_t talk_until_frames(struct station *station, lli_handle to, int fd
     return number;
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * sending
- */
+/* ------------------------------------------------------------------------------------------------ sending */
 
 /* The kernel resolves the neighbour with the first packet; each packet arrives once, by either path. */
 static void packets_to_a_resolved_neighbour_leave_as_frames(void **state)
@@ -280,10 +274,7 @@ static void a_stale_neighbour_gets_a_packet_by_the_kernel(void **state)
     station_close(&station);
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------
- * receiving
- */
+/* ---------------------------------------------------------------------------------------------- receiving */
 
 static void packets_to_this_host_and_port_arrive_as_frames(void **state)
 {

@@ -16,10 +16,7 @@
 #include "../hosts.h"
 #include "../network.h"
 
-/*
- * ------------------------------------------------------------------------------------------- sockets of the
- * test
- */
+/* ------------------------------------------------------------------------------------ sockets of the test */
 
 static struct sockaddr_in address_v4(const char *text)
 {
@@ -88,10 +85,7 @@ static void expect_heard_by(int fd, int count)
     assert_false(readable(fd, 30));
 }
 
-/*
- * ------------------------------------------------------------------------------------------------ what is
- * sent
- */
+/* ------------------------------------------------------------------------------------------- what is sent */
 
 /* Every frame that a host gets from now on. */
 static int tap(int place)
@@ -199,9 +193,7 @@ static void packets_with_a_ttl_of_zero_stay_on_the_host(void **state)
     station_close(&station);
 }
 
-/*
- * ------------------------------------------------------------------------------------------- what comes how
- */
+/* ----------------------------------------------------------------------------------------- what comes how */
 
 static void packets_of_a_plain_socket_arrive_as_frames(void **state)
 {

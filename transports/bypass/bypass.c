@@ -11,10 +11,7 @@ static const struct lli_stack *const stacks[] = {&lli_stack_onload, &lli_stack_v
 
 enum { UNICAST = LLI_UDP_GROUPS_MAX }; /* index of the unicast socket among the receivers */
 
-/*
- * ------------------------------------------------------------------------------------------------------
- * sockets
- */
+/* ------------------------------------------------------------------------------------------------ sockets */
 
 /* Derives the gauges and the lists of the data path from the state of each socket. */
 static void bypass_survey(struct lli_bypass *bypass)
@@ -91,10 +88,7 @@ static int bypass_admit_sender(struct lli_bypass *bypass, const struct lli_group
     return status;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------- open,
- * close
- */
+/* -------------------------------------------------------------------------------------------- open, close */
 
 static bool bypass_has(const struct lli_udp *udp, int fd)
 {
@@ -225,10 +219,7 @@ static void bypass_close(void *instance)
     lli_udp_close(&bypass->udp);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------- join,
- * leave
- */
+/* -------------------------------------------------------------------------------------------- join, leave */
 
 /*
  * Retains the socket of a group that was left while packets from it are not released: the stack's memory must
@@ -289,10 +280,7 @@ static int bypass_join(void *instance, const struct lli_group *group, enum lli_j
     return status;
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * waiting
- */
+/* ------------------------------------------------------------------------------------------------ waiting */
 
 /* The calling thread is about to sleep, and spinning is a setting of that thread. */
 static int bypass_arm(void *instance)
@@ -304,10 +292,7 @@ static int bypass_arm(void *instance)
     return lli_udp_arm(instance);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * table
- */
+/* -------------------------------------------------------------------------------------------------- table */
 
 static const struct lli_transport *bypass_inner(const void *instance, int index, const void **inner_instance)
 {

@@ -145,10 +145,7 @@ struct lli_bypass {
     uint64_t warm_errors;
 };
 
-/*
- * ------------------------------------------------------------------------------------------------
- * bypass_data.c
- */
+/* ------------------------------------------------------------------------------------------ bypass_data.c */
 
 int lli_bypass_receive(void *instance, struct lli_in *packets, int max);
 void lli_bypass_release(void *instance, const struct lli_in *packets, int count);

@@ -128,10 +128,7 @@ static void onload_spin(const struct lli_bypass *bypass, bool on)
         bypass->onload.thread_set_spin(types[i], on);
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------
- * receiving
- */
+/* ---------------------------------------------------------------------------------------------- receiving */
 
 static bool onload_lends(const struct lli_bypass *bypass)
 {

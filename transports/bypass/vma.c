@@ -72,10 +72,7 @@ static bool vma_accelerates(const struct lli_bypass *bypass, int fd)
     return vma_has(bypass, VMA_API_GET_SOCKET_RINGS_NUM) && bypass->vma->get_socket_rings_num(fd) > 0;
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------
- * receiving
- */
+/* ---------------------------------------------------------------------------------------------- receiving */
 
 static bool vma_lends(const struct lli_bypass *bypass)
 {

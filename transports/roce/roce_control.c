@@ -10,9 +10,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/*
- * ----------------------------------------------------------------------------------------------------- open
- */
+/* --------------------------------------------------------------------------------------------------- open */
 
 /* librdmacm finds the device by the interface's address. */
 static int id_open(struct lli_roce *roce, struct rdma_cm_id **id)
@@ -171,9 +169,7 @@ void lli_roce_close(void *instance)
     memset(roce, 0, sizeof *roce);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------- waiting
- */
+/* ------------------------------------------------------------------------------------------------ waiting */
 
 int lli_roce_arm(void *instance)
 {

@@ -19,10 +19,7 @@ enum {
     CHECK_PACKETS_BUSY = 1024,
 };
 
-/*
- * ----------------------------------------------------------------------------------------------------
- * sending
- */
+/* ------------------------------------------------------------------------------------------------ sending */
 
 static void udp_queue(struct lli_udp *udp, const struct lli_out *packet)
 {
@@ -221,10 +218,7 @@ uint64_t lli_udp_reap(void *instance)
     return udp->out.done;
 }
 
-/*
- * --------------------------------------------------------------------------------------------------
- * receiving
- */
+/* ---------------------------------------------------------------------------------------------- receiving */
 
 /* Handles a receive call that returned no packet. */
 static void udp_fetch_none(struct lli_udp *udp, struct lli_udp_receiver *receiver)
@@ -525,10 +519,7 @@ bool lli_udp_waiting(const void *instance)
     return udp->in.fetched.next != udp->in.fetched.end || poll(fds, 1 + udp->in.polled_count, 0) > 0;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------
- * table
- */
+/* -------------------------------------------------------------------------------------------------- table */
 
 static const struct lli_counter udp_counters[] = {
     /* Packets lost because sending failed. */

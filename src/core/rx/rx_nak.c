@@ -92,9 +92,7 @@ void lli_rx_note_repair(struct lli_rx *rx, lli_seq seq, lli_ns now)
         rx->nak.rtt = rx->nak.rtt == 0 ? elapsed : (rx->nak.rtt * 7 + elapsed) / 8;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------ requests
- */
+/* ----------------------------------------------------------------------------------------------- requests */
 
 void lli_rx_delay_naks(struct lli_rx *rx, lli_ns until)
 {

@@ -91,9 +91,7 @@ void *mmap(void *at, size_t size, int protection, int flags, int fd, off_t offse
 }
 #endif
 
-/*
- * ------------------------------------------------------------------------------------------------- traffic
- */
+/* ------------------------------------------------------------------------------------------------ traffic */
 
 struct station {
     struct llm_context *context;

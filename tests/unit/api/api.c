@@ -264,9 +264,7 @@ static void context_options_outside_their_enums_are_refused(void **state)
     assert_null(other);
 }
 
-/*
- * ------------------------------------------------------------------------------------------ open and close
- */
+/* ----------------------------------------------------------------------------------------- open and close */
 
 static void objects_can_be_closed_in_any_order(void **state)
 {
@@ -309,9 +307,7 @@ static void closing_announces_the_end_after_all_messages(void **state)
     assert_int_equal(end->first, 10);
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------- send
- */
+/* --------------------------------------------------------------------------------------------------- send */
 
 static void messages_of_every_kind_arrive_in_order(void **state)
 {
@@ -521,9 +517,7 @@ static void packed_messages_leave_with_flush_or_poll(void **state)
     poll_until(2);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------- topics
- */
+/* ------------------------------------------------------------------------------------------------- topics */
 
 static void topics_have_names_of_their_own_within_limits(void **state)
 {
@@ -585,9 +579,7 @@ static void a_refused_session_is_silent(void **state)
     assert_int_equal(refused, 1);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------ handlers
- */
+/* ----------------------------------------------------------------------------------------------- handlers */
 
 static void on_message_misbehave(void *arg, const struct llm_message *message)
 {
@@ -673,9 +665,7 @@ static void events_are_logged_and_messages_dropped_without_handlers(void **state
     assert_int_equal(delivered, 1);
 }
 
-/*
- * --------------------------------------------------------------------------------------------------- sleep
- */
+/* -------------------------------------------------------------------------------------------------- sleep */
 
 static void a_sleeper_is_woken_by_its_descriptor_and_its_deadline(void **state)
 {

@@ -138,9 +138,7 @@ static int filter_labels(const struct llm_label_match *labels, uint32_t labels_c
     return llm_receiver_filter(receiver, &filter);
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------- tests
- */
+/* -------------------------------------------------------------------------------------------------- tests */
 
 static void labels_are_chosen_by_mask_and_match(void **state)
 {

@@ -71,10 +71,7 @@ static int descriptors;
         }                                                                                \
     } while (0)
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * ends
- */
+/* --------------------------------------------------------------------------------------------------- ends */
 
 static void on_log(void *arg, enum llm_level level, const char *text)
 {
@@ -220,9 +217,7 @@ static void deliver(struct llm_topic *topic, struct end *to, uint64_t count)
     assert_int_equal(atomic_load(&to->messages), wanted);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------- the child
- */
+/* ---------------------------------------------------------------------------------------------- the child */
 
 static void child_is_refused(void)
 {
@@ -306,10 +301,7 @@ static void child_main(void)
     _exit(0);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------- the
- * parent
- */
+/* --------------------------------------------------------------------------------------------- the parent */
 
 /* Messages go on while the child lives. */
 static void child_await(pid_t child, struct llm_topic *topic, struct end *to)

@@ -156,10 +156,7 @@ static void about(uint64_t rate, uint64_t expected)
                  (unsigned long long)expected);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------
- * transmitter
- */
+/* -------------------------------------------------------------------------------------------- transmitter */
 
 static void a_rate_limit_applies_to_new_data_and_is_the_bottleneck(void **state)
 {
@@ -242,10 +239,7 @@ static void repairs_have_a_separate_rate_limit(void **state)
     assert_true((counter(near, "packets_repaired") - repaired) * PACKET > 2 * 65536);
 }
 
-/*
- * ------------------------------------------------------------------------------------------ packets that are
- * held
- */
+/* ---------------------------------------------------------------------------------- packets that are held */
 
 /* Messages between two polls of the receiver: a window is reported on before it is full, or long after. */
 enum { OFTEN = 500, SELDOM = 20000 };
@@ -383,10 +377,7 @@ static void a_sleeper_is_not_woken_for_a_blocked_packet(void **state)
     assert_false(lli_pack_pending(&transmitter->tx.pack));
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * topic
- */
+/* -------------------------------------------------------------------------------------------------- topic */
 
 static void a_blocked_topic_does_not_block_other_topics(void **state)
 {
@@ -501,10 +492,7 @@ static void claims_are_rate_limited_like_messages(void **state)
     assert_int_equal(llm_topic_abort(other), LLM_OK);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------- bad
- * input
- */
+/* ---------------------------------------------------------------------------------------------- bad input */
 
 static void said(int error, int expected, const char *text)
 {

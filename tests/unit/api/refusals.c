@@ -10,9 +10,7 @@
 #include <limits.h>
 #include <sched.h>
 
-/*
- * ------------------------------------------------------------------------------------------------ the rows
- */
+/* ----------------------------------------------------------------------------------------------- the rows */
 
 static void text_and_init_calls_refuse_wrong_arguments(void **state)
 {
@@ -606,10 +604,7 @@ static void every_public_function_is_in_a_row(void **state)
     fclose(file);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------- in a
- * loop
- */
+/* ---------------------------------------------------------------------------------------------- in a loop */
 
 static void a_call_refused_in_a_loop_is_logged_once_a_second(void **state)
 {

@@ -170,10 +170,7 @@ static void handlers_may_not_wait(void **state)
     assert_int_equal(inside, LLM_ESTATE);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------ another
- * thread
- */
+/* ----------------------------------------------------------------------------------------- another thread */
 
 static atomic_int step;
 

@@ -472,9 +472,7 @@ static void the_structure_is_checked_like_its_text(void **state)
     assert_non_null(strstr(logged, "ttl: 256"));
 }
 
-/*
- * ------------------------------------------------------------------------------------------------- versions
- */
+/* ----------------------------------------------------------------------------------------------- versions */
 
 static void a_smaller_structure_leaves_later_options_at_their_defaults(void **state)
 {

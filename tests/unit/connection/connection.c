@@ -13,10 +13,7 @@
 
 #define ENDLESS LOOP "&connections_max=2&linger_ns=10000000000"
 
-/*
- * ----------------------------------------------------------------------------------------------- coming
- * about
- */
+/* ------------------------------------------------------------------------------------------- coming about */
 
 static void both_peers_connect_and_messages_flow_both_ways(void **state)
 {
@@ -130,9 +127,7 @@ static void a_message_longer_than_the_peer_accepts_is_refused(void **state)
     assert_int_equal(llm_send(sides[LISTENS].topic, bytes, 3001, 0), LLM_EMSGSIZE);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------- carrying
- */
+/* ----------------------------------------------------------------------------------------------- carrying */
 
 static void loss_duplicates_and_reordering_do_not_change_the_stream(void **state)
 {
@@ -189,9 +184,7 @@ static void a_pause_longer_than_the_report_timeout_loses_no_message(void **state
     assert_int_equal(sides[LISTENS].disconnected + sender->disconnected, 0);
 }
 
-/*
- * --------------------------------------------------------------------------------------------------- ending
- */
+/* ------------------------------------------------------------------------------------------------- ending */
 
 static void sent_messages_are_delivered_before_the_end(void **state)
 {
@@ -433,9 +426,7 @@ static void an_ended_connection_may_be_closed_in_its_handler(void **state)
     assert_int_equal(stat_of(&sides[LISTENS], "requests_accepted"), 1);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------- bad days
- */
+/* ----------------------------------------------------------------------------------------------- bad days */
 
 static void connects_beyond_connections_max_are_refused_until_one_closes(void **state)
 {
@@ -602,9 +593,7 @@ static void hostile_packets_disturb_no_connection(void **state)
     POLL_UNTIL(sides[LISTENS].connected == 2 && sides[CONNECTS].connected == 2);
 }
 
-/*
- * --------------------------------------------------------------------------------------------------- by hand
- */
+/* ------------------------------------------------------------------------------------------------ by hand */
 
 /* A caller that writes its packets by hand, over a socket on this host. */
 struct hand {
@@ -771,10 +760,7 @@ static void silence_after_accept_is_reported_to_the_caller_in_time(void **state)
     assert_int_equal(llm_connection_close(&sides[CONNECTS].connection), 0);
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * misuse
- */
+/* ------------------------------------------------------------------------------------------------- misuse */
 
 static void invalid_connection_arguments_are_refused(void **state)
 {

@@ -128,9 +128,7 @@ static void close_both(void)
     assert_int_equal(llm_connection_close(&sides[LISTENS].connection), 0);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------ late
- */
+/* --------------------------------------------------------------------------------------------------- late */
 
 static void both_peers_wait_until_their_addresses_are_resolved(void **state)
 {
@@ -220,9 +218,7 @@ static void a_connect_without_an_answer_releases_its_address(void **state)
     assert_int_equal(sides[CONNECTS].last.reason, LLM_REASON_UNANSWERED);
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------- never
- */
+/* -------------------------------------------------------------------------------------------------- never */
 
 static void an_unreachable_caller_is_not_shown_and_given_up(void **state)
 {
@@ -269,10 +265,7 @@ static void an_unsendable_answer_is_given_up(void **state)
     assert_int_equal(sides[CONNECTS].last.reason, LLM_REASON_UNANSWERED);
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * closed
- */
+/* ------------------------------------------------------------------------------------------------- closed */
 
 static void a_connection_closed_during_resolution_leaves_no_address(void **state)
 {
@@ -344,10 +337,7 @@ static void the_accept_of_a_second_listener_has_no_effect(void **state)
     assert_int_equal(llm_context_close(&context), LLM_OK);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * full
- */
+/* --------------------------------------------------------------------------------------------------- full */
 
 /* The table has room for one address: each caller gets it when the previous one has left. */
 static void callers_in_turn_share_one_place_of_the_address_table(void **state)

@@ -191,10 +191,7 @@ static void member_leaves(uint32_t number)
     lli_tx_leave(&world.transmitter->tx, number + 1, 0);
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------
- * forgetting
- */
+/* --------------------------------------------------------------------------------------------- forgetting */
 
 static void the_least_recently_used_address_makes_room(void **state)
 {
@@ -287,10 +284,7 @@ static void needed_addresses_beyond_the_places_take_turns(void **state)
     assert_true(llm_transmitter_close(&other) >= 0);
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------
- * unreachable
- */
+/* -------------------------------------------------------------------------------------------- unreachable */
 
 static void an_address_with_failing_sends_is_logged_and_reported_once(void **state)
 {

@@ -139,10 +139,7 @@ static uint32_t object_of(const struct stat_snapshot *snapshot, enum llm_stats_k
     return 0;
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * contents
- */
+/* ----------------------------------------------------------------------------------------------- contents */
 
 static void every_counter_is_in_the_file(void **state)
 {
@@ -252,10 +249,7 @@ static void earlier_values_are_found_after_new_objects(void **state)
     assert_int_equal(llm_context_close(&context), LLM_OK);
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------- life,
- * death
- */
+/* -------------------------------------------------------------------------------------------- life, death */
 
 static void a_closed_context_leaves_no_file(void **state)
 {
@@ -327,10 +321,7 @@ static void counters_of_a_killed_process_are_readable(void **state)
     stat_free(&snapshot);
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * refusals
- */
+/* ----------------------------------------------------------------------------------------------- refusals */
 
 static void refused(const struct llm_context_options *options, int error, const char *text)
 {
@@ -380,10 +371,7 @@ static void an_unavailable_file_is_refused_with_the_reason(void **state)
     unsetenv("LLM_STATS_DIRECTORY");
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------- bad
- * files
- */
+/* ---------------------------------------------------------------------------------------------- bad files */
 
 /* A copy of a good file of a dead process, to be spoilt. */
 static uint8_t *good_copy(size_t *size)
@@ -509,10 +497,7 @@ static void texts_are_terminated_and_printable(void **state)
     free(bytes);
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------
- * histograms
- */
+/* --------------------------------------------------------------------------------------------- histograms */
 
 static void buckets_cover_all_values_and_are_narrow(void **state)
 {

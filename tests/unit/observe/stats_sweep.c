@@ -135,10 +135,7 @@ static void sweep_and_clean(void)
     (void)stat_watch_clean(directory);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------- what may
- * stay
- */
+/* ------------------------------------------------------------------------------------------ what may stay */
 
 static void files_of_dead_processes_are_bounded(void **state)
 {
@@ -222,10 +219,7 @@ static void links_and_their_targets_are_not_swept(void **state)
     assert_int_equal(access(to, F_OK), 0);
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------
- * directories
- */
+/* -------------------------------------------------------------------------------------------- directories */
 
 static void a_link_in_place_of_the_directory_is_refused(void **state)
 {
@@ -317,10 +311,7 @@ static void a_context_does_not_remove_a_replacement_of_its_file(void **state)
     assert_true(exists(name));
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------------
- * reading
- */
+/* ------------------------------------------------------------------------------------------------ reading */
 
 static uint64_t bytes_read;
 

@@ -166,10 +166,7 @@ static enum llm_limit of_transmitter(void)
     return bottleneck.limit;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------
- * receivers
- */
+/* ---------------------------------------------------------------------------------------------- receivers */
 
 static void a_stream_without_bottleneck_gives_no_event(void **state)
 {
@@ -303,10 +300,7 @@ static void a_lossy_network_is_named(void **state)
     assert_int_equal(of_transmitter(), LLM_LIMIT_NONE);
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------
- * transmitters
- */
+/* ------------------------------------------------------------------------------------------- transmitters */
 
 static void a_window_without_reports_is_named(void **state)
 {
@@ -408,10 +402,7 @@ static void bottlenecks_of_a_receiver_are_reported_to_its_transmitter(void **sta
     assert_int_equal(llm_transmitter_congestion(transmitter, of, -1), LLM_EINVAL);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------------
- * api
- */
+/* ---------------------------------------------------------------------------------------------------- api */
 
 static void the_watch_runs_only_if_configured(void **state)
 {

@@ -27,10 +27,7 @@
 
 enum { FAKE_SENT_MAX = 1 << 14, FAKE_GROUP_QPN = 0xffffff, FAKE_VENDOR_SOFT_ROCE = 0xffffff };
 
-/*
- * ---------------------------------------------------------------------------------------------------- the
- * device
- */
+/* --------------------------------------------------------------------------------------------- the device */
 
 /* Set before an instance is opened. fake_reset() gives them the values of a device that does all. */
 struct fake_device {
@@ -114,10 +111,7 @@ int fake_live(char *text, size_t size);
 /* Of these, address handles. */
 int fake_handles(void);
 
-/*
- * ----------------------------------------------------------------------------------------------------
- * failures
- */
+/* ----------------------------------------------------------------------------------------------- failures */
 
 enum fake_call {
     FAKE_CALL_CHANNEL,
@@ -153,10 +147,7 @@ int fake_step_failed(void);
 /* For the parts of the fake: whether this call is to fail, with errno. */
 bool fake_fails(enum fake_call call);
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * queues
- */
+/* ------------------------------------------------------------------------------------------------- queues */
 
 void fake_sent_forget(void);
 
@@ -202,10 +193,7 @@ uint32_t fake_buffers(void);
 
 enum ibv_qp_state fake_send_state(void);
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * events
- */
+/* ------------------------------------------------------------------------------------------------- events */
 
 /*
  * An asynchronous event of the device; element is a queue pair or completion queue, or NULL for one of the
@@ -225,10 +213,7 @@ bool fake_group_event(const char *group, bool to_send, enum rdma_cm_event_type t
 /* How a group is joined: flags of the join, -1 if it is not. */
 int fake_group_flags(const char *group, bool to_send);
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * system
- */
+/* ------------------------------------------------------------------------------------------------- system */
 
 /* The clock of the library goes on by so much at once, and the control thread looks at it. */
 void fake_clock_advance(uint64_t ns);
@@ -239,10 +224,7 @@ void fake_wait_limit(uint64_t ns);
 /* Bytes that may be locked, as the transport is told; RLIM_INFINITY by default. */
 void fake_memlock(uint64_t bytes);
 
-/*
- * --------------------------------------------------------------------------------- among the parts of the
- * fake
- */
+/* ---------------------------------------------------------------------------- among the parts of the fake */
 
 enum fake_kind {
     FAKE_PD,

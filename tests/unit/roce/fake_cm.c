@@ -38,10 +38,7 @@ static struct membership *memberships;
 static struct event *waiting;
 static struct identifier *identifiers;
 
-/*
- * ------------------------------------------------------------------------------------------------
- * identifiers
- */
+/* -------------------------------------------------------------------------------------------- identifiers */
 
 struct rdma_event_channel *rdma_create_event_channel(void)
 {
@@ -137,10 +134,7 @@ int rdma_destroy_id(struct rdma_cm_id *id)
     return 0;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------
- * events
- */
+/* ------------------------------------------------------------------------------------------------- events */
 
 static void event_send(struct rdma_cm_id *id, struct membership *membership, enum rdma_cm_event_type type,
                        int status)
@@ -252,10 +246,7 @@ void fake_id_event(enum rdma_cm_event_type type)
     fake_events_unlock();
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------
- * groups
- */
+/* ------------------------------------------------------------------------------------------------- groups */
 
 static union lli_ip_address address_of(const char *text)
 {

@@ -23,10 +23,7 @@ static struct fake_cq *cq_of(struct ibv_cq *cq)
     return (struct fake_cq *)(void *)cq;
 }
 
-/*
- * ------------------------------------------------------------------------------------------- completion
- * queues
- */
+/* -------------------------------------------------------------------------------------- completion queues */
 
 static void cq_fire(struct fake_cq *cq)
 {
@@ -107,10 +104,7 @@ void ibv_ack_cq_events(struct ibv_cq *cq, unsigned count)
     cq_of(cq)->unacknowledged -= (int)count;
 }
 
-/*
- * --------------------------------------------------------------------------------------------- walks in
- * place
- */
+/* ----------------------------------------------------------------------------------------- walks in place */
 
 static struct fake_cq *walk_of(struct ibv_cq_ex *ex)
 {
@@ -201,10 +195,7 @@ void fake_cq_walk_init(struct fake_cq *cq, uint64_t wc_flags)
         cq->ex.read_completion_wallclock_ns = walk_wallclock_ns;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------- queue
- * pairs
- */
+/* -------------------------------------------------------------------------------------------- queue pairs */
 
 void fake_qp_init(struct fake_qp *qp, const struct ibv_qp_init_attr *wanted)
 {
@@ -348,10 +339,7 @@ enum ibv_qp_state fake_send_state(void)
     return fake.send_qp->state;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------
- * state
- */
+/* -------------------------------------------------------------------------------------------------- state */
 
 /* A move that a device makes: what it needs for it, and nothing is left of what was in the queue. */
 static bool move_allowed(enum ibv_qp_state from, const struct ibv_qp_attr *attr, int mask)
@@ -406,10 +394,7 @@ int ibv_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask, struct
     return 0;
 }
 
-/*
- * --------------------------------------------------------------------------------------------------
- * receiving
- */
+/* ---------------------------------------------------------------------------------------------- receiving */
 
 static void buffer_check(const struct fake_qp *qp, const struct ibv_recv_wr *buffer)
 {

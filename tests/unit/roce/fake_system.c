@@ -49,10 +49,7 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(
     return fake_fails(FAKE_CALL_THREAD) ? errno : __real_pthread_create(thread, attr, start, arg);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * time
- */
+/* --------------------------------------------------------------------------------------------------- time */
 
 uint64_t __wrap_lli_clock_ns(void)
 {
@@ -83,10 +80,7 @@ int __wrap_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mu
     return __real_pthread_cond_timedwait(condition, mutex, limit != 0 ? &sooner : until);
 }
 
-/*
- * ------------------------------------------------------------------------------------------ limits,
- * interface
- */
+/* -------------------------------------------------------------------------------------- limits, interface */
 
 void fake_memlock(uint64_t bytes)
 {

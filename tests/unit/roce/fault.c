@@ -14,9 +14,7 @@ static void send_some(int count)
     assert_int_equal(rig_flush(), 0);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------ send queue
- */
+/* --------------------------------------------------------------------------------------------- send queue */
 
 static void a_stopped_send_queue_is_reset_and_sending_continues(void **state)
 {
@@ -99,10 +97,7 @@ static void a_failure_without_a_stop_needs_no_reset(void **state)
     assert_int_equal(fake_in_flight(), 1);
 }
 
-/*
- * --------------------------------------------------------------------------------------------------------
- * gone
- */
+/* --------------------------------------------------------------------------------------------------- gone */
 
 /* The queues, and what they hold, are given back: the driver can leave. */
 static bool device_is_free(void)
@@ -162,10 +157,7 @@ static void an_irreparable_send_queue_ends_the_instance(void **state)
     }
 }
 
-/*
- * ------------------------------------------------------------------------------------------- asynchronous
- * events
- */
+/* ------------------------------------------------------------------------------------ asynchronous events */
 
 enum events {
     REMOVAL,

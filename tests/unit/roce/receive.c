@@ -51,10 +51,7 @@ static void expect_foreign(const struct fake_packet *packet)
     assert_int_equal(rig_counter("roce_foreign"), before + 2 * BUFFERS);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------ what is
- * ours
- */
+/* ------------------------------------------------------------------------------------------- what is ours */
 
 static void packets_are_returned_in_order_without_their_grh(void **state)
 {
@@ -269,10 +266,7 @@ static void a_join_with_a_source_receives_its_packets_only(void **state)
     rig_expect_log("is joined with another source already; use a second context");
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * buffers
- */
+/* ------------------------------------------------------------------------------------------------ buffers */
 
 static void an_error_costs_a_packet_and_no_buffer(void **state)
 {
@@ -428,10 +422,7 @@ static void received_packets_may_be_larger_than_sent_packets(void **state)
     expect_packet(&packet, rig.receive);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * model
- */
+/* -------------------------------------------------------------------------------------------------- model */
 
 struct model {
     uint64_t random;
@@ -514,10 +505,7 @@ static void no_buffer_is_lost_or_posted_twice(void **state)
     }
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * waiting
- */
+/* ------------------------------------------------------------------------------------------------ waiting */
 
 static bool readable(int fd)
 {

@@ -15,10 +15,7 @@ static pthread_mutex_t log_mutex = PTHREAD_MUTEX_INITIALIZER;
 static char log_text[8192];
 static int descriptors_before;
 
-/*
- * --------------------------------------------------------------------------------------------------------
- * log
- */
+/* ---------------------------------------------------------------------------------------------------- log */
 
 static void log_keep(void *arg, enum llm_level level, const char *text)
 {
@@ -59,10 +56,7 @@ void rig_expect_log(const char *part)
     }
 }
 
-/*
- * --------------------------------------------------------------------------------------------- open and
- * close
- */
+/* ----------------------------------------------------------------------------------------- open and close */
 
 int rig_setup(void **state)
 {
@@ -168,10 +162,7 @@ uint64_t rig_counter(const char *name)
     return 0;
 }
 
-/*
- * ----------------------------------------------------------------------------------------------- sending,
- * receiving
- */
+/* ------------------------------------------------------------------------------------- sending, receiving */
 
 int rig_post(lli_handle to, size_t offset, uint32_t size)
 {

@@ -32,10 +32,7 @@ static bool is_signalled(uint32_t at)
     return (fake.sent[at].flags & IBV_SEND_SIGNALED) != 0;
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * posting
- */
+/* ------------------------------------------------------------------------------------------------ posting */
 
 static void a_flush_rings_one_doorbell_for_all_packets_in_their_order(void **state)
 {
@@ -268,10 +265,7 @@ static void a_small_device_gets_small_queues(void **state)
     }
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * reaping
- */
+/* ------------------------------------------------------------------------------------------------ reaping */
 
 static void memory_is_freed_in_order_after_its_completion(void **state)
 {
@@ -383,10 +377,7 @@ static void a_repeated_completion_frees_nothing_of_a_full_queue(void **state)
     assert_int_equal(rig_reap(), 1 + LLI_ROCE_SEND_DEPTH);
 }
 
-/*
- * ---------------------------------------------------------------------------------------------- full,
- * refused
- */
+/* ------------------------------------------------------------------------------------------ full, refused */
 
 static void packets_beyond_the_room_of_the_device_leave_later_in_order(void **state)
 {
@@ -437,10 +428,7 @@ static void a_packet_refused_by_the_device_is_lost_alone(void **state)
     }
 }
 
-/*
- * ---------------------------------------------------------------------------------------------- leaving,
- * ending
- */
+/* ---------------------------------------------------------------------------------------- leaving, ending */
 
 static void leaving_a_group_waits_for_posted_and_drops_queued_packets(void **state)
 {

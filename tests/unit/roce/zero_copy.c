@@ -48,10 +48,7 @@ static void on_event(void *arg, const struct llm_event *event)
     assert_int_not_equal(event->kind, LLM_EVENT_GAP);
 }
 
-/*
- * --------------------------------------------------------------------------------------------------------
- * wire
- */
+/* --------------------------------------------------------------------------------------------------- wire */
 
 static bool lies_in(const struct lli_memory *memory, const uint8_t *data, size_t size)
 {
@@ -98,10 +95,7 @@ static void wire(void)
     assert_true(llm_poll(ends.context) >= 0);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * tests
- */
+/* -------------------------------------------------------------------------------------------------- tests */
 
 static void ends_open(void)
 {

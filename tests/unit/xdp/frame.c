@@ -70,10 +70,7 @@ static bool get_v6(const uint8_t *frame, uint32_t size)
     return lli_xdp_frame_get(&got, AF_INET6, frame, size);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * written
- */
+/* ------------------------------------------------------------------------------------------------ written */
 
 static void a_frame_over_ipv4_has_the_expected_bytes(void **state)
 {
@@ -256,10 +253,7 @@ static void a_checksum_of_zero_is_sent_as_its_complement(void **state)
     assert_int_equal(frame[61], 0xff);
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------------
- * read
- */
+/* --------------------------------------------------------------------------------------------------- read */
 
 /* Frames with bytes changed at random. The copy ends where its block does. */
 static void mangled_frames_are_read_within_their_bounds(void **state)

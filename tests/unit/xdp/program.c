@@ -48,10 +48,7 @@ static union lli_ip_address address(const char *text, uint16_t port)
     return result;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------
- * programs
- */
+/* ----------------------------------------------------------------------------------------------- programs */
 
 static int program_open(sa_family_t family, bool frags)
 {
@@ -162,10 +159,7 @@ static unsigned verdict_to(const char *from, const char *group, uint16_t port)
     return verdict(frame, frame_make(frame, from, group, port));
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------------
- * tests
- */
+/* -------------------------------------------------------------------------------------------------- tests */
 
 static void packets_to_the_group_are_redirected(void **state)
 {

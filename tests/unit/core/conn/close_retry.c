@@ -29,9 +29,7 @@ static int down(void **state)
     return 0;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------ saying it
- */
+/* ---------------------------------------------------------------------------------------------- saying it */
 
 static void expect_words(lli_ns rtt)
 {
@@ -101,10 +99,7 @@ static void retry_places_are_bounded_and_reused(void **state)
     assert_ptr_equal(lli_close_retries_place(&close_retries), last);
 }
 
-/*
- * ---------------------------------------------------------------------------------------- what is known by
- * it
- */
+/* ------------------------------------------------------------------------------------ what is known by it */
 
 static void report(lli_seq next, uint8_t flags)
 {

@@ -193,10 +193,7 @@ static void identities_chosen_to_share_a_place_are_spread_by_the_seed(void **sta
     }
 }
 
-/*
- * ------------------------------------------------------------------------- against a plain array of
- * identities
- */
+/* -------------------------------------------------------------------- against a plain array of identities */
 
 struct model {
     uint64_t ids[LIMIT]; /* 0: free */

@@ -88,10 +88,7 @@ static void figures_too_large_for_their_fields_are_the_largest(void **state)
     assert_int_equal(status.limits.dropped, UINT32_MAX);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------
- * transmitter
- */
+/* -------------------------------------------------------------------------------------------- transmitter */
 
 static struct transmitter transmitter;
 

@@ -33,9 +33,7 @@ static int down(void **state)
     return 0;
 }
 
-/*
- * ---------------------------------------------------------------------------------------------- one by one
- */
+/* --------------------------------------------------------------------------------------------- one by one */
 
 static void the_first_heartbeat_is_the_quickest_so_far(void **state)
 {
@@ -112,10 +110,7 @@ static void a_clock_jump_is_not_a_delay(void **state)
     assert_int_equal(delay.queued, 0);
 }
 
-/*
- * ----------------------------------------------------------------------------------------- a receiver's
- * reports
- */
+/* ----------------------------------------------------------------------------------- a receiver's reports */
 
 static void nothing_to_pull(void)
 {
@@ -198,10 +193,7 @@ static void a_disproportionate_round_trip_does_not_delay_the_first_nak(void **st
     assert_in_range(latest, 200 * MS + 10 * MS, 200 * MS + 4 * (10 * MS + 800 * US));
 }
 
-/*
- * -------------------------------------------------------------------------------------------- a
- * transmitter's view
- */
+/* ----------------------------------------------------------------------------------- a transmitter's view */
 
 static void report(uint64_t receiver, uint8_t flags, lli_ns elapsed, lli_ns now)
 {

@@ -170,9 +170,7 @@ static void packet_made(lli_seq seq, uint64_t number, uint32_t size)
     rx_take(packet, header.size);
 }
 
-/*
- * --------------------------------------------------------------------------------------------------- tests
- */
+/* -------------------------------------------------------------------------------------------------- tests */
 
 static void a_young_session_is_received_from_its_first_packet(void **state)
 {

@@ -152,9 +152,7 @@ static int naks(lli_ns until)
     }
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------- data
- */
+/* --------------------------------------------------------------------------------------------------- data */
 
 static void a_forged_packet_far_beyond_lead_has_no_cost(void **state)
 {
@@ -370,9 +368,7 @@ static void delivered_messages_of_a_dropped_packet_are_not_reported_lost(void **
         assert_int_equal(told[i], 1);
 }
 
-/*
- * ---------------------------------------------------------------------------------------------- heartbeats
- */
+/* --------------------------------------------------------------------------------------------- heartbeats */
 
 static void a_heartbeat_from_the_future_does_not_mask_others(void **state)
 {
@@ -737,9 +733,7 @@ static void a_replaced_session_continues_at_its_position(void **state)
     assert_int_equal(rx->gap.missing, 3);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------- silence
- */
+/* ------------------------------------------------------------------------------------------------ silence */
 
 static void silence_is_not_evaluated_while_packets_may_be_unread(void **state)
 {

@@ -56,9 +56,7 @@ static int down(void **state)
     return 0;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------- receive
- */
+/* ------------------------------------------------------------------------------------------------ receive */
 
 static void take_message(const struct llm_message *message)
 {
@@ -520,9 +518,7 @@ static void replay_is_delivered_in_order_then_live_unordered(void **state)
     expect_all();
 }
 
-/*
- * ------------------------------------------------------------------------------------------------- at random
- */
+/* ---------------------------------------------------------------------------------------------- at random */
 
 static void send_some(uint64_t *random)
 {

@@ -240,9 +240,7 @@ static void between_in_and_like_compare_as_in_sql(void **state)
     selected("s LIKE '%a%b%c%' AND s NOT LIKE '%c%b%'");
 }
 
-/*
- * --------------------------------------------------------------------------------------------------- faults
- */
+/* ------------------------------------------------------------------------------------------------- faults */
 
 static void faulty(const char *text, uint32_t column, const char *word)
 {

@@ -31,9 +31,7 @@ static void vectors_print(void)
     }
 }
 
-/*
- * ------------------------------------------------------------------------------------------- what they mean
- */
+/* ----------------------------------------------------------------------------------------- what they mean */
 
 static const struct lli_wire_heartbeat heartbeat_value = {
     .session = SESSION,
@@ -226,9 +224,7 @@ static void packer_send(struct packer *packer, uint32_t topic, const char *text,
     assert_true(lli_pack_message(&packer->pack, &to, &piece, (uint32_t)size, packer->history.next));
 }
 
-/*
- * ------------------------------------------------------------------------------------------------ encoding
- */
+/* ----------------------------------------------------------------------------------------------- encoding */
 
 static void control_packets_are_written_as_specified(void **state)
 {
@@ -364,9 +360,7 @@ static void the_largest_control_packets_fit_their_bound(void **state)
     assert_true(lli_wire_put_reject(packet, &reject) <= sizeof packet);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------ decoding
- */
+/* ----------------------------------------------------------------------------------------------- decoding */
 
 static void control_packets_are_read_as_specified(void **state)
 {
@@ -613,9 +607,7 @@ static void the_most_ranges_are_read_and_one_more_range_is_refused(void **state)
     assert_false(decode(packet, size + 8, &out));
 }
 
-/*
- * -------------------------------------------------------------------------------------------------- frames
- */
+/* ------------------------------------------------------------------------------------------------- frames */
 
 struct frame_vector {
     const char *hex;
@@ -723,9 +715,7 @@ static void frames_are_written_as_they_are_read(void **state)
     }
 }
 
-/*
- * ------------------------------------------------------------------------------------------------- the rest
- */
+/* ----------------------------------------------------------------------------------------------- the rest */
 
 static void unpack_all(const uint8_t *packet, size_t size)
 {
