@@ -200,7 +200,7 @@ static void bypass_sweep(struct lli_bypass *bypass)
     bypass->parted_count = stay;
 }
 
-/* Packets delivered from the stack's memory are the parent's to release. */
+/* The parent releases packets delivered from the stack's memory. */
 static void bypass_abandon(void *instance)
 {
     struct lli_bypass *bypass = instance;
@@ -282,7 +282,7 @@ static int bypass_join(void *instance, const struct lli_group *group, enum lli_j
 
 /* ------------------------------------------------------------------------------------------------ waiting */
 
-/* The calling thread is about to sleep, and spinning is a setting of that thread. */
+/* Sets spinning of the calling thread, which is about to sleep: spinning is a setting of the thread. */
 static int bypass_arm(void *instance)
 {
     const struct lli_bypass *bypass = instance;
@@ -302,7 +302,7 @@ static const struct lli_transport *bypass_inner(const void *instance, int index,
     return ((const struct lli_bypass *)instance)->below;
 }
 
-/* Packets delivered from the stack's memory were sent to a group. */
+/* Accepts packets in the stack's memory from any source: they were sent to a group. */
 static bool bypass_came_from(void *instance, const struct lli_in *packet, const struct lli_address *address)
 {
     return (packet->buffer & LLI_BYPASS_UNRELEASED) != 0 || lli_udp_came_from(instance, packet, address);

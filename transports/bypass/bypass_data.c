@@ -159,7 +159,7 @@ static bool bypass_lends(const struct lli_bypass *bypass, const struct lli_udp_r
 {
     const uint32_t place = receiver->handle == LLI_HANDLE_UNICAST ? LLI_UDP_GROUPS_MAX : receiver->handle;
 
-    /* Time stamps and source addresses are available for copied messages only. */
+    /* Only copied messages have time stamps and source addresses. */
     return bypass->lends[place] && !receiver->apart;
 }
 

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* Upper bound of the drops each time the receive queue runs dry: nothing counts them. */
+/* Upper bound of drops each time that the receive queue runs empty: the device does not count them. */
 enum { DRY_PACKETS = 1024 };
 
 /* ------------------------------------------------------------------------------------------------ sending */

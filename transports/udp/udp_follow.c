@@ -137,8 +137,7 @@ static void address_move(struct lli_udp *udp, const struct lli_follow_address *f
         "udp: interface %s has another address: unicasts reach this instance at %s from now on, no longer "
         "at %s; %s",
         udp->interface.name, lli_ip_text(&control->group, now), before,
-        udp->link.again ? "not all sockets could be bound to it, which is tried again"
-                        : "its peers are told");
+        udp->link.again ? "not all sockets could be bound to it; this is retried" : "its peers are notified");
 }
 
 static void address_missing(struct lli_udp *udp)
