@@ -194,7 +194,7 @@ static const struct ifaddrs *interface_default(const struct ifaddrs *list, const
         interface_route_source(group, &source) ? interface_by_address(list, &source) : NULL;
     const struct ifaddrs *loopback = NULL;
 
-    /* A unicast host is reachable by its route only. */
+    /* A unicast host can be reached only by its route. */
     if (found != NULL && (interface_fits(found) || !lli_ip_multicast(group)))
         return found;
     for (const struct ifaddrs *entry = list; entry != NULL; entry = entry->ifa_next) {

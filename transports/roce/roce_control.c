@@ -134,8 +134,8 @@ static void memory_free(struct lli_roce *roce)
 
 /*
  * Leaves the device's objects alone: they are the parent's, and destroying one here would destroy it there.
- * The RDMA libraries' own data of them in this process, some hundred bytes each and the descriptors of
- * devices, remain until it exits.
+ * The RDMA libraries' data about them, some hundred bytes each and the descriptors of devices, remains in
+ * this process until it exits.
  */
 void lli_roce_abandon(void *instance)
 {

@@ -233,7 +233,7 @@ struct lli_shm {
     /* Rings without a datagram still answered before the next timed check. */
     uint32_t rings;
     bool deaf;                /* ignore rings until the next timed check */
-    _Atomic uint32_t silence; /* stands in for the bell while deaf: never rung */
+    _Atomic uint32_t silence; /* in place of the bell while deaf: never rung */
     lli_ns drained_at;        /* time of the latest check of the socket */
     lli_ns looked_at;         /* time of the latest scan for dead writers */
 
