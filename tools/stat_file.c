@@ -235,7 +235,7 @@ void stat_free(struct stat_snapshot *snapshot)
 void stat_explain(enum stat_fault fault, const struct stat_snapshot *snapshot, char *text, size_t size)
 {
     static const char *const texts[] = {
-        [STAT_OK] = "it is as it should be",
+        [STAT_OK] = "no fault",
         [STAT_SHORT] = "cut short: not all of it was copied, or something else truncated it",
         [STAT_FOREIGN] = "not a counters file",
         [STAT_DAMAGED] = "damaged: it contradicts itself",

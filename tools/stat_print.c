@@ -48,7 +48,7 @@ void stat_print_title(FILE *to, const struct stat_source *source)
     fputs(source->now.alive ? ", written " : ", last written ", to);
     print_since(to, age);
     fputs(" ago", to);
-    /* No table for ten intervals: the context does not poll. */
+    /* No new table for ten intervals: the context is not polled. */
     if (source->now.alive && age > 1 && age * 1e9 > 10 * (double)header->interval_ns)
         fputs(", NOT POLLING", to);
 }
@@ -92,7 +92,7 @@ void stat_print_text(FILE *to, const struct stat_watch *watch)
         for (uint32_t j = 0; source->fault == STAT_OK && j < source->now.table.objects; j++)
             text_object(to, &source->now, j);
         if (source->fault == STAT_OK && source->now.table.dropped > 0)
-            fprintf(to, "  %" PRIu64 " counters found no room in the file\n", source->now.table.dropped);
+            fprintf(to, "  %" PRIu64 " counters did not fit into the file\n", source->now.table.dropped);
     }
 }
 

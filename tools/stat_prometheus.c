@@ -46,7 +46,7 @@ static void family_add(struct family *families, int *count, struct family family
         families[(*count)++] = family;
 }
 
-/* Accepts only names that the format allows: the file may be anybody's. */
+/* Accepts only names that the format allows: any user may write counters files. */
 static bool family_is_named(const char *name)
 {
     return name[0] != '\0' &&

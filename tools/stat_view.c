@@ -392,8 +392,7 @@ static void view_draw(const struct stat_watch *watch, double interval, int *top)
     for (int i = 0; i < watch->count; i++)
         view_source(to, &watch->sources[i]);
     if (watch->count == 0)
-        fputs(NORMAL "no counters files: contexts have them with stats_directory, or LLM_STATS_DIRECTORY\n",
-              to);
+        fputs(NORMAL "no counters files: set stats_directory or LLM_STATS_DIRECTORY to write them\n", to);
     (void)fclose(to);
     for (line = text; *line != '\0'; line++)
         lines += *line == '\n';
