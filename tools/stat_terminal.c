@@ -88,7 +88,7 @@ int terminal_open(void)
 
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || kind == NULL || strcmp(kind, "dumb") == 0 ||
         tcgetattr(STDIN_FILENO, &before) != 0) {
-        fprintf(stderr, "llm-stat: standard output is not a usable terminal; use --once or --json\n");
+        fprintf(stderr, "llm-stat: no usable terminal; use --once or --json\n");
         return -1;
     }
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
