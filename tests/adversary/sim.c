@@ -2,8 +2,8 @@
 /*
  * Measures the cost of forged packets to whole contexts in virtual time:
  *
- *   adversary [--table] [--seed N] [KIND ...]   packets of each kind, or of these, against their bounds; --table: all costs
- *   adversary --storm N [--seed N]              N packets of all survivable kinds; afterwards delivery has to be normal
+ *   adversary [--table] [--seed N] [KIND ...]   kinds against their bounds (default: all); --table: all costs
+ *   adversary --storm N [--seed N]              N packets of all survivable kinds, then a check of delivery
  *   adversary -v KIND                           prints every event
  *
  * Exits with 1 if a cost is beyond its bound. It counts basic blocks, and measures no time.

@@ -11,8 +11,8 @@ extern const struct lli_transport lli_transport_bypass;
 void *__wrap_dlsym(void *handle, const char *name);
 
 /*
- * This clang's thread sanitizer intercepts calls, and fails if it finds this function before it can follow a
- * call.
+ * This clang's thread sanitizer also uses this function to find those that it intercepts, before it can
+ * follow calls.
  */
 #if __has_attribute(disable_sanitizer_instrumentation)
 __attribute__((disable_sanitizer_instrumentation))

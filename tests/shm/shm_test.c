@@ -20,7 +20,7 @@
 
 char directory[64];
 
-/* Long for any machine: what takes longer does not happen. */
+/* Long for any machine: an event that takes longer does not happen. */
 #define PATIENCE_NS 20000000000u
 
 void expect_logged(const char *text)
@@ -53,7 +53,7 @@ int own_directory(void **state)
     return 0;
 }
 
-/* Mappings of files in the directory; the kernel names them even when the files are gone. */
+/* Counts mappings of files in the directory; the kernel names them even after the files are removed. */
 static int mappings(void)
 {
     FILE *maps = fopen("/proc/self/maps", "r");
@@ -284,7 +284,7 @@ struct stamp {
     uint64_t writer;
     uint64_t number;
     uint64_t size;
-    uint64_t salt; /* of the bytes that follow */
+    uint64_t salt; /* seed of the bytes that follow */
 };
 
 static uint64_t stamp_salt(const struct stamp *stamp)
