@@ -78,7 +78,7 @@ static bool limit_allows(struct sim_limit *limit, lli_ns now)
     return limit->least > RATES_BYTES;
 }
 
-/* How long from now until it allows a packet at the latest. */
+/* Returns the maximum time from now until the limit allows a packet. */
 static lli_ns limit_wait(struct sim_limit *limit, lli_ns now)
 {
     if (limit_allows(limit, now))
