@@ -5,17 +5,11 @@
  * late, twice or never, nodes that die, and connections closed in the middle.
  *
  * - Each request ends once: with its reply, UNANSWERED at its deadline, or the reason for which the
- * connection ended.
- *
+ *   connection ended.
  * - Its reply is the one that the other side gave, before its deadline.
- *
  * - The other side gets each request at most once, in order, without omissions.
- *
  * - 1,024 requests may wait, and an entry is free as soon as its request ended. No reply comes after the
- * connection is over, or
- *
- *   was closed.
- *
+ *   connection is over, or was closed.
  * - A timely reply arrives, unless a side died, left, or could not be reached for long.
  */
 #include <stdio.h>

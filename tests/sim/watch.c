@@ -6,15 +6,11 @@
  * no buffer.
  *
  * - The figures of each interval are exactly those, and the verdict follows from them as event.h says.
- *
  * - A named bottleneck was imposed on that receiver, in that interval or just before; an imposed one is
- * named, and no other.
- *
+ *   named, and no other.
  * - The application gets an event when it changes, and only then.
- *
  * - Reports carry it if the receiver has a watch, as of the latest interval, and the transmitter's view is
- * the latest report.
- *
+ *   the latest report.
  * - Without watches the same packets are sent at the same times, and the same messages arrive.
  */
 
