@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What the transport gets from outside beside its device. The linker puts these in the place of the real ones
- * (--wrap).
- */
+/* External interfaces of the transport besides its device. The linker replaces the real ones (--wrap). */
 #define _GNU_SOURCE
 #include "fake.h"
 
@@ -59,7 +56,7 @@ uint64_t __wrap_lli_clock_ns(void)
 void fake_clock_advance(uint64_t ns)
 {
     atomic_fetch_add(&clock_ahead, ns);
-    fake_async_event(IBV_EVENT_CLIENT_REREGISTER, NULL); /* means nothing, but is read */
+    fake_async_event(IBV_EVENT_CLIENT_REREGISTER, NULL); /* has no meaning, but is read */
 }
 
 void fake_wait_limit(uint64_t ns)

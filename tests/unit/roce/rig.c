@@ -46,7 +46,7 @@ const char *rig_log(void)
     return copy;
 }
 
-/* The control thread may be about to say it. */
+/* The control thread may be about to log it. */
 void rig_expect_log(const char *part)
 {
     for (int milliseconds = 0; strstr(rig_log(), part) == NULL; milliseconds++) {
@@ -69,7 +69,7 @@ int rig_setup(void **state)
     roce_transport = lli_transport_find("roce");
     assert_non_null(roce_transport);
     llm_options_init(&rig.options);
-    rig.options.rcvbuf_bytes = 1; /* as few buffers as there may be */
+    rig.options.rcvbuf_bytes = 1; /* the minimum of buffers */
     rig.options.flow_window_packets = 1;
     rig.memory = aligned_alloc(64, ARENA_BYTES);
     assert_non_null(rig.memory);

@@ -515,7 +515,7 @@ static void packets_older_than_history_ns_are_forgotten(void **state)
 static struct lli_ack_topic orders;
 static struct lli_ack_message ring[128];
 
-/* Messages of a topic that one receiver has to acknowledge, of which nobody hears. */
+/* Sends messages of a topic that one receiver has to acknowledge; no receiver hears them. */
 static void send_assured(int count)
 {
     const struct lli_ack_rule rule = {
