@@ -123,7 +123,7 @@ static void send_plainly(const char *group, const char *interface, size_t size)
     close(fd);
 }
 
-/* ---------------------------------------------------------------------------------------- what is refused */
+/* ----------------------------------------------------------------------------------------------- refusals */
 
 static void expect_open_refused(const char *at, const struct llm_options *options, int error,
                                 const char *text)
@@ -320,7 +320,7 @@ static void the_payload_size_follows_the_mtu_of_the_interface(void **state)
     station_close(&station);
 }
 
-/* ------------------------------------------------------------------------------------- which packets come */
+/* ----------------------------------------------------------------------------------------------- delivery */
 
 static void packets_of_another_interface_are_not_delivered(void **state)
 {
@@ -527,7 +527,7 @@ static void time_stamps_are_the_times_of_arrival(void **state)
     station_close(&station);
 }
 
-/* ----------------------------------------------------------------------------------- one host for a group */
+/* ------------------------------------------------------------------------------------------ unicast group */
 
 static void a_channel_may_name_a_host_instead_of_a_group(void **state)
 {
@@ -574,7 +574,7 @@ static void an_address_has_one_owner(void **state)
     station_close(&b);
 }
 
-/* ------------------------------------------------------------------------------------- sending that fails */
+/* ------------------------------------------------------------------------------------------ failing sends */
 
 static void unsendable_packets_are_dropped_and_block_no_others(void **state)
 {

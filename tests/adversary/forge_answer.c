@@ -117,7 +117,7 @@ void adversary_topics_beyond(struct adversary *adversary, struct adversary_packe
     forge_topics(adversary, packet, UINT32_MAX, UINT32_MAX - 20);
 }
 
-/* ------------------------------------------------------------------------- answers to those who join late */
+/* -------------------------------------------------------------------------------- answers to late joiners */
 
 static struct lli_wire_join answer_of(const struct adversary *adversary, enum lli_wire_join_kind kind)
 {

@@ -75,7 +75,7 @@ void adversary_close_unknown(struct adversary *adversary, struct adversary_packe
                 (enum lli_wire_closing)(1 + adversary_below(adversary, LLI_WIRE_HEARD)));
 }
 
-/* ---------------------------------------------------------------------------------- packets that are none */
+/* ---------------------------------------------------------------------------------------- invalid packets */
 
 /* A heard packet of some type, to a receiver of that type. */
 static void other_heard(struct adversary *adversary, struct adversary_packet *packet)

@@ -95,7 +95,7 @@ static inline bool stack_has(int fd)
            !(strcmp(kernel, "groups") == 0 && stack_multicast(&own));
 }
 
-/* ---------------------------------------------------------------------------------------- made and closed */
+/* ------------------------------------------------------------------------------------------------ sockets */
 
 int socket(int domain, int type, int protocol)
 {

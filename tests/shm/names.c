@@ -43,7 +43,7 @@ static void shared_close(struct shared *shared)
     shared_free(shared, sizeof *shared);
 }
 
-/* ------------------------------------------------------------------------------------------ who may write */
+/* ------------------------------------------------------------------------------------ permission to write */
 
 static int write_until_killed(void *arg)
 {

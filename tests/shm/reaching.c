@@ -297,7 +297,7 @@ static void a_reader_killed_asleep_is_removed_at_the_next_wake(void **state)
     shared_free(flag, sizeof *flag);
 }
 
-/* -------------------------------------------------------------------------------------------- to one only */
+/* ----------------------------------------------------------------------------------------------- unicasts */
 
 /*
  * Packets to readers of the writer's segment use the segment, with any number of readers; packets to others

@@ -59,7 +59,7 @@ static uint32_t node_of(const struct ear *ear)
     return (uint32_t)(ear - filters.ears) + 1;
 }
 
-/* ----------------------------------------------------------------------------------------- what is wanted */
+/* -------------------------------------------------------------------------------------------------- model */
 
 static bool is_subscribed(const struct ear *ear, const char *topic)
 {
@@ -121,7 +121,7 @@ static uint64_t ear_position(const struct ear *ear)
     return position;
 }
 
-/* ------------------------------------------------------------------------------------------ what is heard */
+/* ----------------------------------------------------------------------------------------------- delivery */
 
 static void check_attributes(const struct ear *ear, const struct llm_message *given,
                              const struct message *message)
@@ -180,7 +180,7 @@ static void on_event(void *arg, const struct llm_event *event)
         cable_fail("node %u: %s", node_of(ear), llm_event_name(event->kind));
 }
 
-/* ------------------------------------------------------------------------------------------- what changes */
+/* ------------------------------------------------------------------------------------------------ changes */
 
 static void ear_filter(struct ear *ear)
 {
@@ -223,7 +223,7 @@ static void ear_change(struct ear *ear)
     ear_filter(ear);
 }
 
-/* ------------------------------------------------------------------------------------------- what is sent */
+/* ------------------------------------------------------------------------------------------------ sending */
 
 static int message_send(const struct message *message, bool with)
 {

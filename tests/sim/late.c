@@ -32,7 +32,7 @@ void sim_check_crowd(struct sim_world *world)
                  (unsigned long long)sender->session->end);
 }
 
-/* ---------------------------------------------------------------------------------- what is kept by topic */
+/* ---------------------------------------------------------------------------------------- cached messages */
 
 bool sim_is_kept(const struct sim_world *world, const struct sim_session *session, uint32_t topic)
 {

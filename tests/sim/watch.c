@@ -248,7 +248,7 @@ static void expect_polled(struct ear *ear, uint32_t node)
         expect_figures(ear, node, &is);
 }
 
-/* ------------------------------------------------------------------------------------------- what is seen */
+/* -------------------------------------------------------------------------------------------- observation */
 
 /* Adds a packet to the digest, without the fields that depend on watches. */
 static void watch_digest(uint32_t from, uint32_t to, const uint8_t *bytes, uint32_t size,

@@ -217,7 +217,7 @@ static void a_limit_of_locked_memory_is_named(void **state)
     expect_logged("ulimit -l");
 }
 
-/* ----------------------------------------------------------------------------- a cable that may be pulled */
+/* ---------------------------------------------------------------------------------- cable that is removed */
 
 /*
  * Creates a cable from this namespace to another host, with this many queues: near, 10.81.0.1, and far,

@@ -85,7 +85,7 @@ static void expect_heard_by(int fd, int count)
     assert_false(readable(fd, 30));
 }
 
-/* ------------------------------------------------------------------------------------------- what is sent */
+/* ------------------------------------------------------------------------------------------------ sending */
 
 /* Opens a socket for all frames that a host receives. */
 static int tap(int place)
@@ -193,7 +193,7 @@ static void packets_with_a_ttl_of_zero_stay_on_the_host(void **state)
     station_close(&station);
 }
 
-/* ----------------------------------------------------------------------------------------- what comes how */
+/* ---------------------------------------------------------------------------------------------- receiving */
 
 static void packets_of_a_plain_socket_arrive_as_frames(void **state)
 {

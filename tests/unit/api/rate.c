@@ -239,7 +239,7 @@ static void repairs_have_a_separate_rate_limit(void **state)
     assert_true((counter(near, "packets_repaired") - repaired) * PACKET > 2 * 65536);
 }
 
-/* ---------------------------------------------------------------------------------- packets that are held */
+/* ---------------------------------------------------------------------------------------- blocked packets */
 
 /* Messages between two polls of the receiver: it reports before the window is full, or long after. */
 enum { OFTEN = 500, SELDOM = 20000 };
@@ -492,7 +492,7 @@ static void claims_are_rate_limited_like_messages(void **state)
     assert_int_equal(llm_topic_abort(other), LLM_OK);
 }
 
-/* ---------------------------------------------------------------------------------------------- bad input */
+/* ------------------------------------------------------------------------------------------ invalid input */
 
 static void said(int error, int expected, const char *text)
 {

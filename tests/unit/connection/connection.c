@@ -10,7 +10,7 @@
 
 #define ENDLESS LOOP "&connections_max=2&linger_ns=10000000000"
 
-/* ------------------------------------------------------------------------------------------- coming about */
+/* -------------------------------------------------------------------------------------------------- setup */
 
 static void both_peers_connect_and_messages_flow_both_ways(void **state)
 {
@@ -124,7 +124,7 @@ static void a_message_longer_than_the_peer_accepts_is_refused(void **state)
     assert_int_equal(llm_send(sides[LISTENS].topic, bytes, 3001, 0), LLM_EMSGSIZE);
 }
 
-/* ----------------------------------------------------------------------------------------------- carrying */
+/* ------------------------------------------------------------------------------------------------ traffic */
 
 static void loss_duplicates_and_reordering_do_not_change_the_stream(void **state)
 {
@@ -423,7 +423,7 @@ static void an_ended_connection_may_be_closed_in_its_handler(void **state)
     assert_int_equal(stat_of(&sides[LISTENS], "requests_accepted"), 1);
 }
 
-/* ----------------------------------------------------------------------------------------------- bad days */
+/* ------------------------------------------------------------------------------ hostile and failing peers */
 
 static void connects_beyond_connections_max_are_refused_until_one_closes(void **state)
 {

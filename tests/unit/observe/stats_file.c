@@ -246,7 +246,7 @@ static void earlier_values_are_found_after_new_objects(void **state)
     assert_int_equal(llm_context_close(&context), LLM_OK);
 }
 
-/* -------------------------------------------------------------------------------------------- life, death */
+/* ----------------------------------------------------------------------------------------------- lifetime */
 
 static void a_closed_context_leaves_no_file(void **state)
 {
@@ -368,7 +368,7 @@ static void an_unavailable_file_is_refused_with_the_reason(void **state)
     unsetenv("LLM_STATS_DIRECTORY");
 }
 
-/* ---------------------------------------------------------------------------------------------- bad files */
+/* ------------------------------------------------------------------------------------------ invalid files */
 
 /* A valid file of a dead process, to be damaged. */
 static uint8_t *good_copy(size_t *size)

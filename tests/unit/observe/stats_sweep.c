@@ -135,7 +135,7 @@ static void sweep_and_clean(void)
     (void)stat_watch_clean(directory);
 }
 
-/* ------------------------------------------------------------------------------------------ what may stay */
+/* ------------------------------------------------------------------------------------------------- bounds */
 
 static void files_of_dead_processes_are_bounded(void **state)
 {

@@ -221,7 +221,7 @@ void fake_wait_limit(uint64_t ns);
 /* Sets the limit of locked memory; RLIM_INFINITY by default. */
 void fake_memlock(uint64_t bytes);
 
-/* ---------------------------------------------------------------------------- among the parts of the fake */
+/* ------------------------------------------------------------------------ shared by the parts of the fake */
 
 enum fake_kind {
     FAKE_PD,

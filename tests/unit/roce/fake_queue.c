@@ -104,7 +104,7 @@ void ibv_ack_cq_events(struct ibv_cq *cq, unsigned count)
     cq_of(cq)->unacknowledged -= (int)count;
 }
 
-/* ----------------------------------------------------------------------------------------- walks in place */
+/* ------------------------------------------------------------------------------------- iteration in place */
 
 static struct fake_cq *walk_of(struct ibv_cq_ex *ex)
 {

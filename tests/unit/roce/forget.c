@@ -58,7 +58,7 @@ static void end_making(void)
     AWAIT(atomic_load(&fake.held_handles) == 0);
 }
 
-/* ------------------------------------------------------------------------------------------ that are made */
+/* ------------------------------------------------------------------------------------- resolved addresses */
 
 static void an_unused_handle_and_its_place_are_freed_at_once(void **state)
 {
@@ -150,7 +150,7 @@ static void a_peer_requested_again_before_it_is_freed_is_unchanged(void **state)
     assert_int_equal(rig_counter("roce_peers_forgotten"), 1);
 }
 
-/* ------------------------------------------------------------------------------------ that are being made */
+/* ------------------------------------------------------------------------------- addresses being resolved */
 
 static void a_peer_forgotten_during_creation_is_freed_after_it(void **state)
 {
@@ -237,7 +237,7 @@ static void a_failed_peer_leaves_nothing(void **state)
     assert_int_equal(fake_handles(), before + 1);
 }
 
-/* ---------------------------------------------------------------------------------------------- all of it */
+/* ------------------------------------------------------------------------------------------- random order */
 
 /* In any order of calls a known handle sends to its address, and no entry is lost. */
 static void random_requests_and_forgets_mix_up_no_handle(void **state)

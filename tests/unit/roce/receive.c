@@ -54,7 +54,7 @@ static void expect_foreign(const struct fake_packet *packet)
     assert_int_equal(rig_counter("roce_foreign"), before + 2 * BUFFERS);
 }
 
-/* ------------------------------------------------------------------------------------------- what is ours */
+/* -------------------------------------------------------------------------------------- origin of packets */
 
 static void packets_are_returned_in_order_without_their_grh(void **state)
 {

@@ -29,7 +29,7 @@ static int down(void **state)
     return 0;
 }
 
-/* ---------------------------------------------------------------------------------------------- saying it */
+/* ------------------------------------------------------------------------------------------------ retries */
 
 static void expect_words(lli_ns rtt)
 {
@@ -99,7 +99,7 @@ static void retry_places_are_bounded_and_reused(void **state)
     assert_ptr_equal(lli_close_retries_place(&close_retries), last);
 }
 
-/* ------------------------------------------------------------------------------------ what is known by it */
+/* ------------------------------------------------------------------------------ knowledge of the delivery */
 
 static void report(lli_seq next, uint8_t flags)
 {

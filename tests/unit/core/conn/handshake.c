@@ -237,7 +237,7 @@ static void a_late_repetition_does_not_bring_a_closed_connection_back(void **sta
     assert_int_equal(answer(&id), 0);
 }
 
-/* ------------------------------------------------------------------------ those who cannot be reached yet */
+/* ------------------------------------------------------------------------------------- unresolved callers */
 
 /* The time of the resolution is unknown: resolved callers do not wait for it. */
 static void an_unresolved_caller_is_not_shown_and_expires(void **state)

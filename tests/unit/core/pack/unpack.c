@@ -327,7 +327,7 @@ static void a_message_of_another_topic_is_returned_separately(void **state)
     assert_memory_equal(messages[0].data, "yz", 2);
 }
 
-/* ------------------------------------------------------- what was packed, against a list of what was sent */
+/* --------------------------------------------------------------------------------- packing against a list */
 
 enum { MESSAGES = 600, STREAM_PACKETS = 8192 };
 

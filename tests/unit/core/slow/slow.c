@@ -537,7 +537,7 @@ static void a_suspended_receiver_gets_one_notice_per_evaluation(void **state)
     }
 }
 
-/* ----------------------------------------------------- figures against the whole history of what happened */
+/* -------------------------------------------------------------------------------- figures against a model */
 
 enum { HISTORY = 6000, RECEIVERS = 6 };
 

@@ -85,7 +85,7 @@ static void overlapping_ranges_of_a_fetch_are_merged(void **state)
     assert_int_equal(count, LLI_WIRE_FETCH_MAX + 3);
 }
 
-/* -------------------------------------------------------------------------- who has not sent a token back */
+/* ---------------------------------------------------------------------------------- unconfirmed receivers */
 
 static const struct lli_wire_address home = {1, {'a'}}, elsewhere = {1, {'v'}};
 
@@ -405,7 +405,7 @@ static void an_unanswered_connection_sends_few_heartbeats(void **state)
     assert_true(count > 8 && count <= 20);
 }
 
-/* ------------------------------------------------------------------------------------ an invented session */
+/* ----------------------------------------------------------------------------------------- forged session */
 
 static struct receiver r;
 

@@ -31,7 +31,7 @@ static void vectors_print(void)
     }
 }
 
-/* ----------------------------------------------------------------------------------------- what they mean */
+/* ------------------------------------------------------------------------------------------------- values */
 
 static const struct lli_wire_heartbeat heartbeat_value = {
     .session = SESSION,
@@ -720,7 +720,7 @@ static void frames_are_written_as_they_are_read(void **state)
     }
 }
 
-/* ----------------------------------------------------------------------------------------------- the rest */
+/* -------------------------------------------------------------------------------------------------- other */
 
 static void unpack_all(const uint8_t *packet, size_t size)
 {
