@@ -18,10 +18,7 @@ enum {
     ENDPOINT_OLD = 64, /* repairs, and replayed packets, between two sends of new packets */
 };
 
-/*
- * Retry interval while the transport is stuck. It wakes sleepers when it can go on; this is in case it does
- * not.
- */
+/* Retry interval while the transport is stuck, in case it does not wake sleepers when it can continue. */
 #define ENDPOINT_STUCK ((lli_ns)1000000)
 
 /* Interval between looks at the transport. */

@@ -221,7 +221,7 @@ void lli_rx_filter_begin(struct lli_rx *rx, const struct lli_wire_header *header
     struct rx_wanted wanted;
 
     if (unpack->passing && header->number == (uint32_t)unpack->number) {
-        /* The length of the skipped message may be unknown: `first` tells where it ends. */
+        /* The length of the skipped message may be unknown: `first` gives its end. */
         unpack->at = body + header->first;
         unpack->end = body + size;
         unpack->topic = 0;
