@@ -25,7 +25,7 @@ enum {
     HYBRID_GIVE = 64,      /* packets passed to a part at a time */
     HYBRID_JOINS_MAX = 256,
     HYBRID_PEERS_MIN = 4096,
-    HYBRID_FAR_TURNS = 8,     /* while shared memory has packets, one in so many calls polls the network */
+    HYBRID_FAR_TURNS = 8,     /* while shared memory has packets, one call in this many polls the network */
     HYBRID_BUFFERED_MAX = 32, /* packets received from the network at a time */
 };
 

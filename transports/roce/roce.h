@@ -43,7 +43,7 @@ enum {
     LLI_ROCE_SEND_DEPTH = 1024,        /* of the send queue; a power of two */
     LLI_ROCE_RECEIVE_DEPTH_MAX = 8192, /* of the receive queue; rcvbuf_bytes may ask for less */
     LLI_ROCE_RECEIVE_DEPTH_MIN = 256,
-    LLI_ROCE_SIGNAL = 64,      /* one in so many sends is signalled, and the last of a flush */
+    LLI_ROCE_SIGNAL = 64,      /* one send in this many is signalled, and the last of a flush */
     LLI_ROCE_REPOST = 64,      /* buffers posted to the device at a time */
     LLI_ROCE_POLL = 32,        /* completions fetched per call if they cannot be iterated in place */
     LLI_ROCE_INLINE = 256,     /* inline data to request, in bytes */

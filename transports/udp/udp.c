@@ -13,7 +13,7 @@
 #include "core/base/types.h"
 
 enum {
-    CONTROL_TURNS = 8,  /* one in so many calls polls the control socket, the others a group */
+    CONTROL_TURNS = 8,  /* one call in this many polls the control socket, the others a group */
     ROTATED_MAX = 4,    /* with more groups, epoll finds the readable ones */
     CHECK_PACKETS = 16, /* a burst of this size may have overflowed the socket buffer */
     CHECK_PACKETS_BUSY = 1024,
