@@ -61,7 +61,7 @@ enum llm_event_kind {
     /* Of receivers that join with LLM_JOIN_LATEST: topic, topic_id. */
     /*
      * Cached messages (last value cache) of this topic, and of those with higher ids, did not all arrive, for
-     * reason; first: number of the message with which the stream goes on.
+     * reason; first: number of the message with which the stream continues.
      */
     LLM_EVENT_CACHE_LOST = 17,
     /* Of transmitters, receivers and connections: address. */

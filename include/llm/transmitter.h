@@ -72,7 +72,7 @@ LLM_API uint32_t llm_transmitter_receivers(const struct llm_transmitter *transmi
 /*
  * Polls the context until at least this many receivers are known or timeout_ns has passed, waiting as
  * llm_wait() does. Blocks; handlers may run meanwhile. Returns the number of known receivers: fewer than
- * asked for if the time has passed. A receiver reports when it has found the session, and gets the messages
+ * requested if the time has passed. A receiver reports when it has found the session, and gets the messages
  * sent from then on. LLM_ELIMIT: more than receivers_max; LLM_ESTATE inside a handler.
  */
 LLM_API int llm_transmitter_wait(struct llm_transmitter *transmitter, uint32_t receivers,
