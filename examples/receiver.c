@@ -94,7 +94,7 @@ static void on_event(void *arg, const struct llm_event *event)
                event->first, event->last);
         break;
     case LLM_EVENT_CACHE_LOST:
-        printf(", %s: of topic %s and those behind it; the stream goes on with message %" PRIu64,
+        printf(", %s: of topic %s and those after it; the stream continues with message %" PRIu64,
                llm_reason_name(event->reason), event->topic, event->first);
         break;
     case LLM_EVENT_LIVE:

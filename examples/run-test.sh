@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Runs the examples against each other and looks at what they print.
+# Runs the examples against each other and checks their output.
 #
 #   examples/run-test.sh BUILD_DIR [INTERFACE]
 #
@@ -56,7 +56,7 @@ start() {
     last=$!
 }
 
-# Waits until the program says that it listens.
+# Waits until the program prints that it listens.
 ready() {
     local tenths
 
@@ -68,7 +68,7 @@ ready() {
     return 1
 }
 
-# Waits for a program to end by itself; after a failure it may have nothing to end for. Sets good.
+# Waits for a program to end by itself; after a failure it may never end. Sets good.
 finish() {
     [ "$good" = yes ] || kill "$1" 2>/dev/null
     wait "$1" || good=no
@@ -97,7 +97,7 @@ verdict() {
     rm -f "$work"/*
 }
 
-# What the receiver prints of 1,000 messages, and not of those on another topic.
+# Expected output of the receiver for 1,000 messages, without those of another topic.
 messages_arrive_in_order() {
     local channel="udp://239.192.1.1:5001?interface=$interface" good=yes
 
@@ -156,7 +156,7 @@ books_agree() {
     verdict "the consumer's final books are the generator's" $good
 }
 
-# With a datagram of the feed left out, nobody may take a book for right.
+# If a datagram of the feed is omitted, no consumer may show a stale book as correct.
 loss_in_the_feed_is_told() {
     run_feed --drop 1000
     grep -q 'lost in 1 gaps' "$work/feed_handler.out" || good=no
@@ -171,7 +171,7 @@ program() {
     cc -Wall -Wextra -Werror -I "$source/include" -o "$work/$1" "$work/$1.c" -L "$build" -lllm -Wl,-rpath,"$build"
 }
 
-# The receiver does not say that it listens, so the transmitter is run again until it was heard.
+# The receiver does not print that it listens, so the transmitter is run repeatedly until a message arrives.
 programs_of_the_readme_work() {
     local good=yes begin=$SECONDS
 

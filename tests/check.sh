@@ -17,13 +17,13 @@ check_after() {
     :
 }
 
-# Lines in which cmocka says what failed, and the end of the output.
+# Lines in which cmocka reports a failure, and the end of the output.
 check_output() {
-    # A grep that finds nothing fails, and is no reason to say less.
+    # A grep that finds nothing fails, which is no error here.
     { grep -E '^\[ *(ERROR|LINE) *\]' "$SETUP_SCRATCH/check.log" || true; tail -n 40 "$SETUP_SCRATCH/check.log"; } | sed 's/^/    /'
 }
 
-# Sets check_name, the name in the result of a test with these arguments.
+# Sets check_name, the name of a test with these arguments in its result.
 check_named() {
     check_name=$check_label$1
     [ $# -gt 1 ] || check_name=$check_label${1//_/ }

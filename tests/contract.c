@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every transport must do, whatever it is made of: contract SCHEME HOST [hosts=MTU] [OPTION=VALUE...].
- * With hosts=MTU each instance is at a host of its own, and cables have that MTU. Over "impair+SCHEME" all of
- * it again, with no fault switched on, and then that the faults are what was asked for.
+ * Contract of all transports: contract SCHEME HOST [hosts=MTU] [OPTION=VALUE...]. With hosts=MTU each
+ * instance is on a host of its own, and cables have that MTU. Over "impair+SCHEME" all tests run again
+ * without faults, followed by tests of the faults.
  */
 #define _GNU_SOURCE
 #include "contract.h"
@@ -19,10 +19,7 @@
 #include "network.h"
 #include "config/registry.h"
 
-/*
- * ----------------------------------------------------------------------------------------------- open and
- * close
- */
+/* ----------------------------------------------------------------------------------------- open and close */
 
 static void work_once(void)
 {
@@ -41,7 +38,7 @@ static void opening_and_closing_leaves_no_descriptor_and_no_memory(void **state)
     size_t bytes;
 
     (void)state;
-    for (int i = 0; i < 10; i++) /* what the C library keeps for itself is kept from now on */
+    for (int i = 0; i < 10; i++) /* memory that the C library retains is retained from now on */
         work_once();
     before = descriptors_open();
     bytes = mallinfo2().uordblks;
@@ -76,7 +73,7 @@ static void a_closed_group_can_be_opened_again(void **state)
     }
 }
 
-/* Opens an instance and joins, which must fail somewhere with this code and text. */
+/* Opens an instance and joins; one of the two must fail with this code and text. */
 static void expect_refused(const char *at, uint16_t number, const struct llm_options *options, int error,
                            const char *text)
 {
@@ -120,10 +117,7 @@ static void a_wrong_option_is_refused_by_value(void **state)
     assert_int_equal(descriptors_open(), before);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------
- * groups
- */
+/* ------------------------------------------------------------------------------------------------- groups */
 
 static void a_packet_reaches_all_instances_in_its_group(void **state)
 {
@@ -216,7 +210,7 @@ static void packets_of_many_groups_are_received(void **state)
         assert_int_equal(station_join(&a, host, (uint16_t)(port + 2 + i), LLI_JOIN_SEND, &send[i]), 0);
         assert_int_equal(station_join(&b, host, (uint16_t)(port + 2 + i), LLI_JOIN_RECEIVE, &receive[i]), 0);
         for (int group = 0; group <= i; group++) {
-            const int packet = i * GROUPS + group; /* no other is like it */
+            const int packet = i * GROUPS + group; /* a packet that is unlike all others */
 
             station_send(&a, send[group], &packet, sizeof packet);
             station_expect(&b, receive[group], &packet, sizeof packet);
@@ -248,7 +242,7 @@ static void own_packets_are_not_received_without_loop(void **state)
 
     (void)state;
     if (strcmp(common.interface, "lo") == 0)
-        skip(); /* there, what is sent comes back as if from the wire */
+        skip(); /* there, sent packets come back as if from the wire */
     options.loop = 0;
     station_open_with(&station, &options);
     station_send(&station, station.send, "mine", 4);
@@ -256,10 +250,7 @@ static void own_packets_are_not_received_without_loop(void **state)
     station_close(&station);
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * unicast
- */
+/* ------------------------------------------------------------------------------------------------ unicast */
 
 static void a_unicast_reaches_its_instance_only(void **state)
 {
@@ -333,10 +324,7 @@ static void invalid_addresses_are_refused_without_a_log_line(void **state)
     station_close(&station);
 }
 
-/*
- * ---------------------------------------------------------------------------------------------- sending in
- * bulk
- */
+/* ---------------------------------------------------------------------------------------- sending in bulk */
 
 static void packets_arrive_in_the_order_of_posting(void **state)
 {
@@ -451,7 +439,7 @@ static void post_accepts_at_least_post_max_packets_until_flush(void **state)
     for (int round = 0; round < 3; round++) {
         assert_int_equal(transport->post(station.instance, packets, 3), 3);
         count = transport->post(station.instance, packets, max + 5);
-        assert_in_range(count, max - 3, max + 5); /* who sends at once may take more */
+        assert_in_range(count, max - 3, max + 5); /* a transport that sends at once may take more */
         if (count == max - 3)
             assert_int_equal(transport->post(station.instance, packets, 1), 0);
         station_flush(&station);
@@ -490,10 +478,7 @@ static void reap_counts_all_posted_packets(void **state)
     station_close(&station);
 }
 
-/*
- * -------------------------------------------------------------------------------------------- leaving,
- * lending
- */
+/* --------------------------------------------------------------------------------------- leaving, lending */
 
 static void leaving_drops_queued_packets_of_that_group_only(void **state)
 {
@@ -510,7 +495,7 @@ static void leaving_drops_queued_packets_of_that_group_only(void **state)
     packets[2] = packets[0];
     assert_int_equal(transport->post(a.instance, packets, 3), 3);
     transport->leave(a.instance, other, LLI_JOIN_SEND);
-    /* Whoever gets what the group had, a handle or a descriptor, must not get its packets. */
+    /* A new user of the group's handle or descriptor must not get the old group's packets. */
     assert_int_equal(station_join(&a, host, (uint16_t)(port + 2), LLI_JOIN_SEND, &next), 0);
     assert_int_equal(station_join(&b, host, (uint16_t)(port + 2), LLI_JOIN_RECEIVE, &receive), 0);
     station_flush(&a);
@@ -523,7 +508,7 @@ static void leaving_drops_queued_packets_of_that_group_only(void **state)
     station_close(&b);
 }
 
-/* What left at once, as over shared memory, comes, and whole. */
+/* Packets that were sent at once, as over shared memory, arrive whole. */
 static void expect_gone_or_whole(struct station *b, const uint8_t *gone, const uint8_t *kept)
 {
     struct lli_in packets[BURST];
@@ -651,10 +636,7 @@ static void receiving_stops_until_lent_packets_are_released(void **state)
     free(packets);
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * waiting
- */
+/* ------------------------------------------------------------------------------------------------ waiting */
 
 static void an_armed_descriptor_wakes_when_a_packet_arrives(void **state)
 {
@@ -695,7 +677,7 @@ static void arming_does_not_miss_packets_that_arrived_before(void **state)
     for (int i = 0; i < 3; i++) {
         int fd;
 
-        /* Something is there: either the descriptor says so, or the poll that follows arming finds it. */
+        /* A packet is available: the descriptor is readable, or the poll after arming finds it. */
         fd = transport->arm(b.instance);
         if (!readable(fd, 0))
             assert_true(station_await(&b, &packet, 1, QUIET_NS) == 1);
@@ -707,14 +689,11 @@ static void arming_does_not_miss_packets_that_arrived_before(void **state)
     station_close(&b);
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------
- * threads
- */
+/* ------------------------------------------------------------------------------------------------ threads */
 
 enum { THREAD_PACKETS = 5000 };
 
-/* Sends to the group from an instance of its own, as another context does. */
+/* Sends to the group from a separate instance, as another context does. */
 static void *thread_send(void *arg)
 {
     struct station *station = arg;
@@ -741,14 +720,14 @@ static void instances_on_different_threads_are_independent(void **state)
     station_open(&a);
     station_open(&b);
     assert_int_equal(pthread_create(&thread, NULL, thread_send, &a), 0);
-    /* The thread may have to wait for a processor before it sends the first. */
+    /* The thread may have to wait for a processor before its first packet. */
     while (last < THREAD_PACKETS - 1 &&
            (count = station_await(&b, packets, BURST, last < 0 ? ARRIVAL_NS : ARRIVAL_NS / 4)) > 0) {
         for (int i = 0; i < count; i++) {
             uint32_t number;
 
             memcpy(&number, packets[i].data, sizeof number);
-            assert_true((int64_t)number > last); /* some may be lost if this thread is kept from running */
+            assert_true((int64_t)number > last); /* some packets may be lost if this thread does not run */
             last = number;
         }
         transport->arm(b.instance);
@@ -760,10 +739,7 @@ static void instances_on_different_threads_are_independent(void **state)
     station_close(&b);
 }
 
-/*
- * --------------------------------------------------------------------------------------------------------
- * main
- */
+/* --------------------------------------------------------------------------------------------------- main */
 
 static const struct CMUnitTest contract[] = {
     cmocka_unit_test(opening_and_closing_leaves_no_descriptor_and_no_memory),
@@ -825,6 +801,6 @@ int main(int argc, char **argv)
                                contract_drops() + contract_slot() + contract_fork();
     if (strncmp(scheme, "impair+", strlen("impair+")) == 0)
         failed += contract_faults();
-    /* Tests that failed have left what they had. */
+    /* Failed tests do not clean up. */
     return failed == 0 && shared_memory_is_empty() ? 0 : 1;
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* That packets which came to the host and found no room are told to whoever asks for them. */
+/* Packets that reached the host and found no buffer space are reported by drops(). */
 #define _GNU_SOURCE
 #include "contract.h"
 
 #include <string.h>
 
 enum {
-    SENT = 20000,   /* more than any transport holds that is asked for little */
-    HOLDS = 131072, /* bytes that it is asked for, by those who have a buffer ... */
-    KEEPS = 4096,   /* ... and packets, by those who share a ring */
+    SENT = 20000,   /* more packets than any transport buffers with small options */
+    HOLDS = 131072, /* receive buffer requested, in bytes, by transports with a buffer ... */
+    KEEPS = 4096,   /* ... and in packets, by transports with a shared ring */
 };
 
 static int take_all(struct station *station)
@@ -23,7 +23,7 @@ static int take_all(struct station *station)
     return got;
 }
 
-/* Sends so many while nobody reads; what of them does not come in the end is told, once. */
+/* Sends this many packets without receiving. Packets that do not arrive are reported as drops, once. */
 static uint64_t expect_told(struct station *from, struct station *to, int packets)
 {
     const bool exact = strstr(scheme, "roce") == NULL;
@@ -34,7 +34,8 @@ static uint64_t expect_told(struct station *from, struct station *to, int packet
     missing = (uint64_t)packets - (uint64_t)take_all(to);
     told = transport->drops(to->instance);
     /*
-     * What a cable between hosts dropped came to none of them; what an RDMA device drops it does not count.
+     * Packets dropped by a cable between hosts did not reach a host; drops of an RDMA device are not counted
+     * by the device.
      */
     if (told < (exact ? missing : missing > 0) && from->host == to->host)
         fail_msg("%llu of %d packets did not come, and %llu are told of", (unsigned long long)missing,
@@ -57,7 +58,7 @@ static void packets_dropped_for_lack_of_room_are_reported_once(void **state)
     station_open_with(&b, &options);
     assert_int_equal(transport->drops(b.instance), 0);
     (void)expect_told(&a, &b, 10);
-    for (int round = 0; round < 2; round++) /* what was told goes on from there */
+    for (int round = 0; round < 2; round++) /* the second round counts from the first one's drops on */
         assert_true(expect_told(&a, &b, SENT) > 0);
     (void)expect_told(&a, &b, 10);
     station_close(&a);

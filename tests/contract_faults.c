@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* That the faults of "impair+" are what was asked for. */
+/* The faults of "impair+" have the configured rates. */
 #define _GNU_SOURCE
 #include "contract.h"
 
@@ -10,16 +10,16 @@
 #include "system/clock.h"
 
 enum {
-    AHEAD_MAX = 128, /* packets on their way: the kernel's queue of a virtual cable has room for 256 */
+    AHEAD_MAX = 128, /* packets in flight: the kernel's queue of a virtual cable has room for 256 */
 };
 
-/* What came of packets 0 to sent - 1. */
+/* Fate of packets 0 to sent - 1. */
 struct history {
     int sent;
     int got;
     int corrupted;
-    int times[PACKETS_MAX]; /* each was delivered unharmed */
-    int order[PACKETS_MAX]; /* the numbers, as they arrived */
+    int times[PACKETS_MAX]; /* how often each was delivered intact */
+    int order[PACKETS_MAX]; /* numbers in order of arrival */
     uint64_t lost_count;
     uint64_t duplicated_count;
     uint64_t reordered_count;
@@ -27,10 +27,10 @@ struct history {
     uint64_t delayed_count;
 };
 
-/* Options of the transports as the command line gives them. */
+/* Options of the transports, from the command line. */
 static struct lli_option_values given;
 
-/* Ends the faults of the test before. */
+/* Removes the faults of the previous test. */
 static int faults_reset(void **state)
 {
     (void)state;
@@ -40,7 +40,7 @@ static int faults_reset(void **state)
 
 struct numbered {
     uint32_t number;
-    uint32_t copies[15]; /* of the number: a changed byte shows wherever it is */
+    uint32_t copies[15]; /* copies of the number: a changed byte is detected at any position */
 };
 
 static bool numbered_read(const struct lli_in *packet, uint32_t *number)
@@ -82,8 +82,8 @@ static void history_counters(struct history *history, const struct station *stat
 }
 
 /*
- * How many packets are yet to come: all that were sent, without those that the injector dropped, and those
- * twice that it doubled.
+ * Returns how many packets have yet to arrive: all sent ones, less those that the injector dropped, plus
+ * those that it duplicated.
  */
 static int64_t history_due(const struct history *history, const struct station *station)
 {
@@ -93,7 +93,7 @@ static int64_t history_due(const struct history *history, const struct station *
     return history->sent - (int64_t)lost + (int64_t)duplicated - history->got - history->corrupted;
 }
 
-/* Takes what has come, and sleeps until no more than so many packets are on their way. */
+/* Receives, and sleeps until at most this many packets are in flight. */
 static void history_await(struct history *history, struct station *station, int64_t most)
 {
     const uint64_t give_up_at = lli_clock_ns() + ARRIVAL_NS;
@@ -115,7 +115,7 @@ static void history_await(struct history *history, struct station *station, int6
     }
 }
 
-/* Opens a station without faults, whatever those of the test are. */
+/* Opens a station without faults, even in a test with faults. */
 static void station_open_clean(struct station *station, const struct llm_options *options)
 {
     const struct lli_option_values faults = own_options;
@@ -126,7 +126,8 @@ static void station_open_clean(struct station *station, const struct llm_options
 }
 
 /*
- * Sends so many packets, and no more at a time than any transport holds, so that only the injector loses any.
+ * Sends this many packets, never more at a time than any transport buffers, so that only the injector loses
+ * packets.
  */
 static struct history *history_make(int packets)
 {
@@ -161,7 +162,7 @@ static void lost_packets_have_the_configured_share_and_mean_run(void **state)
     static const struct {
         uint32_t share_ppm;
         uint32_t burst;
-        double run; /* mean, in packets */
+        double run; /* mean length, in packets */
     } cases[] = {{10000, 1, 1 / 0.99}, {50000, 5, 5}, {500000, 1, 2}};
 
     (void)state;
@@ -178,7 +179,7 @@ static void lost_packets_have_the_configured_share_and_mean_run(void **state)
             runs += history->times[number] == 0 && (number == 0 || history->times[number - 1] > 0);
         }
         assert_int_equal(lost, history->lost_count);
-        /* A few hundred runs vary by 10 %; this is three times that. */
+        /* A few hundred runs vary by 10 %; the bound is three times that. */
         assert_true(fabs(lost - expected) < 0.3 * expected);
         assert_true(fabs(lost - cases[i].run * runs) < 0.3 * lost);
         free(history);
@@ -232,7 +233,7 @@ static void reordered_packets_are_overtaken_by_a_few_and_all_arrive(void **state
         }
     }
     assert_in_range(history->reordered_count, 400, 600);
-    /* Some were let go by the time bound before anything overtook them. */
+    /* Some were released by the time limit before any packet overtook them. */
     assert_in_range(late, 50, history->reordered_count);
     free(history);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a child process does to its copy of an instance, and that the parent's stays as it is. */
+/* A child process abandons its copy of an instance, and the parent's instance is unaffected. */
 #define _GNU_SOURCE
 #include "contract.h"
 
@@ -12,7 +12,7 @@
 
 enum { CHILDREN = 3, CHILD_S = 30 };
 
-/* Ends the child process, whose parent has the tests. The RDMA libraries keep descriptors of devices. */
+/* Ends the child process, as the tests are the parent's. The RDMA libraries retain descriptors of devices. */
 static void child_abandons(struct station *a, struct station *b, int before)
 {
     int after;
@@ -26,7 +26,7 @@ static void child_abandons(struct station *a, struct station *b, int before)
     _exit(after > before && strstr(scheme, "roce") == NULL);
 }
 
-/* To the group, which both are in, and to one of them. */
+/* Sends to the group, which both stations joined, and to one of them. */
 static void expect_traffic(struct station *a, struct station *b)
 {
     station_send(a, a->send, "group", 5);
@@ -56,7 +56,7 @@ static void instances_abandoned_by_a_child_serve_the_parent(void **state)
         assert_int_equal(WEXITSTATUS(status), 0);
         expect_traffic(&a, &b);
     }
-    /* One that comes later finds them. */
+    /* An instance opened later finds the others. */
     station_open(&late);
     expect_traffic(&a, &late);
     station_expect(&b, b.receive, "group", 5);

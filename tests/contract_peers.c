@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Addresses that are needed no more. */
+/* Addresses that are no longer needed. */
 #define _GNU_SOURCE
 #include "contract.h"
 
@@ -11,7 +11,7 @@ static struct lli_address address_of(const struct station *station)
     return address;
 }
 
-/* Addresses are forgotten far more often than there are places; a forgotten address can be reached again. */
+/* Forgets addresses far more often than there are entries; a forgotten address can be reached again. */
 static void a_forgotten_address_makes_room_and_is_reached_again(void **state)
 {
     enum { PLACES = 9 };
@@ -30,14 +30,15 @@ static void a_forgotten_address_makes_room_and_is_reached_again(void **state)
     station_open(&c);
     of_b = address_of(&b);
     of_c = address_of(&c);
-    transport->forget(a.instance, &of_b); /* it was never asked for */
+    transport->forget(a.instance, &of_b); /* an address that was never used */
     first = station_peer(&a, &b);
     transport->forget(a.instance, &of_b);
     assert_int_equal(station_peer(&a, &c), first);
     assert_int_not_equal(station_peer(&a, &b), first);
     for (int i = 0; i < 20 * PLACES; i++) {
         station_send(&a, station_peer(&a, i % 2 == 0 ? &b : &c), "over", 4);
-        transport->forget(a.instance, i % 2 == 0 ? &of_b : &of_c); /* perhaps while a device reads that */
+        /* Perhaps while a device reads a packet to it. */
+        transport->forget(a.instance, i % 2 == 0 ? &of_b : &of_c);
         station_expect(i % 2 == 0 ? &b : &c, LLI_HANDLE_UNICAST, "over", 4);
     }
     station_send(&a, station_peer(&a, &b), "b again", 7);
@@ -76,7 +77,7 @@ static void an_unresolved_address_may_be_forgotten(void **state)
     handle = station_peer(&a, &b);
     station_send(&a, handle, "there", 5);
     station_expect(&b, LLI_HANDLE_UNICAST, "there", 5);
-    /* Once it is known there is no waiting. */
+    /* A resolved address does not have to be waited for. */
     for (int i = 0; i < 50; i++)
         assert_int_equal(station_peer(&a, &b), handle);
     assert_string_equal(log_text, "");
@@ -85,7 +86,7 @@ static void an_unresolved_address_may_be_forgotten(void **state)
 }
 
 /*
- * The last bytes of an address number ports or instances: the transport knows as many at a time as the
+ * The last bytes of an address number ports or instances: the transport has room for as many at a time as the
  * options allow.
  */
 static void every_address_within_the_limits_of_the_options_is_accepted(void **state)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packets that are made where they will lie. */
+/* Packets that are built in the transport's slots. */
 #include "contract.h"
 
 #include <string.h>
@@ -24,7 +24,7 @@ static void a_packet_may_be_built_in_the_ring_entry(void **state)
         assert_ptr_equal(*region.slot, slot);
         memset(packet, (int)i + 1, size);
         memcpy(slot, packet, size);
-        /* Something else may come of it first. */
+        /* Other packets may be posted first. */
         if (i % 3 == 1) {
             station_send(&a, a.send, "another", 7);
             posted++;
@@ -42,7 +42,7 @@ static void a_packet_may_be_built_in_the_ring_entry(void **state)
     station_close(&b);
 }
 
-/* The test of slots runs only if the transport offers them. */
+/* Skips the tests of slots if the transport has none. */
 static void open_reports_the_size_of_slots(void **state)
 {
     struct station station;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The instances under test, and how they talk. */
+/* Instances under test, and traffic between them. */
 #define _GNU_SOURCE
 #include "contract.h"
 
@@ -15,7 +15,7 @@
 #include "config/options.h"
 #include "config/registry.h"
 
-/* From the command line. */
+/* Transport under test, from the command line. */
 const struct lli_transport *transport;
 const char *scheme;
 const char *host;
@@ -36,14 +36,11 @@ static void log_keep(void *arg, enum llm_level level, const char *text)
 
 static const struct lli_log keeper = {.function = log_keep, .level = LLM_LEVEL_WARNING};
 
-/*
- * ------------------------------------------------------------------------------------------------ command
- * line
- */
+/* ------------------------------------------------------------------------------------------- command line */
 
 bool only_faults;
 
-static int hosts_mtu; /* of the cables between hosts; 0: there is one host */
+static int hosts_mtu; /* MTU of the cables between hosts; 0: there is one host */
 
 void option_set(char *argument)
 {
@@ -105,10 +102,7 @@ bool network_made(void)
     return strcmp(common.interface, NETWORK_INTERFACE) != 0 || network_own();
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------
- * stations
- */
+/* ----------------------------------------------------------------------------------------------- stations */
 
 int station_open_here(struct station *station, const char *at)
 {
@@ -216,10 +210,7 @@ void station_region(struct station *station, void *base, size_t size)
         assert_int_equal(transport->region(station->instance, base, size), 0);
 }
 
-/*
- * ------------------------------------------------------------------------------------------- sending,
- * receiving
- */
+/* ------------------------------------------------------------------------------------- sending, receiving */
 
 void station_flush(struct station *station)
 {
@@ -238,8 +229,8 @@ void station_send(struct station *station, lli_handle to, const void *data, size
 }
 
 /*
- * Over shm+X a packet to a group comes both ways, and a session drops the second: so does this, by what is in
- * it.
+ * Over shm+X a packet to a group arrives twice, and a session drops the second copy: so does this, by the
+ * contents.
  */
 static bool second(struct station *station, const struct lli_in *packet)
 {
@@ -269,14 +260,14 @@ static int drop_seconds(struct station *station, struct lli_in *packets, int cou
     return kept;
 }
 
-/* Of what is made of two transports a note has the bit that neither part's may have. */
+/* Checks lli_in.buffer: bit 63 is set only by a decorator. */
 static void expect_notes(const struct lli_in *packets, int count)
 {
     for (int i = 0; i < count; i++)
         assert_true(packets[i].buffer >> 63 == 0);
 }
 
-/* Fetches until there is a packet, up to a time. */
+/* Receives until there is a packet, up to a time limit. */
 int station_await(struct station *station, struct lli_in *packets, int max, uint64_t wait_ns)
 {
     const uint64_t give_up_at = lli_clock_ns() + wait_ns;
@@ -292,7 +283,7 @@ int station_await(struct station *station, struct lli_in *packets, int max, uint
     return count;
 }
 
-/* Expects one packet, and that it is this one. */
+/* Expects exactly one packet, equal to this one. */
 void station_expect(struct station *station, lli_handle from, const void *data, size_t size)
 {
     struct lli_in packet;

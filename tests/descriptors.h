@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For tests that leave no descriptor open. */
+/* Counts descriptors, for tests that must leave none open. */
 #ifndef TESTS_DESCRIPTORS_H
 #define TESTS_DESCRIPTORS_H
 
@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-/* How many this process has open; more by the same number each time. */
+/* Returns the number of open descriptors of this process, including a constant number for counting. */
 static inline int descriptors_open(void)
 {
     DIR *directory = opendir("/proc/self/fd");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Instances of UDP whose interface changes while they are open: its address, its MTU; and addresses that
- * cannot be reached. In a network namespace of its own, in either family.
+ * UDP instances whose interface changes its address or MTU while they are open, and unreachable addresses. In
+ * a network namespace of its own, in both address families.
  */
 #define _GNU_SOURCE
 #include "contract.h"
@@ -13,19 +13,19 @@
 
 #include "network.h"
 
-enum { PORT = 17006, BYTES_MAX = 1452 }; /* what an MTU of 1500 leaves of a packet in either family */
+enum { PORT = 17006, BYTES_MAX = 1452 }; /* payload of a packet at an MTU of 1500, in either family */
 
 extern const struct lli_transport lli_transport_udp;
 
-/* Of the family that the tests are of. */
+/* Address family of the running tests. */
 static struct family {
     const char *name;
     const char *group;
-    const char *first;     /* the address that the interface begins with */
-    const char *second;    /* and another */
-    const char *elsewhere; /* a host that no route leads to, as packets carry it, */
+    const char *first;     /* first address of the interface */
+    const char *second;    /* second address */
+    const char *elsewhere; /* a host without a route, as in packets */
     uint8_t packed[32];
-    const char *described; /* and as people read it */
+    const char *described; /* the same as text */
 } families[] = {
     {"IPv4",
      "239.193.7.6",
@@ -58,8 +58,8 @@ static bool command(const char *format, const char *value)
 }
 
 /*
- * IPv6 addresses are verified before they are used, unless that is off; and even then the kernel makes the
- * route in its own time.
+ * Adds an address. IPv6 addresses are verified before use, unless that is disabled; the kernel adds the route
+ * later in any case.
  */
 static void address_add(const char *address)
 {
@@ -98,9 +98,7 @@ static void expect_logged(const char *text)
         fail_msg("'%s' is not in the log: %s", text, log_text);
 }
 
-/*
- * Every test begins with the same network, whatever the one before left. IPv6 makes routes in its own time.
- */
+/* Restores the initial network before every test. IPv6 routes appear with a delay. */
 static void network_restore(void)
 {
     assert_true(network_command(
@@ -131,7 +129,7 @@ static int scene_close(void **state)
     return 0;
 }
 
-/* Both ways, to the group and to each other. */
+/* Expects traffic in both directions, to the group and by unicast. */
 static void expect_all_goes_on(void)
 {
     station_send(&scene.a, scene.a.send, "to all", 6);
@@ -151,10 +149,7 @@ static struct lli_address address_of(const struct station *station)
     return address;
 }
 
-/*
- * --------------------------------------------------------------------------------------------------------
- * address
- */
+/* ------------------------------------------------------------------------------------------------ address */
 
 static void an_instance_follows_its_interface_to_another_address(void **state)
 {
@@ -195,7 +190,8 @@ static void a_second_address_on_the_interface_changes_nothing(void **state)
 }
 
 /*
- * Link-local addresses would be enough for IPv6 and last as long as the interface: the test removes them too.
+ * Link-local addresses would be sufficient for IPv6 and last as long as the interface: the test removes them
+ * too.
  */
 static void loss_and_return_of_the_address_are_logged_once_each(void **state)
 {
@@ -212,10 +208,7 @@ static void loss_and_return_of_the_address_are_logged_once_each(void **state)
     expect_all_goes_on();
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------------
- * MTU
- */
+/* ---------------------------------------------------------------------------------------------------- MTU */
 
 static void send_longest(void)
 {
@@ -258,7 +251,7 @@ static void a_channel_joined_while_the_mtu_is_too_small_sends_packets(void **sta
     assert_int_equal(station_counter(&scene.a, "udp_send_errors"), 0);
 }
 
-/* Posts packets that would leave as one; how many runs left. */
+/* Posts packets that would leave as a train; returns how many trains left. */
 static uint64_t trains_sent(void)
 {
     enum { PACKETS = 8 };
@@ -293,9 +286,7 @@ static void trains_resume_when_the_mtu_allows_them(void **state)
     assert_true(station_counter(&scene.a, "udp_trains_refused") >= 1);
 }
 
-/*
- * An MTU below what IPv6 needs takes the addresses and memberships of the family away, and gives none back.
- */
+/* An MTU below the minimum of IPv6 removes the family's addresses and memberships, and restores none. */
 static void an_mtu_too_small_for_the_family_is_survived(void **state)
 {
     (void)state;
@@ -309,10 +300,7 @@ static void an_mtu_too_small_for_the_family_is_survived(void **state)
     send_longest();
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------
- * unreachable
- */
+/* -------------------------------------------------------------------------------------------- unreachable */
 
 static struct lli_address elsewhere(void)
 {
@@ -343,7 +331,7 @@ static void an_address_without_a_route_is_reported_once(void **state)
     assert_int_equal(station_counter(&scene.a, "udp_send_errors"), 3);
 }
 
-/* Some of several hundred failures in a second are named. */
+/* Only some of several hundred failures in a second are recorded. */
 static void the_addresses_noted_are_bounded(void **state)
 {
     struct lli_address wanted = elsewhere();
@@ -377,7 +365,7 @@ static void a_lost_own_address_does_not_make_peers_unreachable(void **state)
     assert_false(transport->unreached(scene.a.instance, &noted, &number));
 }
 
-/* With IPv6 an interface that is down has no address, and the log line about the address is enough. */
+/* With IPv6 an interface that is down has no address, and the log line about the address is sufficient. */
 static void unsendable_group_packets_are_logged_once(void **state)
 {
     bool missing;

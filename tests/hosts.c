@@ -35,7 +35,7 @@ static bool own_namespace(int *fd)
     return *fd >= 0;
 }
 
-/* The kernel notices a carrier, and makes IPv6 routes, in its own time. */
+/* The kernel detects a carrier, and adds IPv6 routes, with a delay. */
 static bool host_make(int host, int mtu)
 {
     const int pid = getpid();

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For tests that need several hosts: network namespaces, each with an interface of the same name at one
- * bridge.
+ * Hosts for tests: network namespaces, each with an interface of the same name, connected to one bridge.
  *
- * Sockets belong to the namespace they were made in. So a thread enters a host, opens what it needs, and
- * leaves; from then on it is at several hosts at a time.
+ * A socket belongs to the namespace in which it was opened. So a thread enters a host, opens its objects, and
+ * leaves; afterwards its objects are on several hosts.
  */
 #ifndef TESTS_HOSTS_H
 #define TESTS_HOSTS_H
@@ -20,21 +19,21 @@ enum { HOSTS_MAX = 4 };
 #define HOSTS_INTERFACE "llm0"
 
 /*
- * Makes them, with cables of an MTU; once in a process. False if that cannot be done: it takes root, ip and a
- * bridge.
+ * Creates them, with cables of this MTU; once per process. False if that is not possible: it needs root, ip
+ * and a bridge.
  */
 bool hosts_make(int count, int mtu);
 
-/* Enters a host nobody is at, which is its number; -1 if hosts were not made, and there is only this one. */
+/* Enters an unused host and returns its number; -1 if hosts were not created: there is only this one. */
 int hosts_enter(void);
 
-/* Enters a host again. Nothing is done for -1. */
+/* Enters a host again. Does nothing for -1. */
 void hosts_enter_again(int host);
 
-/* Goes back to where the process began. */
+/* Returns to the namespace in which the process began. */
 void hosts_leave(void);
 
-/* Nobody is at the host any more. Nothing is done for -1. */
+/* Marks a host as unused. Does nothing for -1. */
 void hosts_free(int host);
 
 #endif

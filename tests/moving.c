@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sessions between two hosts, over the public interface, while addresses change or there is no way back: what
- * is lost is repaired, or the application learns why not. Takes root, for network namespaces.
+ * Sessions between two hosts, over the public interface, while addresses change or the return path is
+ * missing: losses are repaired, or the application learns the reason. Needs root, for network namespaces.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -20,7 +20,7 @@
 #include "network.h"
 
 #define GROUP "239.193.7.8:17008"
-/* Losses are asked for at the address that was announced last. */
+/* Losses are requested from the latest announced address. */
 #define OPTIONS                                                                                          \
     "interface=" HOSTS_INTERFACE "&impair_loss_ppm=200000&linger_ns=0&history_bytes=4M&reorder_bytes=4M" \
     "&heartbeat_ns_max=5000000"
@@ -92,7 +92,7 @@ static struct llm_context *context_of(void)
     return context;
 }
 
-/* On the host itself, as an operator does it. */
+/* Runs a command on a host, as an operator does. */
 static void on_host(int host, const char *command)
 {
     hosts_enter_again(world.hosts[host]);
@@ -210,7 +210,7 @@ static void losses_are_repaired_after_the_receiver_has_moved(void **state)
     scene_close();
 }
 
-/* Trains are refused at once, packets until the MTU is looked at; and all comes, in the end. */
+/* Trains are refused at once, packets until the MTU is checked; all messages arrive in the end. */
 static void losses_are_repaired_while_the_mtu_is_too_small_and_after(void **state)
 {
     (void)state;
@@ -229,7 +229,7 @@ static void losses_are_repaired_while_the_mtu_is_too_small_and_after(void **stat
     scene_close();
 }
 
-/* A host of another network hears the group all the same, and cannot ask for anything. */
+/* A host of another network receives the group, and cannot send NAKs. */
 static void a_missing_route_to_the_transmitter_is_reported_once(void **state)
 {
     (void)state;

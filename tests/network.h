@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For tests that need a network of their own: a namespace with a loopback and one cable, both ends of which
- * are in it. Include it after defining _GNU_SOURCE.
+ * A network namespace for tests, with a loopback and one cable, both ends of which are in it. Include it
+ * after defining _GNU_SOURCE.
  */
 #ifndef TESTS_NETWORK_H
 #define TESTS_NETWORK_H
@@ -12,17 +12,16 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* What meson takes for a skipped test. */
+/* Exit status that meson takes for a skipped test. */
 #define NETWORK_SKIPPED 77
 
-/* The interface that tests use, and its addresses; MTU 1500. */
+/* Interface for tests, and its addresses; MTU 1500. */
 #define NETWORK_INTERFACE "llm0"
 #define NETWORK_IPV4 "10.77.0.1"
 #define NETWORK_IPV6 "fd77::1"
 
 /*
- * For main() to end with where the network cannot be had. tests/run shows the last line that a skipped test
- * wrote.
+ * Result of main() if the network is not available. tests/run shows the last line that a skipped test wrote.
  */
 static inline int network_skipped(void)
 {
@@ -48,8 +47,8 @@ static inline bool network_write(const char *path, const char *text)
 }
 
 /*
- * A network namespace, and if need be a user namespace to be root in: without a map, programs started lose
- * their rights.
+ * Enters a new network namespace and, if needed, a user namespace in which it is root: without a map, started
+ * programs lose their rights.
  */
 static inline bool network_unshare(void)
 {
@@ -62,8 +61,10 @@ static inline bool network_unshare(void)
     return unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0 && network_write("/proc/self/uid_map", map);
 }
 
-/* Moves the calling thread into the namespace; false if that cannot be done. Returns when the kernel, which notices a carrier in
-   its own time, has routes. */
+/*
+ * Moves the calling thread into the namespace; false if that is not possible. Returns when the kernel, which
+ * detects a carrier with a delay, has routes.
+ */
 static inline bool network_own(void)
 {
     if (!network_unshare())

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Trains of packets that go through the kernel as one: how they leave and how they arrive, by the kernel's
- * word of where one ends, and by the packets' own. In a network namespace of its own.
+ * Trains of packets, which pass the kernel as one: how they leave and arrive, split by the kernel's segment
+ * size and by the packets' own sizes. In a network namespace of its own.
  */
 #define _GNU_SOURCE
 #include "contract.h"
@@ -20,16 +20,16 @@
 
 enum {
     PORT = 17004,
-    BYTES_MAX = 1452,            /* what an MTU of 1500 leaves of a packet in either family */
-    POSTED_MAX = 256,            /* packets that the transport takes before it has sent any */
-    BUFFERS = 64,                /* of the transport; each holds a run of packets */
-    SIZE_AT = 2,                 /* where packets say how long they are, in half of the tests */
-    LONGEST = 65507 / BYTES_MAX, /* packets of that size that one IP packet holds, in either family */
+    BYTES_MAX = 1452,            /* payload of a packet at an MTU of 1500, in either family */
+    POSTED_MAX = 256,            /* packets that the transport queues */
+    BUFFERS = 64,                /* buffers of the transport; each holds a train */
+    SIZE_AT = 2,                 /* offset of the size field in packets, in half of the tests */
+    LONGEST = 65507 / BYTES_MAX, /* packets of that size in one IP packet, in either family */
 };
 
 extern const struct lli_transport lli_transport_udp;
 
-/* A transmitter, a receiver that gets runs of packets as one, and a receiver beside it that does not. */
+/* A transmitter, a receiver that enables UDP_GRO, and one that does not. */
 struct scene {
     struct station sender;
     struct station merging;
@@ -77,7 +77,7 @@ static void scene_close(struct scene *scene)
     station_close(&scene->plain);
 }
 
-/* Around a test whose state it is: trains as long as they can be. */
+/* Runs before each test: trains of maximum length. */
 static int scene_begin(void **state)
 {
     static struct scene scene;
@@ -93,12 +93,9 @@ static int scene_end(void **state)
     return 0;
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * bursts
- */
+/* ------------------------------------------------------------------------------------------------- bursts */
 
-/* What packet number i of a burst holds at a place. */
+/* Returns the byte at a position of packet number i of a burst. */
 static uint8_t burst_byte(int i, uint32_t place, uint32_t size)
 {
     if (size_at > 0 && place - size_at < 2)
@@ -106,7 +103,7 @@ static uint8_t burst_byte(int i, uint32_t place, uint32_t size)
     return (uint8_t)((uint32_t)i * 31 + place * 7 + (place >> 8));
 }
 
-/* Posts packets of these sizes, and only then has them sent. */
+/* Posts packets of these sizes, then flushes. */
 static void burst_send(struct station *from, lli_handle to, const uint32_t *sizes, int count)
 {
     static uint8_t data[POSTED_MAX][BYTES_MAX];
@@ -122,7 +119,7 @@ static void burst_send(struct station *from, lli_handle to, const uint32_t *size
     station_flush(from);
 }
 
-/* Packets from this number on are as they were sent. */
+/* Checks that packets from this number on are as they were sent. */
 static void burst_check(const struct lli_in *packets, int count, const uint32_t *sizes, int first)
 {
     for (int i = 0; i < count; i++) {
@@ -134,8 +131,8 @@ static void burst_check(const struct lli_in *packets, int count, const uint32_t 
 }
 
 /*
- * The packets from one on come, in order, and nothing else. At most max are taken at a time. Returns how many
- * calls it took.
+ * Expects the packets from this number on, in order, and nothing else. Receives at most max at a time.
+ * Returns the number of calls.
  */
 static int burst_expect_from(struct station *to, const uint32_t *sizes, int first, int count, int max)
 {
@@ -169,7 +166,8 @@ static void sizes_fill(uint32_t *sizes, int count, uint32_t size)
 }
 
 /*
- * Both receivers get the packets; the trains are counted where they are sent, and where they arrive as such.
+ * Expects the packets at both receivers, and the counts of trains at the transmitter and at the receiver that
+ * gets them whole.
  */
 static void expect_trains(struct scene *scene, const uint32_t *sizes, int count, uint64_t trains)
 {
@@ -192,10 +190,7 @@ static void expect_trains_of(uint32_t gso_packets, const uint32_t *sizes, int co
     scene_close(&scene);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------
- * sending
- */
+/* ------------------------------------------------------------------------------------------------ sending */
 
 static void a_burst_leaves_as_a_train_and_arrives_as_its_packets(void **state)
 {
@@ -235,7 +230,9 @@ static void packets_of_different_sizes_arrive_unchanged(void **state)
 
     (void)state;
     expect_trains_of(0, rising, 6, 0);
-    /* The last of a train may be shorter, the first not: 700 700 700, 900 900 400, 400 400, 1000 1, 2. */
+    /*
+     * The last packet of a train may be shorter, the first not: 700 700 700, 900 900 400, 400 400, 1000 1, 2.
+     */
     expect_trains_of(0, mixed, 11, 4);
 }
 
@@ -297,10 +294,7 @@ static void a_train_has_packets_for_one_peer_only(void **state)
     assert_int_equal(station_counter(&scene->sender, "udp_trains"), 2);
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------
- * receiving
- */
+/* ---------------------------------------------------------------------------------------------- receiving */
 
 static void a_train_is_returned_over_several_receive_calls(void **state)
 {
@@ -313,7 +307,7 @@ static void a_train_is_returned_over_several_receive_calls(void **state)
     assert_int_equal(station_counter(&scene->merging, "udp_superframes"), 1);
 }
 
-/* The kernel has nothing any more by then: only the transport knows. */
+/* By then only the transport has packets, the kernel none. */
 static void the_descriptor_is_readable_while_some_of_a_run_are_left(void **state)
 {
     struct scene *scene = *state;
@@ -364,7 +358,7 @@ static void leaving_releases_the_unread_packets_of_a_train(void **state)
     burst_expect(&scene->merging, sizes, 20, BURST);
 }
 
-/* A run of unicasts is in hand when a group is left: it is not the group's. */
+/* A fetched train of unicasts survives leaving a group. */
 static void leaving_a_group_preserves_a_train_of_unicasts(void **state)
 {
     struct scene *scene = *state;
@@ -380,7 +374,7 @@ static void leaving_a_group_preserves_a_train_of_unicasts(void **state)
     burst_expect_from(&scene->merging, sizes, 3, 20, BURST);
 }
 
-/* One lent packet of each train occupies the train's buffer, and the contents of both stay. */
+/* One lent packet of each train occupies the train's buffer; other trains do not change its contents. */
 static void a_buffer_is_reused_after_all_its_packets_are_released(void **state)
 {
     struct scene *scene = *state;
@@ -429,7 +423,7 @@ static void packets_with_a_wrong_segment_size_are_returned_whole(void **state)
         station_expect(&scene->merging, scene->merging.receive, data, size);
     }
     assert_int_equal(station_counter(&scene->merging, "udp_superframes"), 0);
-    /* Who says that they are many, gets many. */
+    /* A packet that claims a small size yields many packets. */
     data[SIZE_AT] = 250;
     data[SIZE_AT + 1] = 0;
     station_send(&scene->sender, handles[0], data, sizeof data);
@@ -457,12 +451,9 @@ static void trains_arrive_with_time_stamps(void **state)
     station_close(&stamping);
 }
 
-/*
- * --------------------------------------------------------------------------------------------------------
- * main
- */
+/* --------------------------------------------------------------------------------------------------- main */
 
-/* Whether this kernel has the offload at all: the transport is not asked, as it is what is tested. */
+/* Returns true if this kernel supports the offload, without asking the transport, which is under test. */
 static bool kernel_offloads(void)
 {
     const int fd = socket(AF_INET, SOCK_DGRAM, 0);

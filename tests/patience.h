@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How long a test waits for something that has to happen: as long as it takes on a slow machine. */
+/* Time limits of tests, extended on slow machines. */
 #ifndef TESTS_PATIENCE_H
 #define TESTS_PATIENCE_H
 
@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 /*
- * A time limit in ns, or a number of tries, as many times as LLM_SLOWNESS says (setup_slowness in setup.sh);
- * once without.
+ * Multiplies a time limit in ns, or a number of tries, by LLM_SLOWNESS (setup_slowness in setup.sh), if it is
+ * set.
  */
 static inline uint64_t patience(uint64_t limit)
 {

@@ -44,7 +44,7 @@ def meson(label, plan, log):
 
 
 def programs(directory, *names):
-    """What `ninja -C DIRECTORY` takes to build these tests, and nothing else of the build."""
+    """The targets of `ninja -C DIRECTORY` that build these tests only."""
     listed = json.loads(subprocess.run(["meson", "introspect", "--tests", directory], check=True, capture_output=True).stdout)
     built = os.path.abspath(directory) + os.sep
     for path in sorted({word for test in listed if test["name"] in names for word in test["cmd"] if word.startswith(built)}):

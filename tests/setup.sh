@@ -90,7 +90,7 @@ setup_run() {
 
 # --------------------------------------------------------------------------------------------------------------- speed
 
-# A fixed piece of work: programs started, and computing.
+# A fixed piece of work: starting programs, and computing.
 setup_work() {
     local i
     for ((i = 0; i < 50; i++)); do
@@ -101,7 +101,7 @@ setup_work() {
     done
 }
 
-# Milliseconds of the slower of two that work at once.
+# Milliseconds of the slower of two concurrent runs.
 setup_work_ms() {
     local begin pids=()
     begin=$(date +%s%N)
@@ -154,7 +154,7 @@ setup_packages() {
     fi
 }
 
-# A stale package list is the usual reason for the first attempt to fail.
+# The usual reason for a failed first attempt is a stale package list.
 setup_apt() {
     local install=(apt-get install -y --no-install-recommends "$@")
     export DEBIAN_FRONTEND=noninteractive
@@ -173,7 +173,7 @@ setup_meson() {
     if [ ! -e "$dir/build.ninja" ]; then
         meson setup "$@" "$dir" "$SETUP_ROOT" || return 1
     elif [ $# -gt 0 ]; then
-        # Options that have come since are known only to a directory that was configured since.
+        # New options are known only to a directory that was configured since.
         ninja -C "$dir" build.ninja 9<&- && meson configure "$@" "$dir" || return 1
     fi
     # shellcheck disable=SC2086
@@ -193,8 +193,8 @@ setup_build() {
 
 # --------------------------------------------------------------------------------------------------------------- hosts
 
-# setup_keep_namespaces COUNT [OPTION...]: so many network namespaces live as long as the keeper, which ends when its standard
-# input does: with this script. It prints the process ids by which they can be entered.
+# setup_keep_namespaces COUNT [OPTION...]: creates network namespaces that live as long as the keeper, which ends with its
+# standard input: with this script. Prints the process ids by which they can be entered.
 setup_keep_namespaces() {
     exec unshare "${@:2}" -n sh -c 'echo $$; exec 3<&0; for i in $(seq 2 "$0"); do
         unshare -n sh -c "echo \$\$; read -r _" <&3 & done; wait' "$1" 2>/dev/null
@@ -206,8 +206,8 @@ setup_in() {
     $prefix sh -c "$*" >>"$SETUP_SCRATCH/hosts.log" 2>&1
 }
 
-# Addresses are usable at once only without duplicate address detection, which takes IPv6 a second. Those of IPv6 would go when the
-# interface goes down.
+# Without duplicate address detection, which takes IPv6 a second, addresses are usable at once. IPv6 addresses would be removed
+# when the interface goes down.
 setup_host_up() {
     local prefix=$1 interface=$2 number=$3
     setup_in "$prefix" "
@@ -219,7 +219,7 @@ setup_host_up() {
         { ip -6 addr add fd77::$number/64 dev $interface nodad || true; }"
 }
 
-# The kernel notices a carrier, and makes IPv6 routes, in its own time.
+# The kernel detects a carrier, and adds IPv6 routes, with a delay.
 setup_host_ready() {
     local prefix=$1 interface=$2
     setup_in "$prefix" "
@@ -228,7 +228,7 @@ setup_host_ready() {
         echo 'no IPv6 route on $interface in time'; exit 1"
 }
 
-# setup_hosts_up PREFIX...: A's first.
+# setup_hosts_up PREFIX...: host A first.
 setup_hosts_up() {
     local number=1 prefix interface=$IF_A
     for prefix in "$@"; do
@@ -241,7 +241,7 @@ setup_hosts_up() {
     done
 }
 
-# setup_keeper COUNT OPTION...: sets pids, of so many namespaces.
+# setup_keeper COUNT OPTION...: sets pids, those of the namespaces.
 setup_keeper() {
     local pid
     coproc SETUP_KEEPER { setup_keep_namespaces "$@"; }
@@ -261,7 +261,7 @@ setup_join() {
     setup_in "$HOST_A" "ip link add $IF_A type veth peer name $IF_B netns ${pids[1]}" && setup_hosts_up "$HOST_A" "$HOST_B"
 }
 
-# setup_switch PID...: of the hosts, A first.
+# setup_switch PID...: pids of the hosts, A first.
 setup_switch() {
     local port pid interface=$IF_A
     setup_in "$HOST_SWITCH" "ip link add switch type bridge mcast_snooping 0 && ip link set switch up" || return

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What is particular to the UDP transport, seen by plain sockets beside it. Runs in a network namespace of
- * its own.
- */
+/* Properties of the UDP transport only, checked with plain sockets. In a network namespace of its own. */
 #define _GNU_SOURCE
 #include "contract.h"
 
@@ -35,10 +32,7 @@ static void expect_logged(const char *text)
         fail_msg("'%s' is not in the log: %s", text, log_text);
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------
- * instances
- */
+/* ---------------------------------------------------------------------------------------------- instances */
 
 static struct llm_options options_on(const char *interface)
 {
@@ -78,10 +72,7 @@ static bool station_hears(struct station *station, uint64_t wait_ns)
     return true;
 }
 
-/*
- * ----------------------------------------------------------------------------------------- sockets of the
- * test
- */
+/* ------------------------------------------------------------------------------------ sockets of the test */
 
 static struct sockaddr_in address_v4(const char *text)
 {
@@ -101,7 +92,7 @@ static void membership(int fd, const char *group, const char *interface)
     assert_int_equal(setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &request, sizeof request), 0);
 }
 
-/* A socket bound to a group and port, as another program on this host would have it. */
+/* Opens a socket bound to a group and port, as another program on this host would. */
 static int listener(const char *group, const char *interface)
 {
     const struct sockaddr_in address = address_v4(group);
@@ -115,7 +106,7 @@ static int listener(const char *group, const char *interface)
     return fd;
 }
 
-/* Sends one packet of so many bytes, and lets the kernel fragment it. */
+/* Sends one packet of this size, and lets the kernel fragment it. */
 static void send_plainly(const char *group, const char *interface, size_t size)
 {
     static const uint8_t data[65000];
@@ -132,10 +123,7 @@ static void send_plainly(const char *group, const char *interface, size_t size)
     close(fd);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------- what is
- * refused
- */
+/* ----------------------------------------------------------------------------------------------- refusals */
 
 static void expect_open_refused(const char *at, const struct llm_options *options, int error,
                                 const char *text)
@@ -160,10 +148,10 @@ static void addresses_of_neither_a_group_nor_a_host_are_refused(void **state)
     must_open(&station, GROUP, &options);
     assert_int_equal(try_join(&station, "10.77.0.255", LLI_JOIN_SEND, &handle), LLM_EGROUP);
     expect_logged("10.77.0.255");
-    /* An instance is of one family, that of the host it was opened for. */
+    /* An instance is of one address family, that of the host it was opened for. */
     assert_int_equal(try_join(&station, GROUP_IPV6, LLI_JOIN_RECEIVE, &handle), LLM_EGROUP);
     expect_logged(GROUP_IPV6);
-    /* Whoever is at an address has it. */
+    /* A unicast address cannot be shared. */
     assert_int_equal(try_join(&station, "10.77.0.99", LLI_JOIN_RECEIVE, &handle), LLM_EINTERFACE);
     expect_logged("10.77.0.99");
     station_close(&station);
@@ -232,10 +220,10 @@ static void invalid_peer_addresses_are_refused(void **state)
         {4, 10, 77, 0, 1, 0, 0},       /* no port */
         {6, 10, 77, 0, 1, 1, 1},       /* another family */
         {4, 239, 193, 7, 2, 1, 1},     /* a group */
-        {4, 255, 255, 255, 255, 1, 1}, /* everybody */
-        {4, 10, 77, 0, 255, 1, 1},     /* everybody on the interface's network */
+        {4, 255, 255, 255, 255, 1, 1}, /* limited broadcast */
+        {4, 10, 77, 0, 255, 1, 1},     /* broadcast of the interface's network */
         {4, 0, 0, 0, 0, 1, 1},         /* this host */
-        {4, 127, 0, 0, 1, 1, 1},       /* this host, though we are not on its loopback */
+        {4, 127, 0, 0, 1, 1, 1},       /* this host, whose loopback is not our interface */
         {4, 240, 0, 0, 1, 1, 1},       /* reserved */
     };
     const struct llm_options options = options_on(NETWORK_INTERFACE);
@@ -277,10 +265,7 @@ static void peers_are_limited_and_have_stable_handles(void **state)
     station_close(&station);
 }
 
-/*
- * --------------------------------------------------------------------------------------------------
- * interfaces
- */
+/* --------------------------------------------------------------------------------------------- interfaces */
 
 static void expect_address(const struct llm_options *options, const char *group, const uint8_t *bytes,
                            size_t size)
@@ -335,10 +320,7 @@ static void the_payload_size_follows_the_mtu_of_the_interface(void **state)
     station_close(&station);
 }
 
-/*
- * ---------------------------------------------------------------------------------------------- which
- * packets come
- */
+/* ----------------------------------------------------------------------------------------------- delivery */
 
 static void packets_of_another_interface_are_not_delivered(void **state)
 {
@@ -431,12 +413,9 @@ static void packets_carry_the_configured_ttl(void **state)
     station_close(&station);
 }
 
-/*
- * ------------------------------------------------------------------------------------------- buffers and
- * counters
- */
+/* ----------------------------------------------------------------------------------- buffers and counters */
 
-/* Takes CAP_NET_ADMIN away from the thread, or gives it back. */
+/* Removes CAP_NET_ADMIN from the thread, or restores it. */
 static void administrator(bool on)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -464,7 +443,7 @@ static void buffers_cut_by_the_system_are_reported_with_the_limit(void **state)
     expect_logged("net.core.rmem_max");
     expect_logged("sndbuf_bytes=1073741824");
     expect_logged("net.core.wmem_max");
-    /* Once is enough. */
+    /* A second attempt logs nothing. */
     assert_int_equal(try_join(&station, GROUP, LLI_JOIN_RECEIVE, &handle), 0);
     administrator(true);
     assert_string_equal(log_text, "");
@@ -485,7 +464,7 @@ static void packets_dropped_by_a_full_buffer_are_counted(void **state)
     must_open(&station, GROUP, &options);
     send = must_join(&station, GROUP, LLI_JOIN_SEND);
     must_join(&station, GROUP, LLI_JOIN_RECEIVE);
-    for (int round = 0; round < 2; round++) { /* the kernel counts on, and so must we */
+    for (int round = 0; round < 2; round++) { /* the kernel's counter continues, and so must ours */
         for (int i = 0; i < SENT; i++)
             station_send(&station, send, &i, sizeof i);
         while ((count = station_await(&station, packets, 32, QUIET_NS)) > 0) {
@@ -495,10 +474,7 @@ static void packets_dropped_by_a_full_buffer_are_counted(void **state)
     }
     assert_in_range(got, 10, 2 * SENT - 1);
     assert_int_equal(got + (int)station_counter(&station, "udp_kernel_drops"), 2 * SENT);
-    /*
-     * Whoever asks for them is told each once; the table of another transport over these sockets leaves that
-     * to them.
-     */
+    /* drops() reports each drop once; the table of another transport over these sockets omits it. */
     if (udp->drops != NULL) {
         assert_int_equal(got + (int)udp->drops(station.instance), 2 * SENT);
         assert_int_equal(udp->drops(station.instance), 0);
@@ -551,10 +527,7 @@ static void time_stamps_are_the_times_of_arrival(void **state)
     station_close(&station);
 }
 
-/*
- * --------------------------------------------------------------------------------------- one host for a
- * group
- */
+/* ------------------------------------------------------------------------------------------ unicast group */
 
 static void a_channel_may_name_a_host_instead_of_a_group(void **state)
 {
@@ -601,10 +574,7 @@ static void an_address_has_one_owner(void **state)
     station_close(&b);
 }
 
-/*
- * ------------------------------------------------------------------------------------------- sending that
- * fails
- */
+/* ------------------------------------------------------------------------------------------ failing sends */
 
 static void unsendable_packets_are_dropped_and_block_no_others(void **state)
 {
@@ -665,8 +635,8 @@ static void a_full_send_buffer_queues_packets_and_wakes_on_room(void **state)
     (void)state;
     if (!network_command("tc qdisc add dev " NETWORK_INTERFACE
                          " root tbf rate 8mbit burst 3000 limit 10000000 2>/dev/null"))
-        skip(); /* this kernel cannot slow an interface down */
-    /* Both ends of the cable are on this host: let it take packets from itself. */
+        skip(); /* this kernel cannot limit an interface's rate */
+    /* Both ends of the cable are on this host: allow it to receive packets from itself. */
     assert_true(network_command("sysctl -qw net.ipv4.conf.llm1.accept_local=1 net.ipv4.conf.llm1.rp_filter=0"
                                 " net.ipv4.conf.all.rp_filter=0"));
     options.sndbuf_bytes = 8192;
@@ -695,12 +665,9 @@ static void a_full_send_buffer_queues_packets_and_wakes_on_room(void **state)
     assert_true(network_command("tc qdisc del dev " NETWORK_INTERFACE " root"));
 }
 
-/*
- * --------------------------------------------------------------------------------------------------------
- * main
- */
+/* --------------------------------------------------------------------------------------------------- main */
 
-/* Interfaces that are wanting in one way each; gone0 is right until its test takes it down. */
+/* Interfaces that each lack one property; gone0 is complete until its test removes it. */
 static bool interfaces_add(void)
 {
     return network_command(

@@ -20,22 +20,19 @@ static const char usage[] =
     "\n"
     "Lists the channels in shared memory: one line for each transmitter, living or dead.\n"
     "\n"
-    "  DIRECTORY  where channels have their files (/dev/shm), as the option shm_directory says\n"
-    "  --clean    removes what dead processes have left, as far as this user may\n"
+    "  DIRECTORY  directory of the channels (/dev/shm), as in the option shm_directory\n"
+    "  --clean    removes channels of dead processes, as far as this user may\n"
     "  --help     this text\n"
     "\n"
-    "Columns: the name; the transmitter's process, or \"dead\"; its user; the mode of its files, which says "
-    "who may read;\n"
+    "Columns: the name; the transmitter's process, or \"dead\"; its user; the mode of its files, which "
+    "decides who may read;\n"
     "receivers attached; packets sent; MiB of memory; seconds since it was opened.\n";
 
 static int rows;
 static int dead;   /* writers, of these, that are dead */
 static int hidden; /* names that this user may not read */
 
-/*
- * ------------------------------------------------------------------------------------------------------
- * listing
- */
+/* ------------------------------------------------------------------------------------------------ listing */
 
 /* Counts readers. Reads the bell instead of mapping it: every reader of the segment may truncate it. */
 static unsigned count_readers(const char *path)
@@ -98,10 +95,7 @@ static int list_segment(void *arg, uint64_t id)
     return 0;
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * cleaning
- */
+/* ----------------------------------------------------------------------------------------------- cleaning */
 
 /* Removes a socket that is no longer bound. */
 static void clean_socket(void *arg, int directory, uint64_t id)
@@ -127,10 +121,7 @@ static void clean_name(const struct lli_shm_root *root, const char *name)
         lli_shm_sweep(root, name);
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------------
- * main
- */
+/* --------------------------------------------------------------------------------------------------- main */
 
 static int each_name(const struct lli_shm_root *root,
                      void (*function)(const struct lli_shm_root *root, const char *name))
@@ -158,8 +149,7 @@ static void list_name(const struct lli_shm_root *root, const char *name)
     if (lli_shm_each(root, name, list_segment, &listing, NULL) >= 0)
         return;
     hidden++;
-    fprintf(stderr,
-            "llm-shm: %s: another user's, who does not let this one look; run it as that user, or as root\n",
+    fprintf(stderr, "llm-shm: %s: is not readable for this user; run llm-shm as its owner, or as root\n",
             name);
 }
 
@@ -167,8 +157,8 @@ static void list_name(const struct lli_shm_root *root, const char *name)
 static int clean_status(void)
 {
     if (dead > 0)
-        fprintf(stderr, "llm-shm: what is dead here is another user's, and stays: run llm-shm --clean as "
-                        "that user, or as root\n");
+        fprintf(stderr, "llm-shm: dead channels of other users remain: run llm-shm --clean as their "
+                        "user, or as root\n");
     return dead > 0 || hidden > 0;
 }
 

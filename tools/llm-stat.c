@@ -14,16 +14,16 @@
 static const char usage[] =
     "usage: llm-stat [--once | --json | --prometheus ADDRESS | --clean] [--interval SECONDS] [DIRECTORY]\n"
     "\n"
-    "Shows what contexts with a counters file count, in a view that is drawn again every second; q leaves "
-    "it.\n"
+    "Shows the counters of contexts that have a counters file, and refreshes them every second; q quits.\n"
     "\n"
-    "  DIRECTORY             where they have their files (" LLM_STATS_DIRECTORY ", or $LLM_STATS_DIRECTORY)\n"
+    "  DIRECTORY             directory of the counters files (" LLM_STATS_DIRECTORY
+    ", or $LLM_STATS_DIRECTORY)\n"
     "  --once                prints all counters that are not zero, and ends\n"
     "  --json                prints everything as JSON, and ends\n"
     "  --prometheus ADDRESS  serves everything to Prometheus, at HOST:PORT, [HOST]:PORT or :PORT\n"
-    "  --clean               removes the counters files that dead processes of this user have left; of all "
-    "users for root\n"
-    "  --interval SECONDS    between two views, 0.1 to 3600 (1)\n"
+    "  --clean               removes the counters files of dead processes of this user; for root, of all "
+    "users\n"
+    "  --interval SECONDS    time between two views, 0.1 to 3600 (1)\n"
     "  --help                this text\n"
     "\n"
     "Exit status: 0; 1 if something failed, or a file could not be read; 2 for a wrong argument.\n";
@@ -112,7 +112,7 @@ static int print_now(const struct arguments *arguments)
     else if (watch.count > 0)
         stat_print_text(stdout, &watch);
     else
-        printf("no counters files in %s: contexts have them with stats_directory, or LLM_STATS_DIRECTORY\n",
+        printf("no counters files in %s: set stats_directory or LLM_STATS_DIRECTORY to write them\n",
                arguments->directory);
     for (int i = 0; i < watch.count; i++)
         status |= watch.sources[i].fault != STAT_OK;

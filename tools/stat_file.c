@@ -13,10 +13,7 @@
 
 enum { READ_TRIES = 8, FILE_BYTES_MAX = 16 << 20 };
 
-/*
- * ----------------------------------------------------------------------------------------------------------
- * check
- */
+/* -------------------------------------------------------------------------------------------------- check */
 
 /* Terminates a text, and replaces characters that a terminal would interpret. */
 static void parse_text(char *text, size_t size)
@@ -65,10 +62,7 @@ static bool parse_arrays(struct llm_stats_object *objects, struct llm_stats_row 
     return true;
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------------
- * fetch
- */
+/* -------------------------------------------------------------------------------------------------- fetch */
 
 /* Source of bytes: a file, or memory. */
 struct origin {
@@ -190,10 +184,7 @@ enum stat_fault stat_parse(const uint8_t *bytes, size_t size, struct stat_snapsh
     return fetch_all(&origin, snapshot);
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------------
- * read
- */
+/* --------------------------------------------------------------------------------------------------- read */
 
 static bool read_is_locked(int fd)
 {
@@ -244,7 +235,7 @@ void stat_free(struct stat_snapshot *snapshot)
 void stat_explain(enum stat_fault fault, const struct stat_snapshot *snapshot, char *text, size_t size)
 {
     static const char *const texts[] = {
-        [STAT_OK] = "it is as it should be",
+        [STAT_OK] = "no fault",
         [STAT_SHORT] = "cut short: not all of it was copied, or something else truncated it",
         [STAT_FOREIGN] = "not a counters file",
         [STAT_DAMAGED] = "damaged: it contradicts itself",
@@ -266,10 +257,7 @@ void stat_explain(enum stat_fault fault, const struct stat_snapshot *snapshot, c
         (void)snprintf(text, size, "%s", texts[fault]);
 }
 
-/*
- * --------------------------------------------------------------------------------------------------------
- * compare
- */
+/* ------------------------------------------------------------------------------------------------ compare */
 
 static bool is_same_object(const struct stat_snapshot *before, uint32_t x, const struct stat_snapshot *now,
                            uint32_t y)

@@ -13,10 +13,7 @@ static const struct {
 
 enum { PERCENTILES = sizeof percentiles / sizeof percentiles[0] };
 
-/*
- * -----------------------------------------------------------------------------------------------------------
- * text
- */
+/* --------------------------------------------------------------------------------------------------- text */
 
 static void print_since(FILE *to, double seconds)
 {
@@ -51,7 +48,7 @@ void stat_print_title(FILE *to, const struct stat_source *source)
     fputs(source->now.alive ? ", written " : ", last written ", to);
     print_since(to, age);
     fputs(" ago", to);
-    /* No table for ten intervals: the context does not poll. */
+    /* No new table for ten intervals: the context is not polled. */
     if (source->now.alive && age > 1 && age * 1e9 > 10 * (double)header->interval_ns)
         fputs(", NOT POLLING", to);
 }
@@ -95,14 +92,11 @@ void stat_print_text(FILE *to, const struct stat_watch *watch)
         for (uint32_t j = 0; source->fault == STAT_OK && j < source->now.table.objects; j++)
             text_object(to, &source->now, j);
         if (source->fault == STAT_OK && source->now.table.dropped > 0)
-            fprintf(to, "  %" PRIu64 " counters found no room in the file\n", source->now.table.dropped);
+            fprintf(to, "  %" PRIu64 " counters did not fit into the file\n", source->now.table.dropped);
     }
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------------
- * JSON
- */
+/* --------------------------------------------------------------------------------------------------- JSON */
 
 static void json_text(FILE *to, const char *text)
 {

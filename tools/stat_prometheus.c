@@ -34,10 +34,7 @@ static const struct {
 #define ACCEPTOR_HELP(name, text) {LLM_STATS_LISTENER, #name, text},
                 LLI_ACCEPTOR_COUNTERS(ACCEPTOR_HELP)};
 
-/*
- * --------------------------------------------------------------------------------------------------------
- * families
- */
+/* ----------------------------------------------------------------------------------------------- families */
 
 static void family_add(struct family *families, int *count, struct family family)
 {
@@ -49,7 +46,7 @@ static void family_add(struct family *families, int *count, struct family family
         families[(*count)++] = family;
 }
 
-/* Accepts only names that the format allows: the file may be anybody's. */
+/* Accepts only names that the format allows: any user may write counters files. */
 static bool family_is_named(const char *name)
 {
     return name[0] != '\0' &&
@@ -108,10 +105,7 @@ static void family_head(FILE *to, const struct family *family, const char *name)
     fprintf(to, "# TYPE %s %s\n", name, type);
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------------
- * samples
- */
+/* ------------------------------------------------------------------------------------------------ samples */
 
 static void label(FILE *to, const char *name, const char *value)
 {
@@ -240,10 +234,7 @@ static void family_samples(FILE *to, const struct family *family, const char *na
     }
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------------
- * page
- */
+/* --------------------------------------------------------------------------------------------------- page */
 
 static bool is_shown(const struct stat_source *source)
 {

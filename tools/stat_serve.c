@@ -39,10 +39,7 @@ static long now_ms(void)
     return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------------
- * listen
- */
+/* ------------------------------------------------------------------------------------------------- listen */
 
 static int serve_refused(const char *address, const char *why)
 {
@@ -111,10 +108,7 @@ static int serve_listen(const char *address)
     return fd < 0 ? serve_refused(address, strerror(error)) : fd;
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------------
- * answer
- */
+/* ------------------------------------------------------------------------------------------------- answer */
 
 static void client_end(struct client *client)
 {
@@ -221,10 +215,7 @@ static void client_drain(struct client *client)
         client_end(client);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------------
- * loop
- */
+/* --------------------------------------------------------------------------------------------------- loop */
 
 /* Returns a place for a new client: an unused one, or that of the oldest client. */
 static struct client *serve_place(struct client *clients)

@@ -25,10 +25,7 @@ static size_t frame_size;
 static FILE *frame_to;
 static int height = 24, width = 80, drawn;
 
-/*
- * ------------------------------------------------------------------------------------------------- open and
- * close
- */
+/* ----------------------------------------------------------------------------------------- open and close */
 
 /* Restores the terminal. Async-signal-safe. */
 static void give_back(void)
@@ -91,7 +88,7 @@ int terminal_open(void)
 
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || kind == NULL || strcmp(kind, "dumb") == 0 ||
         tcgetattr(STDIN_FILENO, &before) != 0) {
-        fprintf(stderr, "llm-stat: this is no terminal that can be drawn on; use --once, or --json\n");
+        fprintf(stderr, "llm-stat: no usable terminal; use --once or --json\n");
         return -1;
     }
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
@@ -108,10 +105,7 @@ void terminal_close(void)
     give_back();
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------------
- * draw
- */
+/* --------------------------------------------------------------------------------------------------- draw */
 
 static void measure(void)
 {
@@ -176,10 +170,7 @@ void terminal_end(void)
     frame = NULL;
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------------
- * keys
- */
+/* --------------------------------------------------------------------------------------------------- keys */
 
 static enum terminal_key key_of(const char *bytes)
 {

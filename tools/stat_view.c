@@ -24,10 +24,7 @@ enum { VIEW_ROWS = 8 }; /* members or sessions shown of each object, those that 
 #define TITLE "!"
 #define BAD "#"
 
-/*
- * --------------------------------------------------------------------------------------------------------
- * numbers
- */
+/* ------------------------------------------------------------------------------------------------ numbers */
 
 /* Formats a number as "1234", "56.7k", "8.9M": six characters at most. Valid for eight calls. */
 static const char *short_number(double value)
@@ -92,10 +89,7 @@ static const char *short_value(const struct stat_source *source, uint32_t object
     return short_number((double)stat_value(&source->now, object, name));
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------------
- * objects
- */
+/* ------------------------------------------------------------------------------------------------ objects */
 
 /* Prints the histograms of an object, of samples since the previous view. */
 static void view_histograms(FILE *to, const struct stat_source *source, uint32_t object)
@@ -350,10 +344,7 @@ static void view_other(FILE *to, const struct stat_source *source, uint32_t obje
     view_histograms(to, source, object);
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------------
- * draw
- */
+/* --------------------------------------------------------------------------------------------------- draw */
 
 static void view_source(FILE *to, const struct stat_source *source)
 {
@@ -401,8 +392,7 @@ static void view_draw(const struct stat_watch *watch, double interval, int *top)
     for (int i = 0; i < watch->count; i++)
         view_source(to, &watch->sources[i]);
     if (watch->count == 0)
-        fputs(NORMAL "no counters files: contexts have them with stats_directory, or LLM_STATS_DIRECTORY\n",
-              to);
+        fputs(NORMAL "no counters files: set stats_directory or LLM_STATS_DIRECTORY to write them\n", to);
     (void)fclose(to);
     for (line = text; *line != '\0'; line++)
         lines += *line == '\n';

@@ -4,10 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * levels
- */
+/* ------------------------------------------------------------------------------------------------- levels */
 
 static bool price_is_worse(int side, uint32_t price, uint32_t than)
 {
@@ -79,9 +76,7 @@ struct book_top book_top(const struct book *book)
     return top;
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------- market
- */
+/* ------------------------------------------------------------------------------------------------- market */
 
 static void market_forget_locates(struct market *market)
 {
@@ -195,10 +190,7 @@ static struct book *book_create(struct market *market, const char *symbol)
     return book;
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * orders
- */
+/* ------------------------------------------------------------------------------------------------- orders */
 
 static enum market_result apply_directory(struct market *market, const struct itch_message *message)
 {

@@ -55,9 +55,7 @@ static void stop(int signal_number)
     stopped = 1;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------ rows
- */
+/* --------------------------------------------------------------------------------------------------- rows */
 
 /* Returns the index of the symbol, or where it belongs. */
 static uint32_t row_index(const struct consumer *consumer, const char *symbol)
@@ -102,9 +100,7 @@ static void rows_are_stale(struct consumer *consumer, uint64_t session)
     }
 }
 
-/*
- * -------------------------------------------------------------------------------------------------- handlers
- */
+/* ----------------------------------------------------------------------------------------------- handlers */
 
 /* Anyone may send on the channel: names that are no symbols are ignored, and never reach the terminal. */
 static bool is_symbol(const char *name)
@@ -208,9 +204,7 @@ static void on_event(void *arg, const struct llm_event *event)
         print_event(event);
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------- screen
- */
+/* ------------------------------------------------------------------------------------------------- screen */
 
 static uint32_t screen_lines(void)
 {
@@ -243,9 +237,7 @@ static void draw(const struct consumer *consumer)
     fflush(stdout);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------ main
- */
+/* --------------------------------------------------------------------------------------------------- main */
 
 static void redraw(struct consumer *consumer)
 {

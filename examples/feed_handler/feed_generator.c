@@ -52,9 +52,7 @@ static void stop(int signal_number)
     stopped = 1;
 }
 
-/*
- * --------------------------------------------------------------------------------------------------- packets
- */
+/* ------------------------------------------------------------------------------------------------ packets */
 
 static bool send_datagram(const struct generator *generator, const void *data, size_t size)
 {
@@ -96,9 +94,7 @@ static bool send_messages(struct generator *generator, uint64_t most)
     return send_datagram(generator, data, mold_builder_finish(&builder, false));
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------ pace
- */
+/* --------------------------------------------------------------------------------------------------- pace */
 
 static uint64_t clock_now(void)
 {
@@ -166,9 +162,7 @@ static bool end_session(const struct generator *generator)
     return true;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------ main
- */
+/* --------------------------------------------------------------------------------------------------- main */
 
 static bool write_expected(const struct generator *generator, const char *path)
 {

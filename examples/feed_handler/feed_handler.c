@@ -69,9 +69,7 @@ static void stop(int signal_number)
     stopped = 1;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------ feed
- */
+/* --------------------------------------------------------------------------------------------------- feed */
 
 static void take_message(struct handler *handler, const uint8_t *data, size_t size, uint64_t sequence)
 {
@@ -140,9 +138,7 @@ static void take_feed(struct handler *handler)
     }
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------ loop
- */
+/* --------------------------------------------------------------------------------------------------- loop */
 
 /*
  * Reports losses, once a second at most: a receiver that loses datagrams has no time to print a line for
@@ -225,9 +221,7 @@ static int run(struct handler *handler, bool once)
     return result;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------ main
- */
+/* --------------------------------------------------------------------------------------------------- main */
 
 static void report(const struct handler *handler)
 {

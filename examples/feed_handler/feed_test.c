@@ -25,9 +25,7 @@ static const struct itch_message add_buy = {.type = ITCH_ADD,
                                             .symbol = "ABC"};
 static const struct itch_message directory = {.type = ITCH_DIRECTORY, .locate = 1, .symbol = "ABC"};
 
-/*
- * ------------------------------------------------------------------------------------------------------ itch
- */
+/* --------------------------------------------------------------------------------------------------- itch */
 
 static void messages_survive_encoding_and_other_lengths_are_refused(void **state)
 {
@@ -94,9 +92,7 @@ static void symbols_that_are_not_text_and_orders_without_shares_are_refused(void
     assert_int_equal(itch_decode(bytes, size, &message), ITCH_OTHER);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------ mold
- */
+/* --------------------------------------------------------------------------------------------------- mold */
 
 static size_t make_packet(uint8_t *data, size_t size, const char *session, uint64_t sequence, int count)
 {
@@ -197,9 +193,7 @@ static void the_end_of_a_session_is_no_message(void **state)
     assert_int_equal(packet.count, 0);
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------- books
- */
+/* -------------------------------------------------------------------------------------------------- books */
 
 static void orders_are_found_through_many_adds_and_deletes(void **state)
 {
@@ -367,9 +361,7 @@ static void damaged_feeds_do_no_harm(void **state)
     market_fini(&market);
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------- quote
- */
+/* -------------------------------------------------------------------------------------------------- quote */
 
 static void quotes_survive_encoding_and_unknown_ones_are_refused(void **state)
 {

@@ -50,10 +50,7 @@ void synth_fini(struct synth *synth)
     synth->symbols = NULL;
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * orders
- */
+/* ------------------------------------------------------------------------------------------------- orders */
 
 static bool is_better(char side, uint32_t price, uint32_t than)
 {
@@ -132,10 +129,7 @@ static uint32_t order_shares(struct synth *synth)
     return LOT * (1 + synth_random(synth, 10));
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------
- * messages
- */
+/* ----------------------------------------------------------------------------------------------- messages */
 
 static void make_add(struct synth *synth, struct synth_symbol *symbol, struct itch_message *message)
 {

@@ -98,9 +98,7 @@ LLM_API int llm_context_open(const struct llm_context_options *options, struct l
  */
 LLM_API int llm_context_close(struct llm_context **context);
 
-/*
- * ---------------------------------------------------------------------------------------------------- loop
- */
+/* --------------------------------------------------------------------------------------------------- loop */
 
 /*
  * Does all work that is due: sends packed messages, receives packets, delivers, sends NAKs, repairs and
@@ -140,9 +138,7 @@ LLM_API int llm_context_stop_thread(struct llm_context *context);
 /* Returns the clock of all points in time: CLOCK_MONOTONIC in nanoseconds. Any thread. */
 LLM_API uint64_t llm_clock(void);
 
-/*
- * ------------------------------------------------------------------------------------------------ counters
- */
+/* ----------------------------------------------------------------------------------------------- counters */
 
 struct llm_counter {
     /*

@@ -34,13 +34,13 @@ enum llm_event_kind {
     LLM_EVENT_RESUMED = 5,        /* a packet of the session arrived again */
     LLM_EVENT_TOPIC_NEW = 6,      /* a topic was announced and accepted: topic, topic_id */
     /*
-     * A session cannot begin at the position asked for, for reason; first: number of the first message asked
-     * for; last: of the oldest message in the history; each 0 if unknown. The option join_else says how it
-     * goes on.
+     * A session cannot begin at the requested position, for reason; first: number of the first message
+     * requested; last: of the oldest message in the history; each 0 if unknown. The option join_else is the
+     * fallback.
      */
     LLM_EVENT_JOIN_REFUSED = 7,
     /*
-     * Replay is complete: the history asked for was delivered, or reported in gaps; first: number of the next
+     * Replay is complete: the requested history was delivered, or reported in gaps; first: number of the next
      * message. For a session less than a second old: complete with what it had sent when it was found.
      */
     LLM_EVENT_LIVE = 8,
@@ -61,7 +61,7 @@ enum llm_event_kind {
     /* Of receivers that join with LLM_JOIN_LATEST: topic, topic_id. */
     /*
      * Cached messages (last value cache) of this topic, and of those with higher ids, did not all arrive, for
-     * reason; first: number of the message with which the stream goes on.
+     * reason; first: number of the message with which the stream continues.
      */
     LLM_EVENT_CACHE_LOST = 17,
     /* Of transmitters, receivers and connections: address. */
@@ -72,7 +72,7 @@ enum llm_event_kind {
      */
     LLM_EVENT_UNREACHABLE = 18,
     /* Of transmitters, for assured topics: topic, topic_id. */
-    LLM_EVENT_ACKNOWLEDGED = 20, /* all receivers that have to acknowledged messages first to last */
+    LLM_EVENT_ACKNOWLEDGED = 20, /* messages first to last were acknowledged by all receivers that have to */
     /*
      * Messages first to last were not acknowledged for patience_ns, for reason; receiver: the one waited for.
      * LLM_REASON_CLOSED: they never will be, as the transmitter is closed.
@@ -103,14 +103,14 @@ enum llm_reason {
      * connect_timeout_ns.
      */
     LLM_REASON_UNANSWERED = 8,
-    LLM_REASON_NOT_SENT = 9, /* the message asked for was not sent yet */
+    LLM_REASON_NOT_SENT = 9, /* the requested message was not sent yet */
     /* The transmitter does not repair packets for this receiver: LLM_EVENT_SUSPENDED. */
     LLM_REASON_SUSPENDED = 10,
     LLM_REASON_EXPELLED = 11,  /* the transmitter makes this receiver leave: LLM_EVENT_EXPELLED */
     LLM_REASON_REFUSED = 12,   /* the listening application refused the connection, with a code */
     LLM_REASON_FULL = 13,      /* the listener has connections_max connections */
     LLM_REASON_ABANDONED = 14, /* the other side is gone, perhaps before it had, or had sent, everything */
-    LLM_REASON_BROKEN = 15,    /* a message could not be delivered: none that follow it is */
+    LLM_REASON_BROKEN = 15,    /* a message could not be delivered, and none after it is */
     LLM_REASON_NO_CACHE = 16,  /* no topic of the transmitter has a last value cache: llm_topic_cache() */
     /* Fewer receivers accept the topic, and are not suspended, than have to acknowledge. */
     LLM_REASON_RECEIVERS_FEW = 20,
@@ -137,7 +137,7 @@ enum llm_threshold {
     LLM_THRESHOLD_LAG_PACKETS = 3, /* packets not yet received: slow_lag_packets */
     LLM_THRESHOLD_LAG_TIME = 4,    /* lag in ns: slow_lag_ns */
     LLM_THRESHOLD_SILENCE = 5,     /* ns since it was last heard: slow_silence_ns */
-    /* More than half of the receivers suffer, so the fault is upstream; the verdict is of all, not of one. */
+    /* More than half of the receivers suffer, so the fault is upstream; the verdict is on all, not on one. */
     LLM_THRESHOLD_GROUP = 6,
     LLM_THRESHOLD_OPERATOR = 7,  /* llm_transmitter_suspend(), llm_transmitter_suspend_all() */
     LLM_THRESHOLD_LAG_BYTES = 8, /* lag in bytes of the history: slow_lag_bytes */

@@ -75,76 +75,76 @@ enum llm_acknowledger { LLM_ACKNOWLEDGE_LIBRARY = 0, LLM_ACKNOWLEDGE_APPLICATION
  */
 /* clang-format off */
 #define LLM_OPTIONS(X)                                                                                                     \
-    X(str, INSTANCE, interface, "", 0, 64, "interface by name or address; empty: that of the route to the group, else the first fit")  \
-    X(str, RECEIVER, source, "", 0, 64, "receive only what this source address sends (source-specific join); empty: any")            \
+    X(str, INSTANCE, interface, "", 0, 64, "interface by name or address; empty: that of the route to the group, else the first usable one") \
+    X(str, RECEIVER, source, "", 0, 64, "receive packets from this source address only (source-specific join); empty: any source")   \
     X(u32, TRANSMITTER, ttl, 1, 0, 255, "hops that multicast packets may take")                                                         \
-    X(str, TRANSMITTER, destinations, "", 0, 768, "a transmitter sends to these groups or hosts, host:port with commas between, as well") \
+    X(str, TRANSMITTER, destinations, "", 0, 768, "further groups or hosts that a transmitter sends to: host:port, separated by commas")  \
     X(u32, TRANSMITTER, loop, 1, 0, 1, "deliver multicast packets to receivers on this host too")                                       \
     X(u32, INSTANCE, mtu, 0, 0, 65535, "largest IP packet to send, in bytes; 0: the interface's, at most 9000")                      \
-    X(u32, INSTANCE, rcvbuf_bytes, 16777216, 4096, 1073741824, "socket receive buffer to ask for; roce: of the receive queue")        \
-    X(u32, INSTANCE, sndbuf_bytes, 4194304, 4096, 1073741824, "socket send buffer to ask for")                                       \
+    X(u32, INSTANCE, rcvbuf_bytes, 16777216, 4096, 1073741824, "socket receive buffer to request; roce: of the receive queue")        \
+    X(u32, INSTANCE, sndbuf_bytes, 4194304, 4096, 1073741824, "socket send buffer to request")                                       \
     X(u32, INSTANCE, gso_packets, 0, 0, 128, "packets sent as one (UDP_SEGMENT); 1: none; 0: 16, or as many as fit if no switch follows") \
-    X(u32, INSTANCE, gro, 1, 0, 1, "receive packets that came as one as one (UDP_GRO)")                                              \
+    X(u32, INSTANCE, gro, 1, 0, 1, "receive trains as one (UDP_GRO)")                                                                \
     X(u32, INSTANCE, busy_poll_us, 0, 0, 1000000, "microseconds that the kernel polls the device before it sleeps (SO_BUSY_POLL)")   \
     X(u32, INSTANCE, timestamps, 0, 0, 1, "have the kernel stamp received packets (struct llm_message, received_at)")                \
-    X(u64, TRANSMITTER, history_bytes, 25165824, 65536, 68719476736, "memory of packets kept for repair, headers included")             \
-    X(u32, TRANSMITTER, history_packets, 65536, 64, 16777216, "packets kept for repair; a power of two")                                \
+    X(u64, TRANSMITTER, history_bytes, 25165824, 65536, 68719476736, "memory of packets retained for repair, headers included")         \
+    X(u32, TRANSMITTER, history_packets, 65536, 64, 16777216, "packets retained for repair; a power of two")                            \
     X(u32, SESSION, message_bytes_max, 16777216, 1, 16777216, "longest message sent or received")                                   \
     X(u32, SESSION, topics_max, 16384, 1, 1048576, "topics in a session, sent or received")                                         \
     X(u32, SESSION, topic_counters, 0, 0, 1, "count messages and bytes of each topic, for the counters file")                       \
     X(u32, TRANSMITTER, receivers_max, 1024, 1, 1048576, "receivers that a transmitter knows by their status")                          \
     X(u32, RECEIVER, sessions_max, 16, 1, 4096, "sessions that a receiver follows at a time")                                        \
-    X(u32, RECEIVER, window_packets, 16384, 64, 1048576, "packets ahead of a gap that a receiver can hold; a power of two")          \
-    X(u64, RECEIVER, reorder_bytes, 12582912, 65536, 68719476736, "memory of packets held behind gaps, all sessions together")       \
-    X(u64, TRANSMITTER, heartbeat_ns_min, 30000, 1000, 10000000000, "the first heartbeat follows the last packet after this, at least") \
-    X(u64, TRANSMITTER, heartbeat_ns_max, 100000000, 1000, 10000000000, "idle heartbeats double their distance up to this")             \
-    X(u64, TRANSMITTER, heartbeat_ns_busy, 10000000, 1000, 10000000000, "distance of heartbeats while messages flow")                   \
-    X(u64, SESSION, status_ns, 100000000, 1000000, 60000000000, "distance of a receiver's status reports, times receivers / 10")    \
-    X(u64, RECEIVER, silence_ns, 500000000, 1000000, 3600000000000, "a session silent for this is reported")                         \
-    X(u64, RECEIVER, session_timeout_ns, 10000000000, 1000000, 3600000000000, "a session silent for this is ended")                  \
+    X(u32, RECEIVER, window_packets, 16384, 64, 1048576, "packets that a receiver can buffer after a gap; a power of two")           \
+    X(u64, RECEIVER, reorder_bytes, 12582912, 65536, 68719476736, "memory of packets buffered after gaps, all sessions together")    \
+    X(u64, TRANSMITTER, heartbeat_ns_min, 30000, 1000, 10000000000, "shortest time from the last packet to the first heartbeat")        \
+    X(u64, TRANSMITTER, heartbeat_ns_max, 100000000, 1000, 10000000000, "longest interval of idle heartbeats, which doubles up to this") \
+    X(u64, TRANSMITTER, heartbeat_ns_busy, 10000000, 1000, 10000000000, "interval of heartbeats while messages flow")                   \
+    X(u64, SESSION, status_ns, 100000000, 1000000, 60000000000, "interval of a receiver's status reports, times receivers / 10")    \
+    X(u64, RECEIVER, silence_ns, 500000000, 1000000, 3600000000000, "silence of a session after which it is reported")               \
+    X(u64, RECEIVER, session_timeout_ns, 10000000000, 1000000, 3600000000000, "silence of a session after which it ends")            \
     X(u64, RECEIVER, nak_delay_ns, 0, 0, 10000000000, "wait before the first NAK of a gap, for networks that reorder")               \
-    X(u32, RECEIVER, nak_receivers_immediate, 8, 0, 1048576, "up to this many receivers nobody backs off before the first NAK")      \
+    X(u32, RECEIVER, nak_receivers_immediate, 8, 0, 1048576, "up to this many receivers the first NAK has no back-off")              \
     X(u64, RECEIVER, nak_backoff_ns_min, 50000, 0, 10000000000, "least range of the random back-off with more receivers")            \
-    X(u64, RECEIVER, nak_retry_ns_min, 50000, 1000, 10000000000, "least distance of NAKs for the same packet")                       \
-    X(u64, RECEIVER, nak_retry_ns_max, 10000000, 1000, 10000000000, "greatest distance of NAKs for the same packet")                 \
-    X(u64, RECEIVER, nak_giveup_ns, 10000000000, 1000000, 3600000000000, "a packet not repaired in this time is reported lost")      \
-    X(word, TRANSMITTER, flow, LLM_FLOW_OPEN, llm_flow, LLM_FLOW_WINDOW, "open, paced (a rate that receivers keep up with) or window (none falls behind further)")   \
+    X(u64, RECEIVER, nak_retry_ns_min, 50000, 1000, 10000000000, "shortest interval of NAKs for the same packet")                    \
+    X(u64, RECEIVER, nak_retry_ns_max, 10000000, 1000, 10000000000, "longest interval of NAKs for the same packet")                  \
+    X(u64, RECEIVER, nak_giveup_ns, 10000000000, 1000000, 3600000000000, "time after which a packet that is not repaired is reported lost") \
+    X(word, TRANSMITTER, flow, LLM_FLOW_OPEN, llm_flow, LLM_FLOW_WINDOW, "open, paced (a rate that receivers keep up with) or window (limits the lag of receivers)") \
     X(word, RECEIVER, join, LLM_JOIN_LIVE, llm_join_mode, LLM_JOIN_LATEST, "where sessions begin: live, oldest, messages, time (join_messages, join_ns back), latest")  \
     X(u64, RECEIVER, join_messages, UINT64_MAX, 1, UINT64_MAX, "join=messages: number of messages back; latest: cached messages of each topic; default, LLM_JOIN_ALL: all") \
-    X(u64, RECEIVER, join_ns, 0, 0, UINT64_MAX, "join=time: so long back")                                                            \
-    X(word, RECEIVER, join_else, LLM_JOIN_ELSE_OLDEST, llm_join_else, LLM_JOIN_ELSE_REFUSE, "if that is no longer kept: oldest, live, or refuse, and the session is not followed") \
-    X(word, RECEIVER, order, LLM_ORDER_SEQUENCE, llm_order, LLM_ORDER_ARRIVAL, "messages come in the sequence they were sent in, or each as it arrives (arrival)")   \
-    X(u32, TRANSMITTER, flow_window_packets, 4096, 16, 1048576, "paced, window: packets that receivers may be behind")                  \
+    X(u64, RECEIVER, join_ns, 0, 0, UINT64_MAX, "join=time: time back")                                                               \
+    X(word, RECEIVER, join_else, LLM_JOIN_ELSE_OLDEST, llm_join_else, LLM_JOIN_ELSE_REFUSE, "if that is no longer retained: oldest, live, or refuse, and the session is not followed") \
+    X(word, RECEIVER, order, LLM_ORDER_SEQUENCE, llm_order, LLM_ORDER_ARRIVAL, "delivery of messages in the sequence of sending, or each on its arrival (arrival)") \
+    X(u32, TRANSMITTER, flow_window_packets, 4096, 16, 1048576, "paced, window: packets by which receivers may lag")                    \
     X(u32, TRANSMITTER, flow_quorum_percent, 50, 1, 100, "paced, window: share of the receivers that have to keep up")                  \
-    X(u64, TRANSMITTER, flow_bytes_per_s_max, 0, 0, 68719476736, "paced: rate that is never exceeded; 0: none")                         \
-    X(u64, TRANSMITTER, rate_bytes_per_s, 0, 0, 68719476736, "new data is never sent faster, whatever flow says; 0: no limit")          \
-    X(u64, TRANSMITTER, repair_rate_bytes_per_s, 0, 0, 68719476736, "repairs are never sent faster, whatever the next two say; 0: no limit") \
+    X(u64, TRANSMITTER, flow_bytes_per_s_max, 0, 0, 68719476736, "paced: maximum rate; 0: none")                                        \
+    X(u64, TRANSMITTER, rate_bytes_per_s, 0, 0, 68719476736, "maximum rate of new data, for every flow; 0: no limit")                   \
+    X(u64, TRANSMITTER, repair_rate_bytes_per_s, 0, 0, 68719476736, "maximum rate of repairs, overrides the next two; 0: no limit")    \
     X(u32, TRANSMITTER, repair_percent, 50, 1, 1000, "repairs may take this share of the bytes of new data")                            \
     X(u64, TRANSMITTER, repair_bytes_per_s, 33554432, 65536, 68719476736, "repairs may always take this many bytes a second")           \
-    X(u64, TRANSMITTER, repair_linger_ns, 20000, 0, 10000000000, "a packet just repaired is not repaired again for this, or one rtt")   \
+    X(u64, TRANSMITTER, repair_linger_ns, 20000, 0, 10000000000, "time in which a repaired packet is not repaired again, at least one round trip") \
     X(u64, TRANSMITTER, replay_bytes_per_s, 33554432, 65536, 68719476736, "bytes a second for receivers that join late, all together")  \
     X(u64, TRANSMITTER, cache_bytes, 67108864, 0, 68719476736, "memory of the last value caches of all topics of a transmitter, together")  \
-    X(u64, TRANSMITTER, history_ns, 0, 0, 86400000000000, "older packets count as gone; 0: kept as long as there is room")              \
-    X(word, TRANSMITTER, slow, LLM_SLOW_SUSPEND, llm_slow, LLM_SLOW_EXPEL, "how far slow receivers are dealt with: off, report, warn, unicast, suspend or expel")     \
-    X(u32, TRANSMITTER, slow_naks_per_s, 10000, 1, 1000000000, "a receiver is suspended that sends so many NAKs a second")              \
-    X(u32, TRANSMITTER, slow_nak_ppm, 150000, 1, 1000000000, "... that asks for this share of the packets again")                     \
-    X(u64, TRANSMITTER, slow_lag_packets, 0, 0, 16777216, "... that is so many packets behind; 0: three quarters of the history")       \
-    X(u64, TRANSMITTER, slow_lag_bytes, 0, 0, 68719476736, "... that is behind by so many bytes of the history; 0: nobody is for bytes")   \
-    X(u64, TRANSMITTER, slow_lag_ns, 0, 0, 3600000000000, "... that is behind by this; 0: nobody is for any time")                      \
-    X(u64, TRANSMITTER, slow_ack_ns, 0, 0, 3600000000000, "... that owes an acknowledgement of an assured topic for this; 0: nobody does")   \
-    X(u64, TRANSMITTER, slow_silence_ns, 0, 0, 3600000000000, "... not heard for this, times receivers / 10; 0: 9/5 of status_ns")      \
-    X(u32, TRANSMITTER, slow_warn_percent, 50, 1, 100, "of these thresholds: a receiver that is over it is warned")                     \
-    X(u32, TRANSMITTER, slow_unicast_percent, 75, 1, 100, "of these thresholds: its repairs no longer go to the group")                 \
-    X(u64, TRANSMITTER, slow_patience_ns, 2000000000, 0, 3600000000000, "NAKs are too many for so long before they suspend")            \
-    X(u64, TRANSMITTER, slow_recover_ns, 1000000000, 0, 3600000000000, "a receiver is readmitted that was well for so long")            \
-    X(u64, TRANSMITTER, slow_expel_ns, 30000000000, 0, 3600000000000, "a receiver is expelled that was suspended for so long")          \
-    X(u64, TRANSMITTER, slow_rejoin_ns, 10000000000, 0, 3600000000000, "an expelled receiver may come back after this; 0: never")       \
+    X(u64, TRANSMITTER, history_ns, 0, 0, 86400000000000, "age after which packets count as gone; 0: no age limit")                     \
+    X(word, TRANSMITTER, slow, LLM_SLOW_SUSPEND, llm_slow, LLM_SLOW_EXPEL, "strongest action against slow receivers: off, report, warn, unicast, suspend or expel") \
+    X(u32, TRANSMITTER, slow_naks_per_s, 10000, 1, 1000000000, "a receiver is suspended for this many NAKs a second")                   \
+    X(u32, TRANSMITTER, slow_nak_ppm, 150000, 1, 1000000000, "... for requesting this share of the packets again")                    \
+    X(u64, TRANSMITTER, slow_lag_packets, 0, 0, 16777216, "... for a lag of this many packets; 0: three quarters of the history")       \
+    X(u64, TRANSMITTER, slow_lag_bytes, 0, 0, 68719476736, "... for a lag of this many bytes of the history; 0: never")                    \
+    X(u64, TRANSMITTER, slow_lag_ns, 0, 0, 3600000000000, "... for a lag of this time; 0: never")                                       \
+    X(u64, TRANSMITTER, slow_ack_ns, 0, 0, 3600000000000, "... for owing an acknowledgement of an assured topic for this time; 0: never") \
+    X(u64, TRANSMITTER, slow_silence_ns, 0, 0, 3600000000000, "... for a silence of this time, times receivers / 10; 0: 9/5 of status_ns") \
+    X(u32, TRANSMITTER, slow_warn_percent, 50, 1, 100, "share of these thresholds at which a receiver is warned")                       \
+    X(u32, TRANSMITTER, slow_unicast_percent, 75, 1, 100, "share of these thresholds at which its repairs no longer go to the group")   \
+    X(u64, TRANSMITTER, slow_patience_ns, 2000000000, 0, 3600000000000, "time for which NAKs have to be too many before a suspension")  \
+    X(u64, TRANSMITTER, slow_recover_ns, 1000000000, 0, 3600000000000, "time below the thresholds after which a receiver is readmitted") \
+    X(u64, TRANSMITTER, slow_expel_ns, 30000000000, 0, 3600000000000, "time of suspension after which a receiver is expelled")          \
+    X(u64, TRANSMITTER, slow_rejoin_ns, 10000000000, 0, 3600000000000, "time after which an expelled receiver may return; 0: never")    \
     X(str, RECEIVER, receiver_name, "", 0, 32, "name of a receiver, by which transmitters wait for it to acknowledge; empty: none")    \
     X(word, RECEIVER, acknowledge, LLM_ACKNOWLEDGE_LIBRARY, llm_acknowledger, LLM_ACKNOWLEDGE_APPLICATION, "who acknowledges messages: library (when delivered) or application (llm_receiver_acknowledge)") \
-    X(u32, CONNECTION, connections_max, 64, 1, 4096, "connections of a listener at a time, with those that wait to be accepted")        \
-    X(u64, CONNECTION, connect_timeout_ns, 5000000000, 1000000, 3600000000000, "a connection not there after this is given up")        \
-    X(u64, TRANSMITTER, linger_ns, 1000000000, 0, 3600000000000, "llm_transmitter_close waits this long for receivers to get all")      \
-    X(u32, INSTANCE, check_source, 1, 0, 1, "refuse a packet that announces an address of another host than it came from")
+    X(u32, CONNECTION, connections_max, 64, 1, 4096, "connections of a listener at a time, including those that wait to be accepted")   \
+    X(u64, CONNECTION, connect_timeout_ns, 5000000000, 1000000, 3600000000000, "time after which a connection that is not established is given up") \
+    X(u64, TRANSMITTER, linger_ns, 1000000000, 0, 3600000000000, "time for which llm_transmitter_close() waits for receivers to get everything") \
+    X(u32, INSTANCE, check_source, 1, 0, 1, "refuse a packet that announces an address of another host than its source")
 /* clang-format on */
 
 struct llm_options {

@@ -72,7 +72,7 @@ LLM_API uint32_t llm_transmitter_receivers(const struct llm_transmitter *transmi
 /*
  * Polls the context until at least this many receivers are known or timeout_ns has passed, waiting as
  * llm_wait() does. Blocks; handlers may run meanwhile. Returns the number of known receivers: fewer than
- * asked for if the time has passed. A receiver reports when it has found the session, and gets the messages
+ * requested if the time has passed. A receiver reports when it has found the session, and gets the messages
  * sent from then on. LLM_ELIMIT: more than receivers_max; LLM_ESTATE inside a handler.
  */
 LLM_API int llm_transmitter_wait(struct llm_transmitter *transmitter, uint32_t receivers,
@@ -105,8 +105,8 @@ struct llm_assurance {
     size_t size;        /* sizeof(struct llm_assurance), set by llm_assurance_init() */
     uint32_t receivers; /* number of receivers that have to acknowledge, 0: by name only; default 1 */
     /*
-     * Receivers that have to as well, by their option receiver_name: separated by commas, at most 16; NULL:
-     * none.
+     * Named receivers that also have to acknowledge, by their option receiver_name: separated by commas, at
+     * most 16; NULL: none.
      */
     const char *names;
     uint64_t messages_max; /* messages that may be unacknowledged, 1 to 1048576; default 1024 */
@@ -258,9 +258,10 @@ LLM_API int llm_transmitter_flush(struct llm_transmitter *transmitter);
 
 /*
  * Suspend a receiver by hand: NAKs of the receiver (its identity in struct llm_verdict) are not answered from
- * now on, its queued repairs are dropped, nobody waits for it, and it is notified, whatever the option slow
- * says. Resume answers NAKs of the receiver again; the policy of the option slow readmits it. Allowed in
- * handlers. LLM_ENOTFOUND: no such receiver is known; llm_transmitter_congestion() lists those that are.
+ * now on, its queued repairs are dropped, flow control does not wait for it, and it is notified, whatever the
+ * option slow says. Resume answers NAKs of the receiver again; the policy of the option slow readmits it.
+ * Allowed in handlers. LLM_ENOTFOUND: no such receiver is known; llm_transmitter_congestion() lists those
+ * that are.
  */
 LLM_API int llm_transmitter_suspend(struct llm_transmitter *transmitter, uint64_t receiver);
 LLM_API int llm_transmitter_resume(struct llm_transmitter *transmitter, uint64_t receiver);

@@ -82,8 +82,8 @@ static int assurance_rule(const struct llm_topic *topic, const struct llm_assura
                                   .bytes_max = a->bytes_max != 0 ? a->bytes_max : history / ASSURANCE_SHARE,
                                   .patience = a->patience_ns};
     if (a->receivers == 0 && (a->names == NULL || a->names[0] == '\0'))
-        return lli_fail(log, LLM_EINVAL, "topic \"%s\": nobody is to acknowledge: set receivers or names",
-                        topic->name);
+        return lli_fail(log, LLM_EINVAL,
+                        "topic \"%s\": no receiver has to acknowledge: set receivers or names", topic->name);
     if (a->receivers > transmitter->tx.config.receivers_max)
         return lli_fail(log, LLM_ELIMIT, "topic \"%s\": %u receivers are to acknowledge, receivers_max is %u",
                         topic->name, a->receivers, transmitter->tx.config.receivers_max);
@@ -98,8 +98,8 @@ static int assurance_rule(const struct llm_topic *topic, const struct llm_assura
 }
 
 /*
- * Puts a rule in force. The ring of messages has a power of two of places; messages already unacknowledged
- * may need more than the rule allows.
+ * Applies a rule. The ring's size is a power of two; messages that are already unacknowledged may need more
+ * entries than the rule allows.
  */
 static int assurance_set(struct llm_topic *topic, const struct lli_ack_rule *rule)
 {
@@ -137,7 +137,7 @@ static int assurance_apply(struct llm_topic *topic, const struct llm_assurance *
 {
     struct llm_transmitter *transmitter = topic->transmitter;
     struct llm_assurance assurance;
-    /* The rule of an assurance that ends: no receiver has to acknowledge, nothing is waited for. */
+    /* Rule that ends assurance: no receiver has to acknowledge. */
     struct lli_ack_rule rule = {.messages_max = 1, .bytes_max = UINT64_MAX};
     int error = LLM_OK;
 
@@ -147,13 +147,13 @@ static int assurance_apply(struct llm_topic *topic, const struct llm_assurance *
         return LLM_OK;
     if (topic->pack.transient)
         return lli_fail(&transmitter->context->log, LLM_EINVAL,
-                        "topic \"%s\": it has no history, and who joins for a receiver that died "
-                        "would not be given what nobody has: open it without LLM_TOPIC_NO_HISTORY to have it "
-                        "acknowledged",
+                        "topic \"%s\": it has no history, so a receiver that replaces one that died "
+                        "would not get unacknowledged messages: open it without LLM_TOPIC_NO_HISTORY to "
+                        "have it acknowledged",
                         topic->name);
     if (topic->pack.unreliable)
         return lli_fail(&transmitter->context->log, LLM_EINVAL,
-                        "topic \"%s\": it is unreliable, and what is lost of it is not repaired: "
+                        "topic \"%s\": it is unreliable, so lost messages are not repaired: "
                         "open it without LLM_TOPIC_UNRELIABLE to have it acknowledged",
                         topic->name);
     llm_assurance_init(&assurance);

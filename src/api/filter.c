@@ -95,8 +95,9 @@ static int properties_check(const struct llm_topic *topic, const struct llm_attr
         const struct llm_property *property = &attributes->properties[i];
 
         if (property_size(property) == 0)
-            return lli_fail(log, LLM_EINVAL, "topic \"%s\": property %u: type %d is none", topic->name,
-                            property->code, (int)property->type);
+            return lli_fail(log, LLM_EINVAL,
+                            "topic \"%s\": property %u: type %d is not of enum llm_property_type",
+                            topic->name, property->code, (int)property->type);
         if (property->type == LLM_PROPERTY_BYTES && property->value.bytes.data == NULL &&
             property->value.bytes.size > 0)
             return lli_fail(log, LLM_EINVAL, "topic \"%s\": property %u: data is NULL", topic->name,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fork(): contexts belong to the process that opened them (docs/adr/0046). In a child process each is
+ * fork(): contexts belong to the process that opened them (docs/adr/0046). In a child process each context is
  * orphaned before fork() returns: its calls are refused, by the condition that also decides about locking,
  * and its transports are replaced by one that does nothing. A child that returns from a handler into a poll
  * of its parent's therefore sends and writes nothing either.
@@ -19,10 +19,7 @@ static struct {
     bool watching; /* pthread_atfork() was called */
 } fork_all = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-/*
- * ------------------------------------------------------------------------------------------ a transport for
- * orphans
- */
+/* -------------------------------------------------------------------------------- a transport for orphans */
 
 static void inert_close(void *instance)
 {
@@ -129,10 +126,7 @@ static const struct lli_transport inert = {
     .arm = inert_arm,
 };
 
-/*
- * ------------------------------------------------------------------------------------------------- in the
- * child
- */
+/* ------------------------------------------------------------------------------------------- in the child */
 
 /* Replaces a history in shared memory with private memory. */
 static void fork_unshare(struct llm_transmitter *transmitter)
@@ -166,9 +160,7 @@ static void fork_orphan(struct llm_context *context)
     }
 }
 
-/*
- * --------------------------------------------------------------------------------------------- around fork()
- */
+/* ------------------------------------------------------------------------------------------ around fork() */
 
 static void fork_prepare(void)
 {
@@ -209,10 +201,7 @@ void lli_fork_unwatch(struct llm_context *context)
     pthread_mutex_unlock(&fork_all.mutex);
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * release
- */
+/* ------------------------------------------------------------------------------------------------ release */
 
 /* Frees transmitters and receivers, but not those of connections, which are freed with their connections. */
 static void fork_release_endpoint(struct lli_endpoint *endpoint)
@@ -236,8 +225,8 @@ static void fork_release_endpoint(struct lli_endpoint *endpoint)
 }
 
 /*
- * Frees what the lists have: objects that another thread was adding or removing at the fork may be missing,
- * and leak.
+ * Frees the listed objects: those that another thread was adding or removing at the fork may be missing, and
+ * leak.
  */
 void lli_fork_release(struct llm_context *context)
 {

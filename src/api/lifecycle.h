@@ -69,15 +69,14 @@ void lli_receiver_destroy(struct llm_receiver *receiver);
  */
 void lli_transmitter_wait(struct llm_transmitter *transmitter);
 
-/*
- * Gives the transport packets of a history that is full of unsent ones. Returns true if it is worth trying
- * again.
- */
+/* Passes unsent packets of a full history to the transport. Returns true if a retry may succeed. */
 bool lli_transmitter_make_room(struct llm_transmitter *transmitter);
 
 /* -------------------------------------------------------------------------------------------- topic.c */
 
-/* Chooses the route of a topic's messages. Call for a new topic, and when something in the choice changed. */
+/*
+ * Chooses the route of a topic's messages. Call for a new topic, and when a condition of the choice changed.
+ */
 void lli_topic_route(struct llm_topic *topic);
 
 /* --------------------------------------------------------------------------------------------- rate.c */

@@ -32,12 +32,13 @@ static int lvc_is_possible(const struct llm_topic *topic)
     if (topic->pack.transient)
         return lli_fail(
             log, LLM_EINVAL,
-            "topic \"%s\": it has no history: open it without LLM_TOPIC_NO_HISTORY to have messages kept",
+            "topic \"%s\": it has no history: open it without LLM_TOPIC_NO_HISTORY to have messages cached",
             topic->name);
     if (packet_max < CACHE_PACKET_MIN)
-        return lli_fail(log, LLM_EINVAL,
-                        "topic \"%s\": packets of %u bytes are too short to send what is kept: option mtu",
-                        topic->name, packet_max);
+        return lli_fail(
+            log, LLM_EINVAL,
+            "topic \"%s\": packets of %u bytes are too short for cached messages: raise option mtu",
+            topic->name, packet_max);
     if (topic->cache != NULL)
         return lli_fail(log, LLM_ESTATE, "topic \"%s\": it keeps %u messages already", topic->name,
                         topic->cache->messages);

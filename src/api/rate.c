@@ -38,10 +38,7 @@ static int rate_import(const struct lli_log *log, const char *object, const stru
     return error;
 }
 
-/*
- * -------------------------------------------------------------------------------------------------
- * transmitter
- */
+/* -------------------------------------------------------------------------------------------- transmitter */
 
 static int rate_transmitter(struct llm_transmitter *transmitter, const struct llm_rate *user)
 {
@@ -83,10 +80,7 @@ int llm_transmitter_limit_rate(struct llm_transmitter *transmitter, const struct
     return error;
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * topic
- */
+/* -------------------------------------------------------------------------------------------------- topic */
 
 static int rate_topic(struct llm_topic *topic, const struct llm_rate *user)
 {

@@ -116,8 +116,8 @@ static bool transmitter_may_wait(const struct llm_topic *topic, size_t size)
 }
 
 /*
- * Gives the transport what flow control or a rate limit allows by now. Returns true if a packet may be begun
- * then.
+ * Sends packets that flow control or a rate limit no longer blocks. Returns true if another packet may be
+ * begun.
  */
 static LLI_OUT_OF_LINE bool transmitter_unblock(struct llm_transmitter *transmitter)
 {
@@ -148,8 +148,8 @@ static LLI_INLINE bool transmitter_open_packet(struct llm_transmitter *transmitt
 }
 
 /*
- * Packs a message into as many packets as it takes, and tells the first. False, with nothing packed: flow
- * control blocks it, or the history has no room.
+ * Packs a message into as many packets as it takes, and returns the number of the first. False, with nothing
+ * packed: flow control blocks it, or the history has no room.
  */
 static LLI_INLINE bool topic_pack(struct llm_topic *topic, const struct iovec *pieces, size_t size,
                                   lli_seq *first)
@@ -186,7 +186,7 @@ static void topic_account(struct llm_topic *topic, lli_seq seq, size_t size)
     topic_count(topic, size);
 }
 
-/* Returns why a message is refused whatever the topic's state, LLM_OK: it is not. */
+/* Returns the reason to refuse a message in every state of the topic; LLM_OK: there is none. */
 static inline int topic_check(const struct llm_topic *topic, size_t size, unsigned flags)
 {
     if (flags > TRANSMITTER_FLAGS)
@@ -296,7 +296,7 @@ static LLI_OUT_OF_LINE int send_checked(struct llm_topic *topic, const struct io
     return LLM_OK;
 }
 
-/* Prefetches the transport's slot for writing: readers of its last packet have its cache lines. */
+/* Prefetches the transport's slot for writing: its cache lines are with the readers of its last packet. */
 static inline void transmitter_fetch_slot(const struct llm_transmitter *transmitter)
 {
     enum { LINE = 64 };
@@ -344,8 +344,8 @@ static LLI_INLINE int topic_send(struct llm_topic *topic, const struct iovec *pi
 }
 
 /*
- * Returns true if a message may be packed in place: more messages follow, and no other thread changes what
- * that reads. The conditions come first: without the lock nothing else may be read.
+ * Returns true if a message may be packed in place: more messages follow, and no other thread can change the
+ * state that packing reads. These conditions come first: without the lock nothing else may be read.
  */
 static inline bool topic_may_be_in_place(const struct llm_topic *topic, const void *data, unsigned flags)
 {
@@ -376,8 +376,8 @@ static LLI_OUT_OF_LINE int topic_send_counted(struct llm_topic *topic, const voi
 }
 
 /*
- * The shortest way, of most messages, is inline: the open packet has room and continues the same topic. The
- * packet was made due when it was begun, so nothing else is left to do.
+ * Common case, inline: the open packet has room and continues the same topic. The packet became due when it
+ * was begun, so nothing else is left to do.
  */
 int llm_send(struct llm_topic *topic, const void *data, size_t size, unsigned flags)
 {
@@ -466,7 +466,7 @@ static inline uint8_t *topic_reserve(struct llm_topic *topic, size_t size)
     return lli_pack_claim(&tx->pack, &topic->pack, (uint32_t)size, lli_tx_busy(tx));
 }
 
-/* Reserves once the history, which was full, has room. NULL: it has none. */
+/* Repeats a reservation as the full history gets room. NULL: it gets none. */
 static LLI_OUT_OF_LINE uint8_t *topic_reserve_late(struct llm_topic *topic, size_t size)
 {
     uint8_t *bytes = NULL;

@@ -355,8 +355,8 @@ int llm_transmitter_close(struct llm_transmitter **handle)
     }
     transmitter->claimed = NULL;
     /*
-     * The end must not be later than the time that the next poll uses, which may be the only one: it is due
-     * in that poll.
+     * Use a time that is not later than the next poll's: the end is due in that poll, which may be the only
+     * one.
      */
     lli_tx_end(&transmitter->tx, lli_context_time(context, lli_ticks()));
     lli_endpoint_due(transmitter->endpoint, 0);

@@ -5,7 +5,10 @@
 
 /* -------------------------------------------------------------------------------------------------- room */
 
-/* Returns true if the topic's rate limit allows a message; if not, the loop is due when it does. */
+/*
+ * Returns true if the topic's rate limit allows a message; if not, schedules a poll for the time when it
+ * does.
+ */
 static bool waiting_rate_allows(struct llm_topic *topic)
 {
     struct llm_transmitter *transmitter = topic->transmitter;
@@ -26,7 +29,7 @@ static bool waiting_assurance_allows(const struct llm_topic *topic, uint64_t siz
     return !lli_topic_is_assured(topic) || lli_ack_topic_allows(topic->assured, size);
 }
 
-/* Checks if a message of this size would be taken: LLM_OK, LLM_EAGAIN, or the reason why it never is. */
+/* Checks if a message of this size would be taken: LLM_OK, LLM_EAGAIN, or the reason why it never will be. */
 static int waiting_room(void *object, uint64_t size)
 {
     struct llm_topic *topic = object;

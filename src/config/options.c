@@ -159,8 +159,8 @@ static bool option_parse(const char *text, uint64_t *value)
 }
 
 /*
- * Words of an option, indexed by its enumerators; NULL: an enumerator that is no choice here, and behind the
- * last one.
+ * Words of an option, indexed by its enumerators; NULL: an enumerator that is not a choice here, and the end
+ * of the list.
  */
 static const struct {
     const char *option;
@@ -278,7 +278,7 @@ static const struct lli_option *option_find(const struct lli_option_table *table
     return NULL;
 }
 
-/* Finds an option of the transports, and the place of its table; NULL: none of them has it. */
+/* Finds an option of the transports and sets *place to the index of its table; NULL: none of them has it. */
 static const struct lli_option *option_find_value(const struct lli_option_values *values, const char *key,
                                                   int *place)
 {
@@ -433,7 +433,7 @@ struct lli_slow_policy lli_options_slow(const struct llm_options *o, uint64_t hi
 }
 
 /*
- * Checks the order of thresholds, and refuses those that others make pointless; 0 is the default that fits
+ * Checks the order of thresholds, and refuses those that others make ineffective; 0 is a default that fits
  * the others.
  */
 static int option_check_slow(const struct llm_options *o, const struct lli_log *log)
@@ -471,16 +471,15 @@ int lli_options_check_window(const struct llm_options *o, uint32_t window_packet
 {
     if (o->slow_lag_bytes != 0 && o->slow_lag_bytes < packet_max)
         return lli_fail(log, LLM_EOPTION,
-                        "option slow_lag_bytes: %llu is less than one packet, %u bytes, and nobody is behind "
-                        "by less; raise "
-                        "it, or leave it out",
+                        "option slow_lag_bytes: %llu is less than one packet, %u bytes, and no lag is "
+                        "smaller; raise it, or leave it out",
                         (unsigned long long)o->slow_lag_bytes, packet_max);
     if (o->slow_lag_bytes == 0 || lli_options_flow(o) == LLI_FLOW_OPEN ||
         (uint64_t)window_packets * packet_max <= o->slow_lag_bytes)
         return LLM_OK;
     return lli_fail(
         log, LLM_EOPTION,
-        "option slow_lag_bytes: %llu is less than flow control lets receivers be behind by, %u packets of "
+        "option slow_lag_bytes: %llu is less than the lag that flow control allows, %u packets of "
         "%u bytes; raise it, or lower flow_window_packets",
         (unsigned long long)o->slow_lag_bytes, window_packets, packet_max);
 }
@@ -513,7 +512,7 @@ void lli_options_log_unused(const struct llm_options *o, const char *object, con
                 object, (unsigned long long)o->slow_lag_ns, o->flow == LLM_FLOW_PACED ? "paced" : "window");
 }
 
-/* Checks that a rate limit is one that can be enforced, or 0 for none. */
+/* Checks that a rate limit can be enforced; 0: no limit. */
 static int option_rate(const char *name, uint64_t value, const struct lli_log *log)
 {
     if (value == 0 || value >= OPTION_RATE_MIN)

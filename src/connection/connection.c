@@ -59,9 +59,9 @@ int lli_connection_channel(struct llm_context *context, const char *text, const 
     if (lli_options_as_it_arrives(&channel->options))
         return lli_fail(&context->log, LLM_EOPTION,
                         "option order: a connection delivers in sequence, leave it out");
-    /* The transport needs room for as many addresses, and for those answered meanwhile. */
+    /* The transport needs room for one address per connection, and for those answered meanwhile. */
     channel->options.receivers_max = channel->options.connections_max + CONNECTION_ADDRESSES;
-    /* Delivery begins with the first packet; the other side is waited for as long as it is heard. */
+    /* Delivery begins with the first packet; flow control waits for the other side as long as it is heard. */
     channel->options.join = LLM_JOIN_LIVE;
     channel->options.slow = LLM_SLOW_OFF;
     if (channel->options.flow == LLM_FLOW_OPEN)

@@ -45,7 +45,7 @@ struct llm_connection {
     bool closing;     /* llm_connection_close() runs */
     bool released;    /* llm_connection_close() was called in a handler */
     bool undelivered; /* some messages are not known to have arrived */
-    bool dismissed;   /* no CLOSE is sent: the other side has left and said so, or never connected */
+    bool dismissed;   /* no CLOSE is sent: the other side announced that it left, or never connected */
     bool unheard;     /* accepted, and only the ACCEPT is sent: the other side has not confirmed it */
     bool joined;      /* joined the listener's group, to send the request */
     lli_handle group;

@@ -85,7 +85,7 @@ static void connection_unconfirmed(struct llm_connection *connection)
 }
 
 /*
- * Returns true if a peer that closed may still receive: until it leaves, and says what it has, or is lost.
+ * Returns true if a peer that closed may still receive: until it leaves and reports its position, or is lost.
  * Missing reports do not mean that it is lost: it may be blocked while it waits for the DONE.
  */
 static bool connection_is_taken(const struct llm_connection *connection, lli_ns now)
@@ -109,7 +109,7 @@ static lli_ns connection_service_over(struct llm_connection *connection, lli_ns 
     return LLI_NEVER;
 }
 
-/* Ends a connection whose accepting side was not heard since, within the time in which it had to answer. */
+/* Ends a connection whose accepting side was not heard after its ACCEPT, within the time allowed. */
 static lli_ns connection_service_unheard(struct llm_connection *connection, lli_ns now)
 {
     if (!lli_rx_is_unheard(&connection->receiver->sessions[0]))
@@ -326,10 +326,7 @@ static enum lli_wire_fault connections_input(struct lli_endpoint *endpoint, cons
     return LLI_WIRE_OK;
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * upcalls
- */
+/* ------------------------------------------------------------------------------------------------ upcalls */
 
 static void connections_moved(const struct lli_endpoint *endpoint)
 {

@@ -371,10 +371,7 @@ int llm_listener_close(struct llm_listener **handle)
     return error;
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------
- * counters
- */
+/* ----------------------------------------------------------------------------------------------- counters */
 
 static const struct lli_stats_row listener_rows[] = {
 #define LISTENER_ROW(name, text) {#name, offsetof(struct lli_acceptor_counters, name)},

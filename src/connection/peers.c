@@ -58,9 +58,7 @@ void lli_conn_forget(struct lli_endpoint *endpoint, const struct lli_wire_addres
     lli_reach_forget(endpoint, wire);
 }
 
-/*
- * --------------------------------------------------------------------------------------------- close retries
- */
+/* ------------------------------------------------------------------------------------------ close retries */
 
 /* Schedules a close retry; the endpoint stays open for it. */
 static void conn_retry(struct lli_endpoint *endpoint, struct lli_close_retry *close_retry)
@@ -172,7 +170,7 @@ lli_ns lli_conn_say(struct llm_context *context, lli_ns now)
     return at;
 }
 
-/* Returns until when an answer is waited for; 0: none is. */
+/* Returns the time until which an answer is awaited; 0: none is. */
 static lli_ns conn_waited_until(const struct lli_close_retries *close_retries)
 {
     lli_ns until = 0;

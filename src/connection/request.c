@@ -21,7 +21,7 @@ static int request_allowed(const struct llm_connection *connection, const char *
 
     if (connection->state != LLI_CONNECTION_OPEN || connection->closing)
         return lli_refuse(connection->context, LLM_ESTATE,
-                          "%s: connection %016llx is not there yet, or over: ask between the events "
+                          "%s: connection %016llx is not open: call it between the events "
                           "CONNECTED and DISCONNECTED",
                           call, (unsigned long long)connection->id);
     if (size > most)

@@ -18,10 +18,7 @@ enum {
     ENDPOINT_OLD = 64, /* repairs, and replayed packets, between two sends of new packets */
 };
 
-/*
- * Retry interval while the transport is stuck. It wakes sleepers when it can go on; this is in case it does
- * not.
- */
+/* Retry interval while the transport is stuck, in case it does not wake sleepers when it can continue. */
 #define ENDPOINT_STUCK ((lli_ns)1000000)
 
 /* Interval between looks at the transport. */
@@ -471,7 +468,7 @@ static uint32_t endpoint_service_transmitter(struct lli_endpoint *endpoint,
     return count;
 }
 
-/* Flushes count heartbeats, and nothing else, and reports the time of one to the transmitters. */
+/* Flushes `count` heartbeats alone, and reports the time that one took to the transmitters. */
 static void endpoint_flush_heartbeats(struct lli_endpoint *endpoint, uint32_t count)
 {
     const lli_ns begin = lli_clock_ns();
@@ -663,8 +660,7 @@ static LLI_OUT_OF_LINE void endpoint_send_packed(struct lli_endpoint *endpoint, 
 }
 
 /*
- * Asks a transport and those below it to log what they found out. Returns true if any of them ever reports
- * anything.
+ * Logs deferred diagnostics of a transport and of those below it. Returns true if any of them has a report().
  */
 static bool endpoint_report(const struct lli_transport *transport, void *instance)
 {

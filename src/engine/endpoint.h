@@ -34,7 +34,7 @@ struct lli_endpoint_latency;
     X(addresses_evicted, "addresses removed although needed, to make room for others; raise receivers_max") \
     X(addresses_unreachable, "addresses that packets could not be sent to")                                 \
     X(closes_repeated, "close retries sent")                                                                \
-    X(closes_unanswered, "last words of a connection, with all repetitions, that were not answered")
+    X(closes_unanswered, "CLOSEs that were not answered after all retries")
 
 enum {
     LLI_ENDPOINT_POST = 64,      /* data packets posted at a time */

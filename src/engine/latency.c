@@ -17,10 +17,7 @@ enum { LATENCY_READING = 8, LATENCY_CREDIT_MAX = 1024 };
 /* Length of the comparison of the counter with the clock: a reading of either takes tens of nanoseconds. */
 #define LATENCY_CALIBRATION ((lli_ns)2000000)
 
-/*
- * -----------------------------------------------------------------------------------------------------------
- * open
- */
+/* --------------------------------------------------------------------------------------------------- open */
 
 /* Allocates memory, zeroed and touched, so that the first sample does not fault. */
 static void *latency_take(const struct llm_context *context, size_t size)
@@ -115,10 +112,7 @@ static uint64_t latency_ns(const struct lli_latency *latency, uint64_t from, uin
     return (int64_t)(to - from) <= 0 ? 0 : ((to - from) * latency->ns_per_tick) >> TICK_SHIFT;
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * transmit
- */
+/* ----------------------------------------------------------------------------------------------- transmit */
 
 void lli_latency_waits(struct llm_transmitter *transmitter)
 {
@@ -167,10 +161,7 @@ void lli_latency_sent(struct llm_transmitter *transmitter, uint64_t begin, uint6
     lli_histogram_add(&latency->flush_wire_ns, latency_ns(of, begin, end), 1);
 }
 
-/*
- * --------------------------------------------------------------------------------------------------------
- * receive
- */
+/* ------------------------------------------------------------------------------------------------ receive */
 
 void lli_latency_fetched(struct lli_endpoint *endpoint, const struct lli_in *packets, int count)
 {
@@ -268,10 +259,7 @@ int lli_latency_receiver(struct llm_receiver *receiver)
     return LLM_OK;
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------------
- * poll
- */
+/* --------------------------------------------------------------------------------------------------- poll */
 
 void lli_latency_polled(struct lli_latency *latency, lli_ns now)
 {
@@ -280,10 +268,7 @@ void lli_latency_polled(struct lli_latency *latency, lli_ns now)
     latency->polled_at = now;
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------------
- * visit
- */
+/* -------------------------------------------------------------------------------------------------- visit */
 
 #define LATENCY_PUT(name, needs)       \
     if (latency->of->level >= (needs)) \

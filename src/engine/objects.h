@@ -29,7 +29,7 @@ enum { LLI_CHANNEL_TEXT_MAX = 256 };
  */
 #define LLI_GROUP_NONE (LLI_HANDLE_UNICAST - 1)
 
-/* The work that the messages of a topic take, prepared whenever it changes. */
+/* Route of a topic's messages, recomputed whenever a condition of it changes. */
 enum lli_route {
     LLI_ROUTE_PLAIN,   /* they are packed */
     LLI_ROUTE_COUNTED, /* ... and counted */
@@ -44,7 +44,7 @@ struct llm_topic {
     enum lli_route route;          /* of its messages: lli_topic_route() */
     struct lli_ack_topic *assured; /* NULL: it was never assured */
     struct lli_lvc_topic *cache;   /* last value cache; NULL: none */
-    struct lli_pacer rate;         /* limit in bytes of messages, if it is rated */
+    struct lli_pacer rate;         /* rate limit in bytes of messages, if `rated` is set */
     bool rated;
     struct lli_topic_count count; /* counted if the transmitter counts topics */
     char name[LLI_WIRE_NAME_MAX + 1];

@@ -25,10 +25,7 @@ struct reach_layer {
     void *instance;
 };
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * lists
- */
+/* -------------------------------------------------------------------------------------------------- lists */
 
 int lli_reach_init(struct lli_reach *reach, uint32_t max)
 {
@@ -107,10 +104,7 @@ static void reach_touch(struct lli_reach *reach, uint32_t place)
     reach_link(reach, place, at->needed);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------ forget,
- * evict
- */
+/* ------------------------------------------------------------------------------------------ forget, evict */
 
 static void reach_drop(struct lli_endpoint *endpoint, uint32_t place)
 {
@@ -182,10 +176,7 @@ static bool reach_evict(struct lli_endpoint *endpoint)
     return false;
 }
 
-/*
- * --------------------------------------------------------------------------------------------------------
- * reach
- */
+/* -------------------------------------------------------------------------------------------------- reach */
 
 /* Records that packets cannot be sent to an address; number: errno, or 0. */
 static void reach_failed(struct lli_endpoint *endpoint, const struct lli_address *address, int number)
@@ -262,10 +253,7 @@ int lli_reach_peer(struct lli_endpoint *endpoint, const struct lli_wire_address 
     return LLM_ELIMIT;
 }
 
-/*
- * --------------------------------------------------------------------------------------------------------
- * sweep
- */
+/* -------------------------------------------------------------------------------------------------- sweep */
 
 /*
  * Counts departed members and ended sessions. Misses some whose transmitter or receiver was closed: the next
@@ -354,10 +342,7 @@ static void reach_sweep(struct lli_endpoint *endpoint)
     }
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * failures
- */
+/* ----------------------------------------------------------------------------------------------- failures */
 
 #define REACH_SCOPE \
     "its scope may differ from this side's: give both link-local addresses, or both others, by interface="
@@ -376,7 +361,7 @@ static const struct reach_remedy {
      "a packet filter or route of this host forbids it; see 'nft list ruleset' and 'ip route'"},
     {ENETDOWN, LLM_REASON_NO_ROUTE, "the interface is down; 'ip link set up' brings it up"},
     {-1, LLM_REASON_NO_ROUTE,
-     "it takes a route there, or interface= on a network that both sides have; see 'ip route get' and 'ip "
+     "add a route to it, or set interface= on a network that both sides have; see 'ip route get' and 'ip "
      "neigh'"},
 };
 
@@ -464,8 +449,8 @@ static void reach_report(struct lli_endpoint *endpoint, struct lli_reach_failure
     errno = failure->number;
     (void)snprintf(why, sizeof why, failure->number == 0 ? "address not reachable from this host" : "%m");
     lli_log(&endpoint->context->log, LLM_LEVEL_WARNING,
-            "%s: packets to %s cannot be sent: %s; %s; losses on the way from there or to "
-            "there are not repaired",
+            "%s: packets to %s cannot be sent: %s; %s; losses in either "
+            "direction are not repaired",
             endpoint->object, text, why, remedy->remedy);
     endpoint->context->in_handler = true;
     reach_report_sessions(endpoint, failure, &event);
@@ -505,10 +490,7 @@ static void reach_report_all(struct lli_endpoint *endpoint)
     }
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------------
- * look
- */
+/* --------------------------------------------------------------------------------------------------- look */
 
 bool lli_reach_look(struct lli_endpoint *endpoint, lli_ns now)
 {

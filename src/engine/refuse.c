@@ -133,7 +133,7 @@ int lli_refuse_size(const struct llm_topic *topic, size_t size)
                           topic->name, size, (unsigned long long)topic->assured->rule.bytes_max);
     return lli_refuse(
         context, LLM_EMSGSIZE,
-        "topic \"%s\": a message of %zu bytes and its attributes: the topic keeps at most %u: raise "
+        "topic \"%s\": a message of %zu bytes and its attributes: its cache takes at most %u: raise "
         "bytes_max of llm_topic_cache(), or split it",
         topic->name, size, topic->cache == NULL ? 0 : topic->cache->bytes_max);
 }

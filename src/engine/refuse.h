@@ -33,10 +33,7 @@ int lli_refuse(struct llm_context *context, int error, const char *format, ...) 
 #define LLI_REFUSE_IN_HANDLER(context, call) \
     lli_refuse(context, LLM_ESTATE, call ": not allowed inside a handler: call it when the poll has returned")
 
-/*
- * ------------------------------------------------------- messages; cold: accepted messages execute none of
- * it
- */
+/* --------------------------------------------------------- messages; cold: not executed for accepted ones */
 
 struct iovec;
 struct llm_topic;

@@ -106,8 +106,8 @@ void lli_transmitter_log_crowd(struct llm_transmitter *transmitter)
 
     if (news & 1u << LLI_WIRE_JOIN_FULL)
         lli_log(&transmitter->context->log, LLM_LEVEL_WARNING,
-                "%s: there are more than receivers_max=%u receivers: nobody waits for the "
-                "others, and they count in nothing; raise it",
+                "%s: there are more than receivers_max=%u receivers: flow control does not "
+                "wait for the others, and they do not count; raise it",
                 transmitter->object, tx->members.limit);
     if (news & 1u << LLI_WIRE_JOIN_BUSY)
         lli_log(&transmitter->context->log, LLM_LEVEL_WARNING,

@@ -22,9 +22,7 @@ static const struct lli_stats_row endpoint_rows[] = {
 
 #define ROWS(rows) (rows), (int)(sizeof(rows) / sizeof(rows)[0])
 
-/*
- * ------------------------------------------------------------------------------------------------- the walk
- */
+/* ----------------------------------------------------------------------------------------------- the walk */
 
 void lli_stats_put(const struct lli_stats_visitor *to, enum llm_stats_type type, const char *name,
                    uint64_t value)
@@ -239,10 +237,7 @@ void lli_stats_visit(const struct llm_context *context, const struct lli_stats_v
         context->upcalls->stats(context, to);
 }
 
-/*
- * ---------------------------------------------------------------------------------------------- by the
- * caller
- */
+/* ------------------------------------------------------------------------------------------ by the caller */
 
 /* Output of the visit: counters and their number, or the sum of the counters of one name. */
 struct stats_out {

@@ -26,10 +26,7 @@ enum {
 #define FILE_INTERVAL_MIN ((lli_ns)1000000)
 #define FILE_INTERVAL_MAX ((lli_ns)60000000000)
 
-/*
- * ---------------------------------------------------------------------------------------------- the
- * directory
- */
+/* ------------------------------------------------------------------------------------------ the directory */
 
 /* Logs why an operation on a path failed; errno is still that of the failure. */
 static int file_failed(const char *path, const struct lli_log *log)
@@ -72,10 +69,7 @@ static int file_directory(struct lli_stats_file *file, const char *path, const s
                                                                               : LLM_OK;
 }
 
-/*
- * -------------------------------------------------------------------------------------------------- open,
- * close
- */
+/* -------------------------------------------------------------------------------------------- open, close */
 
 static size_t file_table_bytes(const struct llm_stats_file *plan)
 {
@@ -232,10 +226,7 @@ void lli_stats_file_release(struct lli_stats_file **result)
     *result = NULL;
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------------
- * write
- */
+/* -------------------------------------------------------------------------------------------------- write */
 
 /* State of writing a table. */
 struct file_pass {

@@ -26,10 +26,7 @@ int lli_watch_open(struct llm_context *context, const struct llm_context_options
     return LLM_OK;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------
- * transmitters
- */
+/* ------------------------------------------------------------------------------------------- transmitters */
 
 enum llm_limit lli_watch_blocked(const struct llm_transmitter *transmitter)
 {
@@ -140,10 +137,7 @@ static void watch_evaluate_transmitter(struct llm_transmitter *transmitter, lli_
     watched->evaluated = true;
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------
- * receivers
- */
+/* ---------------------------------------------------------------------------------------------- receivers */
 
 /* Returns the packets that an instance, and those below it, dropped since the latest call; an upper bound. */
 static uint64_t watch_drops(const struct lli_transport *transport, void *instance)
@@ -185,10 +179,7 @@ static void watch_evaluate_receiver(struct llm_receiver *receiver, const struct 
     watched->evaluated = true;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------
- * events
- */
+/* ------------------------------------------------------------------------------------------------- events */
 
 /* Returns true if the bottleneck changed and is to be reported, by *event. */
 static bool watch_news(const struct llm_context *context, struct lli_watched *watched,
@@ -240,10 +231,7 @@ static void watch_evaluate_all(struct llm_context *context, lli_ns now)
     watch->away = watch->away_max = 0;
 }
 
-/*
- * --------------------------------------------------------------------------------------------------------
- * poll
- */
+/* --------------------------------------------------------------------------------------------------- poll */
 
 void lli_watch_polled(struct llm_context *context, lli_ns now)
 {
@@ -264,10 +252,7 @@ void lli_watch_polled(struct llm_context *context, lli_ns now)
         watch_evaluate_all(context, now);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------
- * public
- */
+/* ------------------------------------------------------------------------------------------------- public */
 
 static struct llm_congestion watch_congestion(const struct lli_member *member)
 {

@@ -184,10 +184,7 @@ const char *llm_limit_name(enum llm_limit limit)
     return "an unknown limit";
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * events
- */
+/* ------------------------------------------------------------------------------------------------- events */
 
 static int event_gap_text(const struct llm_event *event, char *text, size_t size)
 {

@@ -106,7 +106,7 @@ def changed(root, directory, name, file, old, new):
 
 
 def test(root, directory):
-    """Every kind of change is found, and each has the version that the rule asks for."""
+    """Every kind of change is found, and requires the version that the rule states."""
     member = changed(root, directory, "member", "receiver.h", "    uint32_t size; ", "    uint64_t size;")
     removed = changed(root, directory, "removed", "context.h", "LLM_API int llm_poll(struct llm_context *context);", "")
     added = changed(root, directory, "added", "api.h", "LLM_API const char *llm_version(void);",

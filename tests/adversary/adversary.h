@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Somebody who reads every packet of a session, knows the identities, and sends packets of all types in their
- * names: well formed and false, at the bounds of every field, cut, and with bits flipped. Packets are built
- * by the library's own codec, so that a field which is added to the wire is in them at once. What each kind
- * of packet may cost at most is in one table, kinds.c (docs/protocol.md section 11).
+ * An adversary that reads every packet of a session, knows the identities, and sends packets of all types in
+ * their names: well formed and false, at the bounds of every field, truncated, and with bits flipped. Packets
+ * are built by the library's own codec, so a field that is added to the wire is in them at once. The maximum
+ * cost of each kind of packet is in one table, kinds.c (docs/protocol.md section 11).
  *
  * The same packets go to whole contexts in virtual time (sim.c) and over real sockets (udp.c).
  */
@@ -14,28 +14,26 @@
 
 enum { ADVERSARY_MEMBERS = 4, ADVERSARY_HEARD = 64, ADVERSARY_PACKET_MAX = 1472 };
 
-/*
- * A receiver's latest report: all that is said in its name begins as this, with whatever else the wire has.
- */
+/* A receiver's latest report: forged reports and requests in its name start from this. */
 struct adversary_member {
     uint64_t id;
     struct lli_wire_address address;
     struct lli_wire_status status;
 };
 
-/* A packet as it was heard. */
+/* Packet that was heard. */
 struct adversary_heard {
     size_t size;
     uint8_t bytes[ADVERSARY_PACKET_MAX];
 };
 
-/* The adversary: packets heard, and the address to which it has answers sent. */
+/* The adversary: packets heard, and the address for answers to it. */
 struct adversary {
     uint64_t random;
-    uint64_t made;                       /* packets; numbers what is invented */
+    uint64_t made;                       /* packets forged so far; numbers invented identities */
     lli_ns now;                          /* by the clock of the driver, set before each call */
-    lli_seq seq;                         /* of the data packet that comes next */
-    uint32_t number;                     /* of the message that comes next, low half */
+    lli_seq seq;                         /* of the next data packet */
+    uint32_t number;                     /* of the next message, low half */
     struct lli_wire_heartbeat heartbeat; /* the latest of the session ... */
     lli_ns heartbeat_at;                 /* ... and when it was heard */
     struct adversary_member members[ADVERSARY_MEMBERS];
@@ -44,42 +42,42 @@ struct adversary {
     struct lli_wire_join ask; /* of a receiver that joins late, likewise */
     struct lli_wire_join fetch;
     struct lli_wire_join grant;
-    struct lli_wire_connect connect;               /* id 0: none */
-    struct adversary_heard heard[ADVERSARY_HEARD]; /* of every type, the latest */
+    struct lli_wire_connect connect;               /* latest one; id 0: none */
+    struct adversary_heard heard[ADVERSARY_HEARD]; /* latest packet of every type */
     uint32_t heard_count;
-    struct lli_wire_address announced; /* what it announces: its own address, or somebody else's */
+    struct lli_wire_address announced; /* address in forged packets: its own, or that of a third party */
 };
 
 enum adversary_to { ADVERSARY_TO_GROUP, ADVERSARY_TO_TRANSMITTER, ADVERSARY_TO_RECEIVER };
 
 struct adversary_packet {
     enum adversary_to to;
-    uint32_t member; /* ADVERSARY_TO_RECEIVER: which */
+    uint32_t member; /* ADVERSARY_TO_RECEIVER: index of the receiver */
     size_t size;
     uint8_t bytes[ADVERSARY_PACKET_MAX];
 };
 
-/* A packet of the session, or of whoever connects. */
+/* Takes a packet of the session, or of a connecting peer. */
 void adversary_hear(struct adversary *adversary, const uint8_t *packet, size_t size);
 
 /* True once a session, a receiver and enough packets are known. */
 bool adversary_knows(const struct adversary *adversary);
 
-/* A number below a limit. */
+/* Returns a random number below a limit. */
 uint64_t adversary_below(struct adversary *adversary, uint64_t limit);
 
 /* True for a heartbeat with END: such heartbeats are kinds of their own. */
 bool adversary_is_end(const struct adversary_packet *packet);
 
-/* The genuine heartbeat as it would be now. */
+/* Returns the heartbeat that the transmitter would send now. */
 struct lli_wire_heartbeat adversary_heartbeat(const struct adversary *adversary);
 
-/* The identity of a genuine receiver, or one that was invented if there is none. */
+/* Returns the identity of a genuine receiver, or an invented one if there is none. */
 uint64_t adversary_receiver(const struct adversary *adversary, uint32_t index);
 
 /* ------------------------------------------------------------------------------------------------- costs */
 
-/* X(name, text): what packets of one kind cost beyond what happens without them. */
+/* X(name, text): costs of one kind of packets beyond those of the same run without them. */
 #define ADVERSARY_COSTS(X)                                          \
     X(third, "packets to the address of a third party")             \
     X(third_bytes, "bytes of them")                                 \
@@ -103,12 +101,12 @@ struct adversary_cost {
 #undef ADVERSARY_COST_FIELD
 };
 
-/* The members of a world. */
+/* Members of a world. */
 enum adversary_profile {
     ADVERSARY_PLAIN,    /* a transmitter and two receivers */
     ADVERSARY_LOSSY,    /* the second receiver loses one packet in a hundred */
     ADVERSARY_LATE,     /* the second receiver joins late, and fetches the past, when the adversary begins */
-    ADVERSARY_KEPT,     /* the same with what the topic keeps */
+    ADVERSARY_KEPT,     /* the same, from the last value cache */
     ADVERSARY_ASSURED,  /* both receivers have to acknowledge */
     ADVERSARY_NEWCOMER, /* another transmitter begins when the adversary is done */
     ADVERSARY_CALLS,    /* a connection */
@@ -118,8 +116,8 @@ enum adversary_profile {
 /* The address that a forged packet announces for answers. */
 enum adversary_announces {
     ADVERSARY_OWN,
-    ADVERSARY_THIRD,   /* somebody else's */
-    ADVERSARY_SPOOFED, /* the same, and the packet claims to come from there */
+    ADVERSARY_THIRD,   /* that of a third party */
+    ADVERSARY_SPOOFED, /* the same, and also as the packet's source address */
 };
 
 struct adversary_kind {
@@ -127,9 +125,9 @@ struct adversary_kind {
     void (*forge)(struct adversary *adversary, struct adversary_packet *packet);
     enum adversary_profile profile;
     enum adversary_announces announces;
-    uint32_t count;             /* packets */
-    uint32_t gap_us;            /* between two of them */
-    struct adversary_cost most; /* all of them together, beyond adversary_slack() */
+    uint32_t count;             /* number of packets */
+    uint32_t gap_us;            /* time between two of them */
+    struct adversary_cost most; /* maximum for all of them together, beyond adversary_slack() */
 };
 
 extern const struct adversary_kind adversary_kinds[];
@@ -141,7 +139,7 @@ struct adversary_cost adversary_slack(const struct adversary_kind *kind);
 /* True if the effect passes: messages sent later are delivered. */
 bool adversary_is_survived(const struct adversary_kind *kind);
 
-/* Reports each cost that is beyond its bound; false: some are. all: reports every cost. */
+/* Reports each cost beyond its bound, or every cost if `all` is set. False: some cost is beyond its bound. */
 bool adversary_judge(const struct adversary_kind *kind, const struct adversary_cost *cost, bool all);
 
 /* ------------------------------------------------------------------------------------------------- kinds */

@@ -87,7 +87,7 @@ void adversary_notice_warned(struct adversary *adversary, struct adversary_packe
                  adversary_receiver(adversary, (uint32_t)adversary->made));
 }
 
-/* By somebody who reads the group only: the receiver's identity is not in it. */
+/* From an adversary that reads only the group: the receiver's identity is not in the packet. */
 void adversary_notice_foreign(struct adversary *adversary, struct adversary_packet *packet)
 {
     forge_notice(adversary, packet, LLI_STANDING_EXPELLED, lli_random(&adversary->random));
@@ -117,9 +117,7 @@ void adversary_topics_beyond(struct adversary *adversary, struct adversary_packe
     forge_topics(adversary, packet, UINT32_MAX, UINT32_MAX - 20);
 }
 
-/*
- * ---------------------------------------------------------------------------- answers to those who join late
- */
+/* -------------------------------------------------------------------------------- answers to late joiners */
 
 static struct lli_wire_join answer_of(const struct adversary *adversary, enum lli_wire_join_kind kind)
 {
@@ -156,7 +154,7 @@ void adversary_join_refuse(struct adversary *adversary, struct adversary_packet 
     forge_answer(adversary, packet, &answer);
 }
 
-/* A message that no topic keeps. */
+/* Record of a message that no topic caches. */
 void adversary_kept_records(struct adversary *adversary, struct adversary_packet *packet)
 {
     static const uint8_t frame[] = {4, 'e', 'v', 'i', 'l'};

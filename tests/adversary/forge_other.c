@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packets of connections, and what is no packet: cut, of noise, with flipped bits and of other versions. */
+/* Packets of connections, and invalid packets: truncated, noise, with flipped bits, and of other versions. */
 #include "adversary.h"
 
 /* ------------------------------------------------------------------------------------------- connections */
@@ -22,13 +22,13 @@ void adversary_connect(struct adversary *adversary, struct adversary_packet *pac
     forge_connect(adversary, packet, lli_random(&adversary->random), 0);
 }
 
-/* With a payload that the application accepts. */
+/* CONNECT with a payload that the application accepts. */
 void adversary_connect_shown(struct adversary *adversary, struct adversary_packet *packet)
 {
     forge_connect(adversary, packet, lli_random(&adversary->random), 2);
 }
 
-/* Few identities, again and again. */
+/* CONNECT with few identities, repeated. */
 void adversary_connect_crowd(struct adversary *adversary, struct adversary_packet *packet)
 {
     forge_connect(adversary, packet, 1 + adversary->made % 100, 0);
@@ -68,18 +68,16 @@ void adversary_close_left(struct adversary *adversary, struct adversary_packet *
     forge_close(adversary, packet, adversary->connect.id, LLI_WIRE_LEFT);
 }
 
-/* Of connections that are not. */
+/* CLOSE of connections that do not exist. */
 void adversary_close_unknown(struct adversary *adversary, struct adversary_packet *packet)
 {
     forge_close(adversary, packet, lli_random(&adversary->random),
                 (enum lli_wire_closing)(1 + adversary_below(adversary, LLI_WIRE_HEARD)));
 }
 
-/*
- * ------------------------------------------------------------------------------------ packets that are none
- */
+/* ---------------------------------------------------------------------------------------- invalid packets */
 
-/* A packet that was heard, of some type, to somebody who takes such. */
+/* A heard packet of some type, to a receiver of that type. */
 static void other_heard(struct adversary *adversary, struct adversary_packet *packet)
 {
     const struct adversary_heard *heard = &adversary->heard[adversary_below(adversary, ADVERSARY_HEARD)];
@@ -90,7 +88,7 @@ static void other_heard(struct adversary *adversary, struct adversary_packet *pa
     memcpy(packet->bytes, heard->bytes, heard->size);
 }
 
-/* Half of them say so. */
+/* Half of them have the reduced size in their header. */
 void adversary_cut(struct adversary *adversary, struct adversary_packet *packet)
 {
     other_heard(adversary, packet);
@@ -112,12 +110,12 @@ void adversary_noise(struct adversary *adversary, struct adversary_packet *packe
     lli_store_u32(packet->bytes + 4, (uint32_t)adversary->heartbeat.session);
     if (packet->size >= LLI_WIRE_HEADER + 8)
         lli_store_u64(packet->bytes + LLI_WIRE_HEADER, adversary->heartbeat.session);
-    /* Data of the session has kinds of its own. */
+    /* Data of the session is covered by other kinds. */
     if ((packet->bytes[0] & 15) == LLI_WIRE_DATA)
         packet->bytes[4] ^= 1;
 }
 
-/* One bit or a few, of a control packet. */
+/* A control packet with one or a few flipped bits. */
 void adversary_flipped(struct adversary *adversary, struct adversary_packet *packet)
 {
     do

@@ -3,8 +3,8 @@
 #include "adversary.h"
 
 /*
- * An identity that hashes, as all of these do, to the same place where identities are folded into a table
- * without a secret.
+ * Returns an identity with a fixed hash, as all identities from here: they collide in a table that folds
+ * identities without a secret.
  */
 static uint64_t forge_colliding(const struct adversary *adversary)
 {
@@ -21,7 +21,7 @@ static void forge_nak(struct adversary_packet *packet, const struct lli_wire_nak
     packet->size = lli_wire_put_nak(packet->bytes, nak);
 }
 
-/* As a receiver's own, which asks to be answered where it is. */
+/* NAK in a genuine receiver's name, with that receiver's address. */
 static struct lli_wire_nak nak_genuine(const struct adversary *adversary)
 {
     struct lli_wire_nak nak = adversary->nak;
@@ -33,14 +33,14 @@ static struct lli_wire_nak nak_genuine(const struct adversary *adversary)
                                  .address = adversary->members[0].address};
 }
 
-/* In somebody's name, without ranges. */
+/* NAK in a receiver's name, without ranges. */
 static struct lli_wire_nak nak_of(const struct adversary *adversary, uint64_t receiver)
 {
     return (struct lli_wire_nak){
         .session = adversary->heartbeat.session, .receiver = receiver, .address = adversary->announced};
 }
 
-/* Everything: each range goes on where the one before ends, back from what was sent last. */
+/* NAK for the whole history: ranges back from the latest packet, each adjacent to the one before. */
 static void nak_everything(const struct adversary *adversary, struct lli_wire_nak *nak)
 {
     nak->count = LLI_WIRE_RANGES_MAX;
@@ -56,7 +56,7 @@ void adversary_nak_all(struct adversary *adversary, struct adversary_packet *pac
     forge_nak(packet, &nak);
 }
 
-/* The same of receivers that are not, another one each. */
+/* The same from receivers that do not exist, another one each time. */
 void adversary_nak_invented(struct adversary *adversary, struct adversary_packet *packet)
 {
     struct lli_wire_nak nak = nak_of(adversary, lli_random(&adversary->random) | 1);
@@ -65,7 +65,7 @@ void adversary_nak_invented(struct adversary *adversary, struct adversary_packet
     forge_nak(packet, &nak);
 }
 
-/* The same, and the repairs go where the receiver is. */
+/* The same; repairs go to the genuine receiver. */
 void adversary_nak_genuine(struct adversary *adversary, struct adversary_packet *packet)
 {
     struct lli_wire_nak nak = nak_genuine(adversary);
@@ -133,7 +133,7 @@ static void forge_status(struct adversary_packet *packet, const struct lli_wire_
     packet->size = lli_wire_put_status(packet->bytes, status);
 }
 
-/* A report of somebody who has everything. */
+/* Report of a receiver that has everything. */
 static struct lli_wire_status status_of(const struct adversary *adversary, uint64_t receiver)
 {
     return (struct lli_wire_status){
@@ -172,7 +172,7 @@ void adversary_status_leaving(struct adversary *adversary, struct adversary_pack
     forge_status(packet, &status);
 }
 
-/* It is further than what was sent, or far behind. */
+/* next is beyond the packets sent, or far below them. */
 void adversary_status_next(struct adversary *adversary, struct adversary_packet *packet)
 {
     struct lli_wire_status status = status_genuine(adversary, (uint32_t)adversary->made);
@@ -201,7 +201,7 @@ void adversary_status_done(struct adversary *adversary, struct adversary_packet 
     forge_status(packet, &status);
 }
 
-/* Round trips of a second, and of less than nothing. */
+/* Round trips of a second, and negative ones. */
 void adversary_status_echo(struct adversary *adversary, struct adversary_packet *packet)
 {
     struct lli_wire_status status = status_genuine(adversary, (uint32_t)adversary->made);
@@ -231,7 +231,7 @@ void adversary_status_crowd(struct adversary *adversary, struct adversary_packet
     forge_status(packet, &status);
 }
 
-/* Two receivers that are not, and to whom nothing is lost: whoever loses something is one of a few then. */
+/* Two receivers that do not exist and lose nothing: a genuine receiver with losses is then in a minority. */
 void adversary_status_healthy(struct adversary *adversary, struct adversary_packet *packet)
 {
     const struct lli_wire_status status = status_of(adversary, 1 + adversary->made % 2);
@@ -277,7 +277,7 @@ void adversary_ask(struct adversary *adversary, struct adversary_packet *packet)
     forge_join(packet, &join);
 }
 
-/* Each in another name. */
+/* Each request in another name. */
 void adversary_ask_crowd(struct adversary *adversary, struct adversary_packet *packet)
 {
     struct lli_wire_join join = join_of(adversary, LLI_WIRE_JOIN_ASK, forge_colliding(adversary));
@@ -286,7 +286,7 @@ void adversary_ask_crowd(struct adversary *adversary, struct adversary_packet *p
     forge_join(packet, &join);
 }
 
-/* All of the history, in as many ranges as there may be. */
+/* The whole history, in as many ranges as a FETCH can have. */
 void adversary_fetch_all(struct adversary *adversary, struct adversary_packet *packet)
 {
     struct lli_wire_join join = join_of(adversary, LLI_WIRE_JOIN_FETCH, adversary->made + 1);
@@ -297,7 +297,7 @@ void adversary_fetch_all(struct adversary *adversary, struct adversary_packet *p
     forge_join(packet, &join);
 }
 
-/* All of it in each range. */
+/* The whole history in each range. */
 void adversary_fetch_overlap(struct adversary *adversary, struct adversary_packet *packet)
 {
     struct lli_wire_join join = join_of(adversary, LLI_WIRE_JOIN_FETCH, adversary->made + 1);
@@ -308,7 +308,7 @@ void adversary_fetch_overlap(struct adversary *adversary, struct adversary_packe
     forge_join(packet, &join);
 }
 
-/* All that is kept, sixteen times. */
+/* All cached messages, sixteen times. */
 void adversary_latest(struct adversary *adversary, struct adversary_packet *packet)
 {
     struct lli_wire_join join = join_of(adversary, LLI_WIRE_JOIN_LATEST, adversary->made + 1);
@@ -322,7 +322,7 @@ void adversary_latest(struct adversary *adversary, struct adversary_packet *pack
     forge_join(packet, &join);
 }
 
-/* The same in the name of a receiver that fetches the past, to where it is. */
+/* The same in the name of a receiver that fetches the past, to its address. */
 void adversary_fetch_genuine(struct adversary *adversary, struct adversary_packet *packet)
 {
     struct lli_wire_join join =

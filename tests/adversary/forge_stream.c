@@ -6,10 +6,7 @@ enum { BODY_SIZE = 64, WINDOW = 16384 };
 
 /* ------------------------------------------------------------------------------------------------- data */
 
-/*
- * A data packet of somebody's session with this number; its body is one message of BODY_SIZE - 1 bytes, which
- * nobody sent.
- */
+/* Data packet of a session with this number; its body is one forged message of BODY_SIZE - 1 bytes. */
 static void forge_data(struct adversary_packet *packet, uint32_t tag, lli_seq seq, uint32_t number)
 {
     const struct lli_wire_header header = {.type = LLI_WIRE_DATA,
@@ -57,7 +54,7 @@ void adversary_data_ahead(struct adversary *adversary, struct adversary_packet *
     forge_genuine(adversary, packet, 200 + (uint32_t)adversary_below(adversary, 100));
 }
 
-/* The next packet, with messages that were never sent before it. */
+/* The next packet, whose message numbers skip messages that were never sent. */
 void adversary_data_contradicts(struct adversary *adversary, struct adversary_packet *packet)
 {
     forge_data(packet, (uint32_t)adversary->heartbeat.session, adversary->seq, adversary->number + 1000);
@@ -85,27 +82,27 @@ void adversary_data_frames(struct adversary *adversary, struct adversary_packet 
         packet->bytes[LLI_WIRE_DATA_HEADER + i] = (uint8_t)lli_random(&adversary->random);
 }
 
-/* No frame starts: it claims to be in the middle of a message. */
+/* No frame starts in it: it claims to be the middle of a message. */
 void adversary_data_middle(struct adversary *adversary, struct adversary_packet *packet)
 {
     forge_genuine(adversary, packet, 0);
     lli_store_u16(packet->bytes + LLI_WIRE_HEADER, BODY_SIZE);
 }
 
-/* A message of 16 MiB begins. */
+/* The beginning of a message of 16 MiB. */
 void adversary_data_long(struct adversary *adversary, struct adversary_packet *packet)
 {
     forge_genuine(adversary, packet, 0);
     lli_frame_put_message(packet->bytes + LLI_WIRE_DATA_HEADER, LLI_WIRE_FRAME_MAX, 1 << 24);
 }
 
-/* Each packet of another session that is not. */
+/* Each packet is of another forged session. */
 void adversary_data_tags(struct adversary *adversary, struct adversary_packet *packet)
 {
     forge_data(packet, (uint32_t)lli_random(&adversary->random), lli_random(&adversary->random), 0);
 }
 
-/* One session that is not: it sends, and nobody says where it is. */
+/* One forged session that sends data, and no heartbeat. */
 void adversary_data_tag(struct adversary *adversary, struct adversary_packet *packet)
 {
     forge_data(packet, ~(uint32_t)adversary->heartbeat.session, adversary->made, (uint32_t)adversary->made);
@@ -124,7 +121,7 @@ void adversary_heartbeat_replayed(struct adversary *adversary, struct adversary_
     forge_heartbeat(packet, &adversary->heartbeat);
 }
 
-/* The genuine ones that follow for so long look overtaken; what it knows is old. */
+/* The genuine heartbeats of the next second look overtaken by this one, whose contents are old. */
 void adversary_heartbeat_second(struct adversary *adversary, struct adversary_packet *packet)
 {
     struct lli_wire_heartbeat heartbeat = adversary_heartbeat(adversary);
@@ -304,7 +301,7 @@ void adversary_heartbeat_messages(struct adversary *adversary, struct adversary_
 
 /* --------------------------------------------------------------------------------------------- sessions */
 
-/* The heartbeat of a session that is not. */
+/* Heartbeat of a forged session. */
 static struct lli_wire_heartbeat forge_session(struct adversary *adversary)
 {
     return (struct lli_wire_heartbeat){
@@ -326,7 +323,7 @@ void adversary_session_old(struct adversary *adversary, struct adversary_packet 
     forge_heartbeat(packet, &heartbeat);
 }
 
-/* Followed from its start: all of it is missing. */
+/* Followed from its start: all its packets are missing. */
 void adversary_session_young(struct adversary *adversary, struct adversary_packet *packet)
 {
     struct lli_wire_heartbeat heartbeat = forge_session(adversary);
@@ -336,7 +333,7 @@ void adversary_session_young(struct adversary *adversary, struct adversary_packe
     forge_heartbeat(packet, &heartbeat);
 }
 
-/* Takes a place at every receiver, and asks nothing of it. */
+/* Occupies an entry at every receiver, and causes no requests. */
 void adversary_session_many(struct adversary *adversary, struct adversary_packet *packet)
 {
     struct lli_wire_heartbeat heartbeat = forge_session(adversary);
@@ -346,7 +343,7 @@ void adversary_session_many(struct adversary *adversary, struct adversary_packet
     forge_heartbeat(packet, &heartbeat);
 }
 
-/* One session that is not, heartbeat after heartbeat, with data now and then. */
+/* One forged session that sends heartbeats and some data. */
 void adversary_session_followed(struct adversary *adversary, struct adversary_packet *packet)
 {
     struct lli_wire_heartbeat heartbeat = forge_session(adversary);

@@ -92,7 +92,7 @@ void adversary_hear(struct adversary *adversary, const uint8_t *packet, size_t s
 
     if (size > ADVERSARY_PACKET_MAX)
         return;
-    /* Of data, which comes most often, only some. */
+    /* Records only some data packets, the most frequent type. */
     if ((packet[0] & 15) != LLI_WIRE_DATA || adversary->heard_count % 4 != 3 ||
         adversary->heard_count < ADVERSARY_HEARD) {
         heard->size = size;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Bounds on the cost of each kind of forged packet: docs/protocol.md section 11 in numbers. A cost that is
- * not named is none, beyond adversary_slack(). Bounds are for all packets of the kind together.
+ * not named is 0, beyond adversary_slack(). Bounds are for all packets of the kind together.
  */
 #include "adversary.h"
 
 #include <stdio.h>
 
 /*
- * Nothing but a short packet goes to an address that has not answered, and none is longer than what asked for
- * it, but for a few bytes.
+ * An address that has not answered gets only short packets, each hardly longer than the packet that caused
+ * it.
  */
 #define SHORT 120
 #define TO_OWN(packets) .own = (packets), .own_bytes = (packets)*SHORT
@@ -17,7 +17,7 @@
 
 #define NOTHING .third = 0
 
-/* Packets that a receiver may still be in need of: those of the time between two reports, and some more. */
+/* Packets that a receiver may still need: those of the time between two reports, and a margin. */
 #define NEEDED 400
 
 /* clang-format off */
@@ -55,7 +55,7 @@ const struct adversary_kind adversary_kinds[] = {
     KIND(heartbeat_lead_low, LOSSY, OWN, 50, 7300, NOTHING),
     KIND(heartbeat_receivers, PLAIN, OWN, 50, 7300, NOTHING),
     KIND(heartbeat_end_below, PLAIN, OWN, 1, 5100, NOTHING),
-    /* It ends, and begins again where it ended. */
+    /* The session ends, and resumes where it ended. */
     KIND(heartbeat_end, PLAIN, OWN, 1, 5100, .events = 12, .ended = 2),
     KIND(heartbeat_end_ahead, PLAIN, OWN, 1, 5100, .asked = 10, .reported = 20, .events = 12,
          .operations = 200000),
@@ -72,7 +72,7 @@ const struct adversary_kind adversary_kinds[] = {
     KIND(heartbeat_foreign, PLAIN, OWN, 50, 1300, NOTHING),
     KIND(heartbeat_trail, PLAIN, OWN, 10, 7300, .asked = 40, .events = 12, .operations = 15000000),
     KIND(heartbeat_messages, LOSSY, OWN, 50, 7300, NOTHING),
-    /* --- sessions that are not: each is one event more, and one when it is over */
+    /* --- forged sessions: each costs one event, and one more at its end */
     KIND(session_old, PLAIN, THIRD, 1, 5100, TO_THIRD(40), .events = 4, .operations = 1000000),
     KIND(session_old, PLAIN, SPOOFED, 1, 5100, TO_THIRD(40), .events = 4, .operations = 1000000),
     KIND(session_young, PLAIN, OWN, 1, 5100, TO_OWN(200), .events = 4, .operations = 5000000),
@@ -84,7 +84,7 @@ const struct adversary_kind adversary_kinds[] = {
          .operations = 30000000),
     KIND(session_followed, LOSSY, OWN, 500, 1300, TO_OWN(2000), .forged = 1000, .events = 10,
          .operations = 20000000),
-    /* --- NAKs: in the name of a receiver, what it can be in need of; else nothing */
+    /* --- NAKs: in a receiver's name, for packets that it may need; others cost nothing */
     KIND(nak_all, PLAIN, OWN, 1, 5100, TO_OWN(1), .repaired = NEEDED, .events = 4, .operations = 1000000),
     KIND(nak_all, PLAIN, THIRD, 1, 5100, TO_THIRD(1), .repaired = NEEDED, .events = 4, .operations = 1000000),
     KIND(nak_all, PLAIN, SPOOFED, 1, 5100, TO_THIRD(1), .repaired = NEEDED, .events = 4,
@@ -123,7 +123,7 @@ const struct adversary_kind adversary_kinds[] = {
     KIND(fetch_genuine, LATE, OWN, 20, 5100, TO_OWN(20), .repaired = 20 * 2500, .operations = 20000000),
     KIND(latest, KEPT, OWN, 1, 5100, TO_OWN(1)),
     KIND(latest, KEPT, SPOOFED, 20, 5100, TO_THIRD(20)),
-    /* --- answers, to receivers: what is missing just then */
+    /* --- answers to receivers: about packets that are missing at that moment */
     KIND(reject_gone, PLAIN, OWN, 500, 530, NOTHING),
     KIND(reject_gone, LOSSY, OWN, 2000, 530, .lost = 40, .named = 40, .events = 40),
     KIND(reject_gone_max, LOSSY, OWN, 2000, 530, .lost = 40, .named = 40, .events = 40),
@@ -153,7 +153,7 @@ const struct adversary_kind adversary_kinds[] = {
     KIND(close_left, CALLS, OWN, 1, 5100, TO_OWN(1), .silenced = 100, .lost = 10000, .events = 4, .ended = 2),
     KIND(close_unknown, CALLS, THIRD, 50, 5100, TO_THIRD(50)),
     KIND(close_unknown, CALLS, SPOOFED, 50, 5100, TO_THIRD(50)),
-    /* --- packets that are none */
+    /* --- invalid packets */
     KIND(cut, LOSSY, OWN, 2000, 100, NOTHING),
     KIND(noise, LOSSY, OWN, 2000, 100, NOTHING),
     KIND(flipped, LOSSY, OWN, 2000, 130, .asked = 400, .silenced = 20, .repaired = 2000, .lost = 40,

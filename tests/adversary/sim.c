@@ -2,9 +2,9 @@
 /*
  * Measures the cost of forged packets to whole contexts in virtual time:
  *
- *     adversary [--table] [--seed N] [KIND ...]   packets of each kind, or of these, against their bounds; --table: all costs
- *     adversary --storm N [--seed N]              so many of all kinds that are survived, after which all is as before
- *     adversary -v KIND                           tells what happens
+ *   adversary [--table] [--seed N] [KIND ...]   kinds against their bounds (default: all); --table: all costs
+ *   adversary --storm N [--seed N]              N packets of all survivable kinds, then a check of delivery
+ *   adversary -v KIND                           prints every event
  *
  * Exits with 1 if a cost is beyond its bound. It counts basic blocks, and measures no time.
  */
@@ -56,7 +56,7 @@ static bool is_meant(const struct arguments *arguments, const struct adversary_k
     return arguments->kinds_count == 0;
 }
 
-/* The cost beyond that of the world without forged packets; of reports also those missing. */
+/* Returns the cost beyond that of the world without forged packets; for reports, also the missing ones. */
 static struct adversary_cost beyond(const struct adversary_cost *cost, const struct adversary_cost *quiet)
 {
     struct adversary_cost result;
@@ -68,7 +68,7 @@ static struct adversary_cost beyond(const struct adversary_cost *cost, const str
     return result;
 }
 
-/* The world without them, which is the same for all kinds of a profile that take as long. */
+/* Runs the world without forged packets, which is the same for all kinds of a profile and duration. */
 static const struct world_result *run_quiet(const struct arguments *arguments,
                                             const struct adversary_kind *kind)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The same packets over sockets: a transmitter and two receivers of the public API on the loopback device,
- * the adversary at 127.0.0.1, and at 127.0.0.2 a third party that has nothing to do with it. Behind each kind
- * of packets what is sent then has to arrive, and no more may have reached the third party than the table
- * says. No time is measured; it ends by itself where nothing arrives for very long.
+ * the adversary at 127.0.0.1, and an uninvolved third party at 127.0.0.2. After each kind of packets, further
+ * messages have to arrive, and the third party may have received no more than the table allows. Measures no
+ * time; ends with a failure if nothing arrives for very long.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -32,7 +32,7 @@ enum {
 #define GROUP "239.193.7.93"
 #define CHANNEL "udp://" GROUP ":17093?interface=lo&mtu=1500&linger_ns=0&topics_max=64"
 #define MAGIC UINT64_C(0x67656e75696e6521)
-/* Nothing genuine takes so long. */
+/* Longer than any genuine delivery takes. */
 #define PATIENCE_NS ((lli_ns)60000000000)
 #define SHORT_NS ((lli_ns)2000000000)
 
@@ -41,15 +41,15 @@ static struct {
     struct llm_transmitter *transmitter;
     struct llm_topic *topic;
     struct llm_receiver *receivers[RECEIVERS];
-    uint64_t got[RECEIVERS]; /* messages of those that count now */
-    uint64_t first;          /* they have this number or more */
+    uint64_t got[RECEIVERS]; /* messages received of the current count */
+    uint64_t first;          /* which have this number or a higher one */
     uint64_t sent;
     struct adversary adversary;
     int own;
     int third;
     int ears;
-    struct lli_wire_address addresses[2]; /* of these two */
-    uint64_t packets, bytes;              /* that reached the third party */
+    struct lli_wire_address addresses[2]; /* addresses of these two */
+    uint64_t packets, bytes;              /* received by the third party */
 } rig;
 
 static int fail(const char *what)
@@ -213,7 +213,7 @@ static bool deliver(uint64_t messages, lli_ns patience)
     return all;
 }
 
-/* Takes from the receivers themselves what only unicast packets tell: identities and addresses. */
+/* Reads identities and addresses, which are only in unicast packets, from the receivers themselves. */
 static void know_receivers(void)
 {
     rig.adversary.members_count = RECEIVERS;
@@ -259,12 +259,12 @@ static bool run_kind(const struct adversary_kind *kind)
         send_one();
     }
     /*
-     * A forged packet ahead of the stream, also of a kind before, takes the place of a genuine one, and on a
-     * busy machine it may be that nothing contradicts it for a while: what is sent behind that arrives. The
-     * simulator holds each kind to what it may cost.
+     * A forged packet ahead of the stream, also of an earlier kind, takes the place of a genuine one, and on
+     * a busy machine it may not be contradicted for a while: only later messages have to arrive. The
+     * simulator checks the exact cost of each kind.
      */
     delivered = deliver(BEHIND, SHORT_NS) || deliver(BEHIND, PATIENCE_NS);
-    /* Sessions of kinds before this one may still ask once more. */
+    /* Sessions of earlier kinds may still cause a few requests. */
     harmless = rig.packets - packets <= kind->most.third + 64 &&
                rig.bytes - bytes <= kind->most.third_bytes + 64 * (uint64_t)120;
     if (!delivered || !harmless)

@@ -8,7 +8,7 @@
 
 enum {
     NODE_TRANSMITTER = 0,
-    NODE_RECEIVER = 1, /* and the next */
+    NODE_RECEIVER = 1, /* the first receiver; the second is the next node */
     RECEIVERS = 2,
     NODE_NEWCOMER = 3,
     NODE_ADVERSARY = 4,
@@ -18,7 +18,7 @@ enum {
     MESSAGES_MAX = 1 << 16,
     NEWCOMER_MESSAGES = 200,
     NEWCOMER_FIRST = MESSAGES_MAX - NEWCOMER_MESSAGES,
-    NAMES = 20, /* of topics, so long that they fill an answer */
+    NAMES = 20, /* topics whose names fill an answer */
 };
 
 #define MAGIC UINT64_C(0x67656e75696e6521)
@@ -26,15 +26,18 @@ enum {
 #define CHANNEL CABLE_SCHEME "://adversary:1?history_bytes=8M&history_packets=16384&topics_max=64&linger_ns=0"
 #define CALLS_CHANNEL CABLE_SCHEME "://adversary:1?linger_ns=0"
 
-/* The session is no longer young when the adversary begins, and all that comes of it is seen for so long. */
+/*
+ * By then the session is no longer young when the adversary begins. Its effects are observed for the same
+ * time.
+ */
 #define QUIET_NS (1500 * CABLE_MS)
 #define AFTER_NS (2500 * CABLE_MS)
 #define SETTLE_NS (500 * CABLE_MS)
 #define DISTANCE_NS (500 * CABLE_US)
 #define LATE_NS (100 * CABLE_MS)
-/* Nothing is asked for longer than this (nak_giveup_ns), nor is a silent session remembered. */
+/* No request is repeated for longer than this (nak_giveup_ns), and no silent session is remembered longer. */
 #define STORM_AFTER_NS (11000 * CABLE_MS)
-/* A run that executes more than this is beyond all bounds and stops early. */
+/* Limit of a run: one that executes more is beyond all bounds, and stops early. */
 #define OPERATIONS_MAX ((uint64_t)250000000)
 #define STEP_NS (5 * CABLE_MS)
 
@@ -43,7 +46,7 @@ struct ear {
     struct llm_receiver *receiver;
     struct llm_connection *connection;
     bool got[MESSAGES_MAX];
-    bool expects; /* it was there before the adversary, or is to get everything */
+    bool expects; /* it was open before the adversary, or has to get everything */
 };
 
 static struct {
@@ -55,7 +58,7 @@ static struct {
     struct llm_transmitter *transmitter;
     struct llm_transmitter *newcomer;
     struct llm_listener *listener;
-    struct llm_connection *connection; /* the listener's */
+    struct llm_connection *connection; /* the listener's side */
     struct llm_topic *topic;
     struct llm_topic *newcomer_topic;
     struct ear ears[RECEIVERS];
@@ -64,12 +67,12 @@ static struct {
     uint32_t newcomer_sent;
     lli_ns message_at;
     lli_ns newcomer_at;
-    lli_ns begin;    /* costs count from here on */
+    lli_ns begin;    /* costs are counted from here on */
     lli_ns until;    /* no message is sent after this */
-    lli_seq highest; /* data packet sent */
+    lli_seq highest; /* highest data packet sent */
 } world;
 
-/* Called for each basic block of the library, which is compiled for that. */
+/* Called for each basic block of the library, by a compiler option. */
 void __sanitizer_cov_trace_pc(void);
 void __sanitizer_cov_trace_pc(void)
 {
@@ -107,7 +110,7 @@ static void world_sent(uint32_t from, uint32_t to, const uint8_t *bytes, uint32_
     const uint8_t type = bytes[0] & 15;
 
     world.adversary.now = cable.now;
-    /* A connection has two sessions: the one that is looked at is the listener's. */
+    /* A connection has two sessions: the one observed is the listener's. */
     if (from == NODE_TRANSMITTER ||
         (from < NODE_NEWCOMER && type != LLI_WIRE_HEARTBEAT && type != LLI_WIRE_DATA))
         adversary_hear(&world.adversary, bytes, size);
@@ -135,7 +138,7 @@ static void heard_message(struct ear *ear, const struct llm_message *message)
         world.cost.forged++;
         return;
     }
-    /* Twice is once too often. */
+    /* A second delivery is an error. */
     if (ear->got[words[1]])
         world.cost.forged++;
     else if (ear->expects && counts() && cable.now > world.sent_at[words[1]] + LATE_NS)
@@ -188,7 +191,7 @@ static void on_call_event(void *arg, struct llm_connection *connection, const st
     world.message_at = cable.now + DISTANCE_NS;
 }
 
-/* Only the first, which is genuine, has something to show. */
+/* Only the first caller, which is genuine, has a payload. */
 static int on_caller(void *arg, struct llm_listener *listener, const struct llm_caller *caller,
                      struct llm_connection_handlers *handlers)
 {
@@ -209,7 +212,7 @@ static void send_number(struct llm_topic *topic, uint64_t number)
     (void)llm_send(topic, words, sizeof words, LLM_SEND_NOW);
 }
 
-/* A refused message is sent the next time. */
+/* A refused message is sent at the next turn. */
 static void transmitter_turn(void)
 {
     uint64_t words[MESSAGE_SIZE / 8] = {MAGIC, world.sent};
@@ -266,9 +269,7 @@ static void world_turn(uint32_t node)
     cable_sleep(node, context, nap_of(node));
 }
 
-/*
- * ------------------------------------------------------------------------------------------------ begin, end
- */
+/* --------------------------------------------------------------------------------------------- begin, end */
 
 static void open_transmitter(void)
 {
@@ -390,7 +391,7 @@ static void world_open(uint64_t seed, enum adversary_profile profile)
     if (profile == ADVERSARY_LATE || profile == ADVERSARY_KEPT) {
         open_receiver(1);
         cable.nodes[NODE_RECEIVER + 1].turn_at = cable.now;
-        /* It has asked, and was not answered yet. */
+        /* The receiver has sent its request, and it was not answered yet. */
         while (world.adversary.ask.receiver == 0)
             cable_run(cable.now + CABLE_US);
     }
@@ -433,14 +434,14 @@ static void world_forge(const struct adversary_kind *kind)
     cable_inject(from, to, packet.bytes, (uint32_t)packet.size);
 }
 
-/* Time passes, as long as it does not take too much. */
+/* Runs until a time, or until the limit of operations. */
 static void world_pass(lli_ns until)
 {
     while (cable.now < until && world.cost.operations < OPERATIONS_MAX)
         cable_run(lli_min(until, cable.now + STEP_NS));
 }
 
-/* Messages sent from the first on to before end, not delivered where they should have been. */
+/* Counts the messages from first to end - 1 that were not delivered, over all receivers. */
 static uint64_t world_lost(uint32_t first, uint32_t end)
 {
     uint64_t lost = 0;
@@ -492,7 +493,7 @@ bool world_storm(uint64_t seed, uint64_t packets, enum adversary_profile profile
         if (i % 4 == 0)
             cable_run(cable.now + 50 * CABLE_US);
     }
-    /* Messages of the storm do not count, those sent from here on do. */
+    /* Count messages sent after the storm only. */
     strangers = world.cost.third;
     cable_run(cable.now + STORM_AFTER_NS);
     first = world.sent;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A transmitter, its receivers and somebody who forges their packets, in virtual time: what that costs. */
+/* The cost of forged packets to a transmitter and its receivers, in virtual time. */
 #ifndef TESTS_ADVERSARY_WORLD_H
 #define TESTS_ADVERSARY_WORLD_H
 
@@ -8,19 +8,19 @@
 /* Absolute costs of a world. */
 struct world_result {
     struct adversary_cost cost;
-    uint64_t messages; /* sent, by all receivers */
+    uint64_t messages; /* messages sent, for all receivers */
 };
 
 /*
- * The packets of the kind come, or none with `quiet`. The same seed and profile are the same world until they
- * do.
+ * Runs a world with the packets of a kind or, with `quiet`, without them. Worlds of the same seed and profile
+ * are equal until the first such packet.
  */
 void world_run(const struct adversary_kind *kind, uint64_t seed, bool quiet, struct world_result *result);
 
 /*
- * So many packets of all kinds that are survived come in a storm; then everything has to be as before: what
- * is sent from ten seconds after it on is delivered. False: it is not, or more than one packet went to
- * somebody else for each.
+ * Runs a storm of this many packets of all survivable kinds. Messages sent from ten seconds after it on have
+ * to be delivered. False: some are not, or there was more than one packet to a third party for each forged
+ * packet.
  */
 bool world_storm(uint64_t seed, uint64_t packets, enum adversary_profile profile);
 

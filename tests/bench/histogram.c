@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counts the numbers on standard input in a histogram, and writes it; tests/bench/histogram.py holds it
- * against PyPI's hdrhistogram.
+ * Counts the numbers on standard input in a histogram, and writes it; tests/bench/histogram.py compares it
+ * with PyPI's hdrhistogram.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -19,7 +19,7 @@ SHARES = (0.01, 0.25, 0.5, 0.9, 0.99, 0.999, 0.9999, 1)
 
 
 def find_hdrhistogram(build):
-    """The module's class; None if it cannot be had."""
+    """The module's class; None if it is not available."""
     venv = pathlib.Path(build) / "venv"
     for _ in range(2):
         sys.path += [str(path) for path in venv.glob("lib/python*/site-packages")]
@@ -34,7 +34,7 @@ def find_hdrhistogram(build):
 
 
 def samples(seed):
-    """Of all magnitudes, and the edges of buckets."""
+    """Values of all magnitudes, and at the edges of buckets."""
     chance = random.Random(seed)
     edges = [2**power + offset for power in range(1, 36) for offset in (-1, 0, 1)]
     return edges + [int(10 ** chance.uniform(0, 10.8)) for _ in range(20000)] + [int(chance.expovariate(1 / 5000)) + 1 for _ in range(20000)]

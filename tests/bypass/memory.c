@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packets that lie in the stack's memory: lent, copied, given back. Over a test stack, whose memory
- * runs out and whose calls fail when asked to. In a network namespace of its own.
+ * Packets in the stack's memory: delivered in place, copied, released. Uses a test stack, whose memory runs
+ * out and whose calls fail on request. In a network namespace of its own.
  */
 #define _GNU_SOURCE
 #include "rig.h"
@@ -16,14 +16,11 @@
 #include <unistd.h>
 
 enum {
-    MIXED = 8,   /* so many packets in a row lie in either memory, with VMA's test stack */
-    SOCKETS = 3, /* of a station: unicast, to send, to receive */
+    MIXED = 8,   /* packets in a row, some of which lie in either memory with VMA's test stack */
+    SOCKETS = 3, /* sockets of a station: unicast, to send, to receive */
 };
 
-/*
- * ---------------------------------------------------------------------------------------------------- zero
- * copy
- */
+/* ---------------------------------------------------------------------------------------------- zero copy */
 
 static void packets_are_lent_in_place(void **state)
 {
@@ -34,7 +31,7 @@ static void packets_are_lent_in_place(void **state)
     station_open(&station);
     send_numbers(&station, 0, 40);
     take_numbers(&station, packets, 0, 40);
-    /* VMA's test stack has some come by the kernel. */
+    /* VMA's test stack receives some by the kernel. */
     assert_int_equal(station_counter(&station, "bypass_lent"), stack_lent);
     assert_in_range(stack_lent, is_onload() ? 40 : 34, is_onload() ? 40 : 36);
     assert_int_equal(station_counter(&station, "bypass_lent") + station_counter(&station, "bypass_copied"),
@@ -103,7 +100,7 @@ static int descriptor_of(const struct station *station, lli_handle group)
     return ((const struct lli_bypass *)station->instance)->udp.in.groups[group].fd;
 }
 
-/* Waits until what lies in the kernel's buffer of a group is more than that, and returns how much it is. */
+/* Waits until the kernel's buffer of a group holds more than this many bytes. Returns how many. */
 static uint32_t await_buffered(const struct station *station, uint32_t bytes)
 {
     uint32_t memory[SK_MEMINFO_VARS] = {0};
@@ -130,8 +127,8 @@ static void a_burst_is_lent_in_few_calls(void **state)
     send_numbers(&station, 1, BURST - 1);
     await_buffered(&station, one * BURST - 1);
     /*
-     * One call in eight looks at the unicast socket, and the first at a socket that was quiet may take one
-     * packet only.
+     * One call in eight polls the unicast socket, and the first call on an idle socket may return one packet
+     * only.
      */
     for (int calls = 0; calls < 4; calls++)
         got += transport->receive(station.instance, packets + got, BURST - got);
@@ -174,7 +171,7 @@ static void a_failed_zero_copy_call_loses_no_packet(void **state)
     expect_copies(2);
 }
 
-/* VMA reports copied packets as lent then. */
+/* VMA reports copied packets as lent from then on. */
 static void a_socket_moved_to_the_kernel_loses_no_packet(void **state)
 {
     struct station station;
@@ -234,7 +231,7 @@ static void receiving_stops_while_all_places_are_lent(void **state)
     station_close(&station);
 }
 
-/* A packet in pieces is reassembled in a buffer of UDP, so one has to be free. */
+/* A packet in pieces is copied into a UDP buffer, so one has to be free. */
 static void receiving_stops_while_all_udp_buffers_are_lent(void **state)
 {
     struct station station;
@@ -339,7 +336,7 @@ static void closing_releases_lent_packets(void **state)
     assert_int_equal(stack_lent, 0);
 }
 
-/* On the loopback packets are larger than what a stack's buffer holds. */
+/* On the loopback, packets are larger than a stack's buffers. */
 static void a_packet_in_pieces_is_reassembled(void **state)
 {
     struct llm_options options = common;
@@ -368,7 +365,7 @@ static uint64_t truncated(const struct station *station)
     return ((const struct lli_bypass *)station->instance)->udp.counters.truncated;
 }
 
-/* A plain socket of another host may send packets that the interface carries in fragments only. */
+/* A plain socket of another host may send packets that cross the interface only in fragments. */
 static void a_packet_too_large_is_dropped_and_counted(void **state)
 {
     static const uint8_t data[4000];
@@ -396,10 +393,7 @@ static void a_packet_too_large_is_dropped_and_counted(void **state)
     close(fd);
 }
 
-/*
- * --------------------------------------------------------------------------------------------------------
- * main
- */
+/* --------------------------------------------------------------------------------------------------- main */
 
 int main(void)
 {

@@ -10,7 +10,10 @@ extern const struct lli_transport lli_transport_bypass;
 
 void *__wrap_dlsym(void *handle, const char *name);
 
-/* By this clang's thread sanitizer, too, finds what it intercepts, when it cannot follow a call yet. */
+/*
+ * This clang's thread sanitizer also uses this function to find those that it intercepts, before it can
+ * follow calls.
+ */
 #if __has_attribute(disable_sanitizer_instrumentation)
 __attribute__((disable_sanitizer_instrumentation))
 #endif

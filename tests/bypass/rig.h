@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tests of the bypass transport share: the test stack of tests/shim that is part of the program, and
- * numbered packets.
+ * Shared by the tests of the bypass transport: the test stack of tests/shim that is linked into the program,
+ * and numbered packets.
  */
 #ifndef TESTS_BYPASS_RIG_H
 #define TESTS_BYPASS_RIG_H
@@ -17,7 +17,7 @@
 
 enum { PORT = 17005 };
 
-/* Of the test stack. */
+/* Name of the test stack. */
 extern const char *const stack_name;
 extern atomic_ulong stack_warm_sends;
 extern atomic_ulong stack_lent;
@@ -25,7 +25,7 @@ extern atomic_ulong stack_polls;
 
 bool is_onload(void);
 
-/* The name of a thing in each stack. */
+/* Returns the argument for the test stack in use. */
 const char *either(const char *of_onload, const char *of_vma);
 
 void expect_logged(const char *text);
@@ -37,19 +37,20 @@ void expect_nothing_logged(void);
 void *__real_dlsym(void *handle, const char *name);
 
 /*
- * Packets that hold a number each: sends them one by one; checks one; takes some and keeps them; takes some.
+ * Packets that contain a number each: sends them one by one; checks one; receives some without releasing
+ * them; receives some.
  */
 void send_numbers(struct station *from, uint32_t first, uint32_t count);
 void expect_number(const struct lli_in *packet, uint32_t number);
 void take_numbers(struct station *to, struct lli_in *packets, uint32_t first, uint32_t count);
 void expect_numbers(struct station *to, uint32_t first, uint32_t count);
 
-/* What a stack was told to do lasts no longer than its test, and nothing stays lent. */
+/* Resets the test stack's faults after each test, and checks that no packet is still lent. */
 int end_oddities(void **state);
 
 #define ODD(name) cmocka_unit_test_teardown(name, end_oddities)
 
-/* Before the tests: a network of their own; false if there can be none. */
+/* Creates a network namespace before the tests; false if that is not possible. */
 bool rig_set_up(void);
 
 #endif

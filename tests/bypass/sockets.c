@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which sockets are accelerated and what becomes of the others, warm sends, names and spinning: over a
- * test stack, which answers oddly when asked to. In a network namespace of its own.
+ * Acceleration of sockets and fallback to the kernel, warm sends, names and spinning: over a test stack,
+ * which misbehaves on request. In a network namespace of its own.
  */
 #define _GNU_SOURCE
 #include "rig.h"
@@ -14,15 +14,12 @@
 #include <unistd.h>
 
 enum {
-    POLLS = 64,  /* that get nothing, between two looks at the clock */
-    SOCKETS = 3, /* of a station: unicast, to send, to receive */
+    POLLS = 64,  /* empty polls between two clock readings */
+    SOCKETS = 3, /* sockets of a station: unicast, to send, to receive */
     AS_ENVIRONMENT_SAYS = 2,
 };
 
-/*
- * -------------------------------------------------------------------------------------------------
- * acceleration
- */
+/* ------------------------------------------------------------------------------------------- acceleration */
 
 static void accelerated_sockets_are_counted(void **state)
 {
@@ -73,8 +70,8 @@ static void the_kernel_replaces_a_missing_stack_if_allowed(void **state)
 }
 
 /*
- * Which sockets the kernel has; which call fails; how many are left accelerated if that is allowed; what the
- * log names.
+ * Sockets left to the kernel; call that fails; number that stays accelerated if that is allowed; texts in the
+ * log.
  */
 static const struct handed_over {
     const char *kernel;
@@ -100,7 +97,7 @@ static void expect_refused(const struct handed_over *expected)
         if (!expected->send)
             assert_int_equal(station_join(&station, host, port, LLI_JOIN_RECEIVE, &handle),
                              expected->receive ? LLM_EINTERFACE : 0);
-        /* What was refused is closed. */
+        /* A refused socket is closed. */
         assert_int_equal(station_counter(&station, "bypass_in_kernel"), 0);
     }
     expect_logged(expected->logged);
@@ -160,7 +157,7 @@ static void a_stack_without_socket_status_is_refused(void **state)
     station_close(&station);
 }
 
-/* Neither stack cuts trains into packets. */
+/* Neither stack splits trains into packets. */
 static void packets_leave_one_by_one(void **state)
 {
     struct station station;
@@ -190,10 +187,7 @@ static void counters_of_udp_are_included(void **state)
     station_close(&station);
 }
 
-/*
- * --------------------------------------------------------------------------------------------------- warm
- * sends
- */
+/* --------------------------------------------------------------------------------------------- warm sends */
 
 static void poll_idly(struct station *station, int times)
 {
@@ -216,7 +210,7 @@ static void warm_sends_on_an_idle_path_send_no_packet(void **state)
     poll_idly(&station, 5 * POLLS);
     assert_int_equal(stack_warm_sends, 5);
     assert_int_equal(station_counter(&station, "bypass_warm_sends"), 5);
-    /* A packet keeps it warm as well. */
+    /* A packet also counts as a warm send. */
     send_numbers(&station, 0, 1);
     expect_numbers(&station, 0, 1);
     stack_warm_sends = 0;
@@ -275,10 +269,7 @@ static void unavailable_warm_sends_are_logged(void **state)
     station_close(&station);
 }
 
-/*
- * ---------------------------------------------------------------------------------------------- names,
- * spinning
- */
+/* ---------------------------------------------------------------------------------------- names, spinning */
 
 static uint64_t number_of_stack(const char *name)
 {
@@ -305,7 +296,7 @@ static void sockets_belong_to_the_named_stack(void **state)
     assert_int_not_equal(first, number_of_stack(""));
     assert_int_not_equal(first, number_of_stack("second"));
     assert_int_equal(first, number_of_stack("first"));
-    /* Others that this thread makes are not. */
+    /* Other descriptors of this thread are not counted. */
     memcpy(&fd_stat, &found, sizeof found);
     fd = socket(AF_INET, SOCK_DGRAM, 0);
     assert_int_equal(bind(fd, (struct sockaddr *)&any, sizeof any), 0);
@@ -324,7 +315,7 @@ static void the_blocking_thread_spins_by_the_option(void **state)
     for (uint32_t spin = 0; spin <= AS_ENVIRONMENT_SAYS; spin++) {
         own_number("stack_spin", spin);
         station_open(&station);
-        *spins = 1u << 3; /* of TCP: not ours */
+        *spins = 1u << 3; /* bit of TCP: not ours */
         transport->arm(station.instance);
         assert_int_equal(*spins, spin == 1 ? 1u << 3 | 1u << ONLOAD_SPIN_UDP_RECV |
                                                  1u << ONLOAD_SPIN_UDP_SEND | 1u << ONLOAD_SPIN_SELECT |
@@ -358,10 +349,7 @@ static void options_unsupported_by_the_stack_are_refused(void **state)
         either("does not spin by thread; leave it out, and set EF_POLL_USEC", "set VMA_SELECT_POLL"));
 }
 
-/*
- * --------------------------------------------------------------------------------------------------------
- * main
- */
+/* --------------------------------------------------------------------------------------------------- main */
 
 int main(void)
 {

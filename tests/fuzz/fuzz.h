@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the fuzzers share. Each is one file that defines LLVMFuzzerTestOneInput() and its seeds; linked with
- * libFuzzer it searches, linked with replay.c it takes its seeds, mutations of them and the files it is
- * given, with any compiler.
+ * Shared by the fuzzers. Each is one file that defines LLVMFuzzerTestOneInput() and its seeds. Linked with
+ * libFuzzer it searches; linked with replay.c it runs its seeds, mutations of them and given files, with any
+ * compiler.
  */
 #ifndef LLI_FUZZ_H
 #define LLI_FUZZ_H
@@ -15,13 +15,13 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Takes one seed. */
+/* Receives one seed. */
 typedef void fuzz_emit_fn(void *arg, const uint8_t *data, size_t size);
 
-/* Gives every seed of the fuzzer to emit. */
+/* Passes every seed of the fuzzer to emit. */
 void fuzz_seeds(fuzz_emit_fn *emit, void *arg);
 
-/* A broken promise of the library, in every build: assert() may be off. */
+/* Fails on a violated invariant, in every build: assert() may be disabled. */
 #define FUZZ_CHECK(condition)                                                       \
     do {                                                                            \
         if (!(condition)) {                                                         \
@@ -30,7 +30,7 @@ void fuzz_seeds(fuzz_emit_fn *emit, void *arg);
         }                                                                           \
     } while (0)
 
-/* The input as a stream of numbers; zeros follow its end. */
+/* The input as a stream of numbers, followed by zeros. */
 struct fuzz_input {
     const uint8_t *at;
     const uint8_t *end;
@@ -66,8 +66,8 @@ static inline uint32_t fuzz_u32(struct fuzz_input *input)
 }
 
 /*
- * A copy of the next size bytes, or as many as there are, in a block of exactly that size, so that overruns
- * are seen.
+ * Copies the next size bytes, or those left, to a block of exactly that size, so that sanitizers detect
+ * overruns.
  */
 static inline uint8_t *fuzz_bytes(struct fuzz_input *input, size_t size, size_t *got)
 {
@@ -82,7 +82,7 @@ static inline uint8_t *fuzz_bytes(struct fuzz_input *input, size_t size, size_t 
     return copy;
 }
 
-/* Reads every byte, so that a sanitizer sees those that may not be. */
+/* Reads every byte, so that a sanitizer detects inaccessible ones. */
 static inline void fuzz_touch(const void *data, size_t size)
 {
     static volatile uint8_t sum;

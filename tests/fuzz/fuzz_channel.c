@@ -26,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FUZZ_CHECK(text != NULL);
     memcpy(text, data, size);
     text[size] = '\0';
-    /* A newline in the channel stands in the line of the log as it does in the channel. */
+    /* The log line contains the channel, and a newline if the channel has one. */
     if (size <= TEXT_MAX && strchr(text, '\n') == NULL) {
         error = lli_channel_parse(&channel, text, NULL, &log);
         FUZZ_CHECK(error == LLM_OK || error == LLM_EINVAL || error == LLM_EOPTION);

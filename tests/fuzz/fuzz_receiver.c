@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A live receiver: the input is a sequence of packets, well-formed and not, and of steps in time. Whatever it
- * is, messages come in the order of their numbers, what is missing between them is named, memory stays within
- * its bounds, and the receiver never wants to be called again at once for ever. An input that begins with the
- * byte 255 is for one that takes messages as they arrive: what comes before its turn does not lie behind it,
- * and all else is as ever.
+ * A live receiver: the input is a sequence of packets, well-formed and malformed, and of steps in time. For
+ * every input, messages are delivered in the order of their numbers, gaps name the missing ones, memory stays
+ * within its bounds, and the receiver does not become due immediately for ever. An input that begins with the
+ * byte 255 is for unordered delivery: messages delivered ahead of order have higher numbers than the next
+ * one, and all other rules hold.
  */
 #include "core/flow/standing.h"
 #include "core/select/filter.h"
@@ -22,9 +22,9 @@ enum {
 };
 
 #define SESSION ((uint64_t)0x1122334455667788)
-#define START (((uint64_t)1 << 32) + 0xfffffff0u) /* soon wraps */
+#define START (((uint64_t)1 << 32) + 0xfffffff0u) /* wraps soon */
 
-static struct lli_filter filters[2]; /* by label, and by all there is */
+static struct lli_filter filters[2]; /* by label only, and by all conditions */
 
 struct world {
     struct lli_rx_config config;
@@ -34,14 +34,14 @@ struct world {
     struct lli_rx rx;
     lli_ns now;
     lli_ns sent_at;
-    bool known;           /* LLM_EVENT_SESSION_NEW came */
-    struct llm_join join; /* where it wants to begin */
-    bool refusing;        /* topics were refused: their messages leave no trace */
-    bool filtering;       /* there is or was a filter: the same of what it rejects */
-    uint64_t kept_topic;  /* of the message that came last of what topics keep, and ... */
-    uint64_t kept_number; /* ... its number plus one; all that comes of it is before `expected` */
+    bool known;           /* LLM_EVENT_SESSION_NEW was delivered */
+    struct llm_join join; /* start position to choose */
+    bool refusing;        /* topics were refused: their messages are skipped without an item */
+    bool filtering;       /* there is or was a filter: likewise for messages that it rejects */
+    uint64_t kept_topic;  /* of the latest cached message ... */
+    uint64_t kept_number; /* ... its number plus one; all cached messages are before `expected` */
     uint64_t expected;    /* number of the next message */
-    uint64_t ahead;       /* messages that came before their turn */
+    uint64_t ahead;       /* messages delivered ahead of order */
 };
 
 static void *arena_memory[2];
@@ -91,10 +91,10 @@ static void world_init(struct world *world, bool as_it_arrives)
 
 /* ---------------------------------------------------------------------------------------------- promises */
 
-/* The next message or the next loss has to have this number. */
+/* Checks that this is the number of the next message or loss. */
 static void expect(struct world *world, uint64_t number, uint64_t next)
 {
-    /* What is refused, rejected, or was sent before this receiver came, leaves no trace. */
+    /* Messages that are refused, rejected, or older than the join are skipped without an item. */
     const bool passing = world->refusing || world->filtering ||
                          world->counters.messages_stale + world->counters.packets_without_history > 0;
 
@@ -160,7 +160,7 @@ static void take_event(struct world *world, const struct llm_event *event)
     }
 }
 
-/* What topics keep comes from topic to topic, in order, and is of messages before those of the stream. */
+/* Checks that cached messages come topic by topic, in order, and precede those of the stream. */
 static void take_kept(struct world *world, const struct llm_message *message)
 {
     FUZZ_CHECK(world->known && message->number < world->expected);
@@ -238,7 +238,7 @@ static void check_control(const struct lli_packet *packet)
                header.type == LLI_WIRE_QUERY || header.type == LLI_WIRE_JOIN);
 }
 
-/* As the endpoint services a receiver; after that nothing may be due now. */
+/* Services the receiver as the endpoint does; afterwards nothing may be due now. */
 static void service(struct world *world)
 {
     uint8_t buffer[1024];
@@ -268,7 +268,7 @@ static void input(struct world *world, const uint8_t *packet, size_t size)
         lli_rx_settle(&world->rx);
         FUZZ_CHECK(world->rx.pending.plain);
     }
-    /* Some as packets that came alone: before anything else looks at them. */
+    /* Some packets take the fast path for packets that arrive alone. */
     if (size & 1 && size <= PACKET_MAX && world->rx.state != LLI_RX_FREE &&
         lli_rx_single(&world->rx, packet, size, 0, world->now, &message)) {
         take_message(world, &message);
@@ -288,7 +288,7 @@ static void input(struct world *world, const uint8_t *packet, size_t size)
         take_items(world);
 }
 
-/* Any bytes, most with their size and the session's identity in them: nothing else would get far. */
+/* Arbitrary bytes, mostly with the right size and session identity: others are dropped early. */
 static void step_raw(struct world *world, struct fuzz_input *in)
 {
     size_t size;
@@ -389,7 +389,7 @@ static void step_topics(struct world *world, struct fuzz_input *in)
     input(world, packet, lli_wire_put_topics(packet, &topics, used));
 }
 
-/* What the transmitter answers, or somebody else. */
+/* Answers of the transmitter, or forged ones. */
 static void step_join(struct world *world, struct fuzz_input *in)
 {
     struct lli_wire_join join = {.session = SESSION, .receiver = 77};
@@ -407,7 +407,7 @@ static void step_join(struct world *world, struct fuzz_input *in)
     input(world, packet, lli_wire_put_join(packet, &join));
 }
 
-/* Records as they come, sound and not. */
+/* Records, valid and invalid. */
 static void step_kept(struct world *world, struct fuzz_input *in)
 {
     struct lli_wire_lvc kept = {.session = SESSION, .receiver = 77};
@@ -468,7 +468,7 @@ static void step_application(struct world *world, struct fuzz_input *in)
     struct lli_packet packet;
 
     if (what >= 248 && what < 255 && world->rx.state != LLI_RX_REQUESTING) {
-        /* From the next session on. */
+        /* Applies from the next session on. */
         world->config.chooses = what != 249;
         world->config.otherwise = (enum lli_rx_otherwise)(what % 3);
         world->join = (struct llm_join){
@@ -518,7 +518,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 void fuzz_seeds(fuzz_emit_fn *emit, void *arg)
 {
-    /* Heartbeat of a young session, packets in order and not, time for NAKs, the lost one, the end. */
+    /* Heartbeat of a young session, packets in and out of order, time for NAKs, the lost packet, the end. */
     static const uint8_t whole[] = {
         1,
         0,
@@ -562,7 +562,7 @@ void fuzz_seeds(fuzz_emit_fn *emit, void *arg)
         3,
         2,
         'p',
-        'q', /* out of order */
+        'q', /* ahead of order */
         2,
         17,
         2,
@@ -573,7 +573,7 @@ void fuzz_seeds(fuzz_emit_fn *emit, void *arg)
         0,
         2,
         1,
-        'm', /* what was missing */
+        'm', /* the missing packet */
         6,
         3,
         3,
@@ -582,7 +582,7 @@ void fuzz_seeds(fuzz_emit_fn *emit, void *arg)
         0x80,
         6,
         'o',
-        'n', /* a message that spans two */
+        'n', /* a message that spans two packets */
         0,
         4,
         4,
@@ -614,13 +614,13 @@ void fuzz_seeds(fuzz_emit_fn *emit, void *arg)
         2,
         33,
     };
-    /* Late join: names are asked for, a reject, a gap, then silence until the session ends. */
+    /* Late join: queries for names, a REJECT, a gap, then silence until the session ends. */
     static const uint8_t late[] = {
         0,  8, 9, 0, 2, 1, 'a', 1,   9, 0,   2, 9,  0,  0, 2,  20, 0,   1, 0,  0, 100,
         0,  1, 5, 2, 0, 2, 1,   'b', 1, 's', 0, 12, 14, 0, 2,  1,  'b', 2, 20, 4, 1,
         11, 0, 1, 9, 0, 2, 0,   0,   0, 7,   1, 2,  30, 2, 31, 2,  32,  2, 33,
     };
-    /* Suspended while a packet is missing, then expelled, and back. */
+    /* Suspended while a packet is missing, then expelled, then readmitted. */
     static const uint8_t slow[] = {
         1, 0, 0,   0, 0, 0,   2,   1,   1,   0,   0,   0, 0, 100, 0,  1,   0, 0,   0,   0,   14, 0xf0, 6,
         0, 0, 0,   0, 0, 'a', 'b', 3,   'x', 'y', 'z', 0, 2, 2,   0,  3,   2, 'p', 'q', 2,   17, 2,    20,
@@ -633,7 +633,7 @@ void fuzz_seeds(fuzz_emit_fn *emit, void *arg)
         5,   6,   7,    8,    9, 10, 11, 12, 13,   14,   15,   16,   17,   18,   2, 35, 7, 255,
     };
 
-    /* Asked for the last five, granted, fetched, one of them lost for good; live again. */
+    /* A join with the last five messages: granted, fetched, one of them lost for good; then live. */
     static const uint8_t past[] = {
         7, 251, 3,  1, 9, 0,   2, 9, 0, 0,   0, 20, 0,   1, 0, 0, 100, 0, 1,   2,   17, 8,  2, 0,  4, 4,   5,
         0, 2,   17, 0, 4, 4,   0, 2, 1, 'a', 2, 20, 0,   6, 6, 0, 2,   1, 'b', 4,   1,  6,  0, 0,  2, 20,  0,
@@ -641,8 +641,8 @@ void fuzz_seeds(fuzz_emit_fn *emit, void *arg)
     };
 
     /*
-     * Filtered: a packet of two labels with a summary that none matches, one of which all are looked into,
-     * one that goes on, no filter.
+     * Filtered: a packet of two labels whose summary matches no filter, one in which all messages are
+     * examined, one with a spanning message, no filter.
      */
     static const uint8_t filtered[] = {
         1,   0,   0,    0,    0,  0,   2,   1,    1, 0, 0,   0,    0,   100, 0,    1,   7,   205, 0,    0,
@@ -655,8 +655,8 @@ void fuzz_seeds(fuzz_emit_fn *emit, void *arg)
     };
 
     /*
-     * As they arrive: names and messages out of order, one again, one that spans, one lost for good; and in
-     * the past.
+     * Unordered delivery: names and messages out of order, a duplicate, a spanning message, one lost for
+     * good; and within the past.
      */
     static const uint8_t arriving[] = {
         255, 1,   0,    0,    0,   0, 0,   2, 1,   1,   0,   0,    0,   0,   100, 0,   1,   0,  0, 0,
@@ -667,8 +667,8 @@ void fuzz_seeds(fuzz_emit_fn *emit, void *arg)
         11,  0,   3,    2,    1,   0, 0,   0, 0,   100, 0,   1,    2,   30,  2,   33,
     };
     /*
-     * The same with a filter, under which a packet is passed over before its turn, and another filter, or
-     * none, in it.
+     * The same with a filter that skips a packet ahead of order, and with another filter, or none, within
+     * that packet.
      */
     static const uint8_t arriving_filtered[] = {
         255, 1, 0, 0, 0, 0,   0,    2,   1, 1,   0,   0,    0, 0,   100, 0, 1,   0, 0,  0,    0,    14, 0xf0,
@@ -679,8 +679,8 @@ void fuzz_seeds(fuzz_emit_fn *emit, void *arg)
         4,   0, 1, 0, 0, 0,   1,    'f', 7, 204, 0,   1,    1, 0,   2,   1, 'm', 2, 17, 2,    20,
     };
     /*
-     * Joined with what topics keep: granted, a record, one that is cut, one before its turn, the rest of the
-     * one that was cut; then a packet of the stream. The same with a filter, and given up.
+     * A join with cached messages: granted, a record, a split one, one ahead of order, the rest of the split
+     * one; then a packet of the stream. The same with a filter, and given up.
      */
     static const uint8_t latest[] = {
         7,  248, 2,   1,  9,  0, 2, 9, 0,   0,   0,   20,  0,   1,   0,   0,   100, 0,   1,   2,

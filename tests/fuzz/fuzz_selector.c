@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Selectors: the input is a text up to the first zero byte, then a frame of attributes. Whatever it is, a
- * text is compiled to a program that stays within its bounds, or refused with a column in it; and a program
- * runs over any bytes, with one answer.
+ * Selectors: the input is a text up to the first zero byte, then a frame of attributes. Every text is
+ * compiled to a program that stays within its bounds, or refused with a column inside it; and every program
+ * runs over all bytes, with a reproducible result.
  */
 #include "core/select/filter.h"
 #include "fuzz.h"
@@ -67,7 +67,7 @@ void fuzz_seeds(fuzz_emit_fn *emit, void *arg)
         "a LIKE '%%%a%b%_%'",
         "a = 1 = 2",
     };
-    /* Label, a bitmap of a byte, and a property of each type. */
+    /* Label, a bitmap of one byte, and a property of each type. */
     static const uint8_t frame[] = {0,   1,   2,   3, 4, 1, 0xff, 1, 0, 1,    7, 0, 0,    0,   2,
                                     0,   2,   9,   0, 0, 0, 0,    0, 0, 0x80, 3, 0, 4,    3,   0,
                                     'a', '%', 'b', 4, 0, 3, 0,    0, 0, 0,    0, 0, 0xf8, 0x7f};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A live transmitter: the input is what the application sends, what receivers answer, and how time goes by.
- * Whatever they ask, the stream stays what was sent, repairs stay within their budget, and control packets
- * within their bounds. Packets of unreliable topics are theirs alone, said to be so by what follows them, and
- * never sent again.
+ * A live transmitter: the input is the application's sends, the receivers' answers, and the passage of time.
+ * For all requests, the stream stays as sent, repairs stay within their budget, and control packets within
+ * their bounds. Packets of unreliable topics contain no other topics, are marked by the packets after them,
+ * and are never sent again.
  */
 #include "fuzz.h"
 #include "core/tx/tx_session.h"
@@ -22,7 +22,7 @@ enum {
     REPAIR_PERCENT = 50,
     REPAIR_BYTES_PER_S = 1000000,
     REPLAY_BYTES_PER_S = 500000,
-    REPAIR_BURST = 1024, /* less than the library's: a few packets have to exhaust it */
+    REPAIR_BURST = 1024, /* less than the library's, so that a few packets exhaust it */
 };
 
 #define SESSION ((uint64_t)0x1122334455667788)
@@ -36,14 +36,14 @@ struct world {
     uint64_t repair_bytes;
     uint64_t repairs;
     uint64_t replay_bytes;
-    struct lli_unpack unpack; /* of the stream, as a receiver that loses nothing sees it */
+    struct lli_unpack unpack; /* of the stream, as seen by a receiver that loses nothing */
     uint64_t number;
     uint32_t claimed;
-    uint32_t unreliable;               /* a bit for each topic that is */
-    uint32_t used;                     /* ... on which anything was tried to be sent */
-    bool begun;                        /* ... on any */
-    unsigned unrepaired;               /* packets directly before the next one that are not repaired */
-    struct lli_lvc_topic kept[TOPICS]; /* keeps nothing yet where messages is 0 */
+    uint32_t unreliable;               /* a bit for each unreliable topic */
+    uint32_t used;                     /* ... for each topic with an attempted send */
+    bool begun;                        /* ... for any topic */
+    unsigned unrepaired;               /* unrepaired packets directly before the next one */
+    struct lli_lvc_topic kept[TOPICS]; /* messages 0: no cache yet */
     uint8_t rings[TOPICS][8 * 512];
     uint8_t lvc_memory[1 << 20];
 };
@@ -102,13 +102,15 @@ static bool is_unreliable(const struct world *world, uint32_t topic)
     return topic < TOPICS && world->unreliable >> topic & 1;
 }
 
-/* Whether a packet that was sent is not repaired. */
+/* Returns true if a sent packet is not repaired. */
 static bool is_unrepaired(const struct world *world, const struct lli_wire_header *header)
 {
     return lli_history_slot(&world->tx.history, lli_seq_extend(world->tx.sent, header->seq))->unreliable;
 }
 
-/* Every message is filled with the low byte of its number, and lies in packets of its kind only. */
+/*
+ * Checks that every message is filled with the low byte of its number, and lies in packets of its kind only.
+ */
 static void check_messages(struct world *world, bool unrepaired)
 {
     const struct llm_message like = {.topic = ""};
@@ -153,7 +155,7 @@ static void check_data(struct world *world, const struct lli_packet *packet)
     FUZZ_CHECK(world->unpack.malformed == 0);
 }
 
-/* At most one packet beyond what time and new data allow. */
+/* Checks that repairs exceed the budget from time and new data by at most one packet. */
 static void check_budget(const struct world *world)
 {
     uint64_t by_time = (world->now - OPENED_AT) / 1000 * (REPAIR_BYTES_PER_S / 1000) / 1000;
@@ -180,7 +182,9 @@ static void take_repairs(struct world *world)
     check_budget(world);
 }
 
-/* Whole records, or the first part of one, of messages that were sent on topics that keep them. */
+/*
+ * Checks that records are whole, or the first part of a message, and are of messages sent on cached topics.
+ */
 static void check_kept(const struct world *world, const struct lli_packet *packet)
 {
     struct lli_wire_header header;
@@ -199,7 +203,7 @@ static void check_kept(const struct world *world, const struct lli_packet *packe
     while (lli_wire_next_record(&records, &record)) {
         FUZZ_CHECK(record.at.topic < TOPICS && world->kept[record.at.topic].messages > 0 &&
                    record.at.number < kept.number);
-        /* Where a span ends a part ends, be it in the header. */
+        /* A span may end within a part, even within the header. */
         if (record.at.offset > 0 || record.size < LLI_WIRE_FRAME_MAX)
             continue;
         body = lli_frame_get(record.bytes, record.bytes + record.size, &frame);
@@ -209,7 +213,7 @@ static void check_kept(const struct world *world, const struct lli_packet *packe
     }
 }
 
-/* Only to those who asked, on a budget of their own. */
+/* Replays go only to receivers that requested them, on a separate budget. */
 static void take_replays(struct world *world)
 {
     const uint64_t by_time = (world->now - OPENED_AT) / 1000 * (REPLAY_BYTES_PER_S / 1000) / 1000;
@@ -325,7 +329,7 @@ static void step_topic(struct world *world, struct fuzz_input *in)
         (what & 4 ? lli_tx_topic_add_transient : lli_tx_topic_add)(&world->tx, names[what % 4], &id) !=
             LLM_OK)
         return;
-    /* A topic is one or the other for its life, and the first one for that of the session. */
+    /* A topic is unreliable or not for its life, and the first topic for that of the session. */
     if (!(what & 128) || what & 4 || world->used >> id & 1 || (id == 0 && world->begun))
         return;
     lli_pack_unreliable(&world->tx.pack, id);
@@ -384,7 +388,7 @@ static void step_status(struct world *world, struct fuzz_input *in)
     status.limits.limit = fuzz_u8(in);
     status.limits.time_ms = 1000;
     input(world, packet, lli_wire_put_status(packet, &status));
-    /* Each receiver is told of once, by its own identity. */
+    /* Each receiver is reported once, by its own identity. */
     for (uint32_t told = 0; lli_tx_has_events(&world->tx) && lli_tx_event(&world->tx, &event); told++)
         FUZZ_CHECK(told < RECEIVERS && event.kind == LLM_EVENT_RECEIVER_LIMITED &&
                    event.bottleneck->receiver != 0);
@@ -419,7 +423,7 @@ static void step_join(struct world *world, struct fuzz_input *in)
     input(world, packet, lli_wire_put_join(packet, &join));
 }
 
-/* A topic keeps its last messages, or somebody asks for them. */
+/* Gives a topic a cache, or requests cached messages. */
 static void step_kept(struct world *world, struct fuzz_input *in)
 {
     struct lli_wire_join join = {
@@ -503,7 +507,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 /* ------------------------------------------------------------------------------------------------- seeds */
 
-/* A receiver that asks for everything again and again: repairs may go no faster than their budget. */
+/* A receiver that requests everything repeatedly: repairs may not exceed their budget. */
 static void seed_greedy(fuzz_emit_fn *emit, void *arg)
 {
     static const uint8_t send[] = {0, 0, 0, 200, 0, 1, 0x88};
@@ -522,7 +526,7 @@ void fuzz_seeds(fuzz_emit_fn *emit, void *arg)
 {
     static const uint8_t lossy[] = {
         6, 0, 6, 1,    0, 0, 0,    40, 0, 0,  1,  1, 100, 0, 1, 0x88,        /* topics, messages, flush */
-        0, 0, 0, 0xe8, 3, 1, 0x88, 4,  1, 0,  0,  1, 0,   0, 0, 0,    0,     /* a long one; a status */
+        0, 0, 0, 0xe8, 3, 1, 0x88, 4,  1, 0,  0,  1, 0,   0, 0, 0,    0,     /* a long message; a status */
         2, 3, 1, 2,    0, 3, 4,    9,  3, 17, 2,  3, 2,   1, 0, 8,    3, 20, /* NAKs of two receivers */
         7, 1, 0, 0,    0, 0, 3,    27, 5, 0,  50, 5, 0,   2, 1, 0x88, 9, 255, 3, 20, 3, 22,
     };
@@ -538,14 +542,14 @@ void fuzz_seeds(fuzz_emit_fn *emit, void *arg)
 
     static const uint8_t late[] = {
         0, 0, 0, 200, 0, 1, 0x88, 0, 0, 0, 200, 0, 1, 0x88, 3, 20, 3, 22, /* messages */
-        /* Where to begin */
+        /* requests for a start position */
         10, 0, 7, 1, 1, 0, 0, 10, 0, 8, 1, 2, 1, 0, 10, 0, 9, 1, 3, 9, 0, 10, 0, 9, 1, 4, 1, 0, 3, 17, 10, 7,
-        7, 0, 0, 2, 0, 1, 1, 1, 3, 20, 10, 7, 8, 0, 0, 1, 0, 255, 3, 22, 3, 25, /* packets */
+        7, 0, 0, 2, 0, 1, 1, 1, 3, 20, 10, 7, 8, 0, 0, 1, 0, 255, 3, 22, 3, 25, /* requests for packets */
     };
 
     /*
-     * The second topic is unreliable: messages of both in turn, long ones, a claim; all of it asked for, then
-     * fetched.
+     * The second topic is unreliable: messages of both in turn, long ones, a claim; all requested by NAK,
+     * then by FETCH.
      */
     static const uint8_t unreliable[] = {
         6, 0, 6, 129, 0,   0, 0, 40, 0,  0,  1, 1, 100, 0,    0, 1, 0,    44, 1,   0,  0,  0,  200,
@@ -555,8 +559,8 @@ void fuzz_seeds(fuzz_emit_fn *emit, void *arg)
     };
 
     /*
-     * Two topics that keep three and one: messages of both, a long one; asked for where to begin, for all,
-     * for a part, in few packets.
+     * Two topics that cache three messages and one: messages of both, a long one; requests for a start
+     * position, for all messages, for a part, with few packets.
      */
     static const uint8_t keeping[] = {
         6, 0, 6, 1, 11, 16, 11,  1, 0, 0,    0, 40, 0,  0,  1, 0, 30, 0, 0, 0, 0,  144, 1,   0, 0,

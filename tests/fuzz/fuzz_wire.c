@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The decoder: the input is one packet. What it decodes must survive being encoded and decoded again. */
+/* The decoder: the input is one packet. A decoded packet must survive being encoded and decoded again. */
 #include "fuzz.h"
 #include "core/pack/unpack.h"
 #include "core/flow/standing.h"
@@ -122,8 +122,10 @@ static void fuzz_frames(const struct lli_wire_header *header, const uint8_t *bod
     }
 }
 
-/* The same packet twice in a row, and once after a break: as what goes before it may be anything. */
-/* Takes the messages that come next, a few at a time; returns the number that follows. */
+/*
+ * Unpacks the same packet twice in a row, and once after a break: the previous packet may have any contents.
+ */
+/* Takes the next messages, a few at a time; returns the number that follows. */
 static uint64_t fuzz_unpack_messages(struct lli_unpack *unpack, uint64_t number)
 {
     const struct llm_message like = {.topic = ""};
@@ -176,7 +178,7 @@ static void fuzz_unpack(const struct lli_wire_header *header, const uint8_t *bod
     }
 }
 
-/* Records stay inside the packet, in their order and their span. */
+/* Checks that records lie inside the packet, in order and within the span. */
 static void fuzz_kept(const struct lli_wire_header *header, const uint8_t *body, size_t size)
 {
     struct lli_wire_lvc kept;
@@ -207,7 +209,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint8_t *packet = fuzz_bytes(&input, size, &size);
     enum lli_wire_fault fault;
 
-    /* Few inputs would say by chance how long they are. */
+    /* Sets the right size: few inputs would have it by chance. */
     if (size >= LLI_WIRE_HEADER && packet[LLI_WIRE_SIZE_AT + 1] != UINT8_MAX)
         lli_wire_put_size(packet, size);
     fault = lli_wire_get_header(packet, size, &header, &body, &body_size);

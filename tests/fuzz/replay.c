@@ -15,7 +15,7 @@
 enum { REPLAY_SIZE_MAX = 65536, REPLAY_MUTATIONS = 20000 };
 
 struct replay {
-    const char *directory; /* to write seeds to */
+    const char *directory; /* directory to which seeds are written */
     unsigned long mutations;
     unsigned seeds;
     unsigned long inputs;
@@ -46,7 +46,7 @@ static void replay_write(void *arg, const uint8_t *data, size_t size)
     }
 }
 
-/* One small change; returns the new size. */
+/* Makes one small change; returns the new size. */
 static size_t replay_mutate(struct replay *replay, uint8_t *data, size_t size)
 {
     const uint64_t random = replay_random(replay);
@@ -58,21 +58,21 @@ static size_t replay_mutate(struct replay *replay, uint8_t *data, size_t size)
         if (size > 0)
             data[at] ^= (uint8_t)(1u << (random >> 8 & 7));
         return size;
-    case 1: /* sets a byte, often to one of those that overflow */
+    case 1: /* sets a byte, often to a value that overflows */
         if (size > 0)
             data[at] = (uint8_t)(random & 64 ? 0u - (random >> 8 & 1) : random >> 8);
         return size;
-    case 2: /* cuts the end off */
+    case 2: /* truncates the end */
         return at;
-    case 3: /* takes some out */
+    case 3: /* removes some bytes */
         memmove(data + at, data + at + length, size - at - length);
         return size - length;
-    case 4: /* repeats some */
+    case 4: /* repeats some bytes */
         if (size + length > REPLAY_SIZE_MAX)
             return size;
         memmove(data + at + length, data + at, size - at);
         return size + length;
-    default: /* adds noise behind */
+    default: /* appends noise */
         for (size_t i = 0; i < 8 && size < REPLAY_SIZE_MAX; i++)
             data[size++] = (uint8_t)(replay_random(replay) >> 32);
         return size;

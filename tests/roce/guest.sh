@@ -26,7 +26,7 @@ GUEST_HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 GUEST_BUILD=${LLM_BUILD:-$SETUP_ROOT/build}
 guest_reason=""
 
-# What is loaded in the guest, besides what these need: its disks, RDMA, cables, and what loses packets.
+# Modules loaded in the guest, besides their dependencies: for its disks, RDMA, cables, and packet loss.
 guest_modules="virtio_pci 9pnet_virtio 9p crc32_generic crc32c_generic rdma_rxe ib_uverbs rdma_ucm veth bridge
     nf_tables nft_numgen sch_netem"
 
@@ -91,8 +91,8 @@ for name in order:
 PYTHON
 }
 
-# guest_decompress VMLINUZ VMLINUX: for the guest it would take seven seconds of every boot. The offsets are those of the kernel's
-# Documentation/arch/x86/boot.rst.
+# guest_decompress VMLINUZ VMLINUX: in the guest, decompression would take seven seconds of every boot. The offsets are those of
+# the kernel's Documentation/arch/x86/boot.rst.
 guest_decompress() {
     python3 - "$@" <<'PYTHON'
 import lzma, pathlib, struct, sys
@@ -121,7 +121,7 @@ guest_update() {
     [ "$(id -u)" = 0 ] && setup_run apt-get -q update >&2
 }
 
-# Sets guest_image to a directory with vmlinux and initrd for the kernel that apt has now; makes it if it is not there.
+# Sets guest_image to a directory with vmlinux and initrd for the current kernel of apt; creates it if it is absent.
 guest_prepare() {
     local packages key work
     [ "$(uname -m)" = x86_64 ] || guest_why "the guest needs an x86-64 host" || return
@@ -143,7 +143,7 @@ guest_prepare() {
         guest_why "cannot make the guest; if apt's lists are old, someone with root has to run: apt-get update"
         return
     fi
-    # Another run may have been faster. QEMU reads them when it starts only, so older ones can go.
+    # Another run may have been faster. QEMU reads these files only when it starts, so older ones can be removed.
     mv -T "$work/image" "$guest_image" 2>/dev/null || [ -d "$guest_image" ] || return
     find "$GUEST_BUILD/guest" -mindepth 1 -maxdepth 1 ! -name "$key" ! -name 'making-*' -exec rm -rf {} +
     rm -rf "$work"
@@ -151,12 +151,12 @@ guest_prepare() {
 
 # ----------------------------------------------------------------------------------------------------------------- run
 
-# Whether a directory is hidden in the guest by something of its own.
+# Checks if a directory of the guest hides one of the host.
 guest_hides() {
     [[ $1/ =~ ^/(tmp|run|dev|proc|sys)/ ]]
 }
 
-# Sets guest_shares, options of QEMU, and writes the list that the guest reads.
+# Sets guest_shares, options of QEMU, and writes the list of shares for the guest.
 guest_share() {
     local dir number=0
     guest_shares=()
@@ -170,9 +170,9 @@ guest_share() {
     done
 }
 
-# What the kernel is told makes the emulation faster. The clock that it would distrust is read in a tenth of the time that the
-# other takes; and programs that always lie at the same addresses start in half the time, as what was translated once is of use.
-# In the place of a job's shell, so that the job's end is the guest's. It ends too if nobody is left to end it.
+# The kernel's options make the emulation faster. The clock that the kernel would distrust is read in a tenth of the other's time;
+# and programs at constant addresses start in half the time, because translated code is reused. Replaces the shell of a job, so
+# that the end of the job is the end of the guest, which also ends if no process is left to end it.
 guest_boot() {
     exec setpriv --pdeathsig KILL -- timeout -k 5 "$1" setpriv --pdeathsig KILL -- qemu-system-x86_64 \
         -accel tcg,thread=multi -cpu max -m "$2" -smp "$3" -nodefaults -no-user-config -display none -no-reboot \
@@ -209,10 +209,10 @@ guest_run() {
     guest_end "$reader" "$status" "$timeout"
 }
 
-# The status of the guest, out of that of QEMU.
+# Derives the guest's status from that of QEMU.
 guest_end() {
     local status=$2
-    # Nobody has opened the other end if QEMU did not start.
+    # The other end was never opened if QEMU did not start.
     [ -e "$guest_control/console" ] || kill "$1" 2>/dev/null || true
     wait "$1" 2>/dev/null || true
     case $status in

@@ -44,7 +44,7 @@ roce_device() {
         ip addr add "$2/24" dev "$1" && ip link set "$1" mtu "$4" up && rdma link add "$3" type rxe netdev "$1"
 }
 
-# roce_ready DEVICE ADDRESS: its RoCE v2 address is there, and its port is up.
+# roce_ready DEVICE ADDRESS: checks that it has its RoCE v2 address, and that its port is up.
 roce_ready() {
     local gid tenths
     # shellcheck disable=SC2046,SC2183
@@ -66,7 +66,7 @@ roce_up() {
         *) echo "roce_up: $1: no such option" >&2 && return 2 ;;
         esac
     done
-    # Memory that is registered is locked.
+    # Registered memory is locked.
     ulimit -l unlimited
     ip link set lo up && echo 0 >/proc/sys/net/ipv4/conf/all/rp_filter && roce_cable "$mtu" "$kind" &&
         roce_device $ROCE_IF_A $ROCE_ADDRESS_A $ROCE_DEVICE_A "$mtu" && roce_device $ROCE_IF_B $ROCE_ADDRESS_B $ROCE_DEVICE_B "$mtu" &&
@@ -86,7 +86,7 @@ roce_down() {
 
 # -------------------------------------------------------------------------------------------------------------- faults
 
-# The filter sees what rxe's socket would get: unicast and multicast, from the cable and from the host itself.
+# The filter sees the packets for rxe's socket: unicast and multicast, from the cable and from the host itself.
 roce_lose() {
     nft -f - <<NFT
 table inet llm_roce

@@ -25,7 +25,7 @@ status=0
 setup_packages rdma-core ibverbs-providers ibverbs-utils rdmacm-utils perftest iproute2 nftables 2>"$SETUP_SCRATCH/packages" ||
     skip "$(tail -n 1 "$SETUP_SCRATCH/packages")"
 setup_slowness
-# Far more than all of it takes; each program in it has a limit of its own.
+# Far more than all tests take; each program in the guest has a limit of its own.
 guest_run "$here/suite.sh" "$SETUP_SCRATCH/results" --timeout $((900 * LLM_SLOWNESS)) --share "$build" -- "$build" "$LLM_SLOWNESS" "$@" ||
     status=$?
 # shellcheck disable=SC2154

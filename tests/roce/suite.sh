@@ -28,8 +28,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 started=()
 limit=$((60 * LLM_SLOWNESS)) # seconds that any program may take: far more than it does
 
-# Reads programs into memory once, so that no test waits for the host's disk: those of the build, and the larger ones that they are
-# run by. The copy does not change if the host builds again meanwhile.
+# Reads programs into memory once, so that no test waits for the host's disk: those of the build, and the larger ones that run
+# them. The copy stays the same if the host builds again meanwhile.
 read_programs() {
     local from=$build program
     build=$SETUP_SCRATCH/build
@@ -71,7 +71,7 @@ check_after() {
     roce_netem_off $ROCE_IF_B
 }
 
-# run NAME [COMMAND...]: a test as check has it, if it is chosen.
+# run NAME [COMMAND...]: runs a test as check does, if it is selected.
 run() {
     is_chosen "$1" || return 0
     if [ -n "$planning" ]; then
@@ -82,7 +82,7 @@ run() {
     fi
 }
 
-# All of them, or those that were chosen.
+# Lists all tests, or the selected ones.
 lines() {
     local status=0 name some=()
     for name in "${chosen[@]}"; do
@@ -103,7 +103,7 @@ need() {
     command -v "$1" >/dev/null || { why="someone with root has to run: apt-get install $2" && return 77; }
 }
 
-# listen ADDRESS GROUP COUNT: starts a receiver of another make, which ends when it has them all. Sets listener.
+# listen ADDRESS GROUP COUNT: starts a receiver of another implementation, which ends after COUNT packets. Sets listener.
 listen() {
     timeout "$limit" stdbuf -oL mckey -b "$1" -m "$2" -c 1 -C "$3" -S 64 >"$SETUP_SCRATCH/listener" 2>&1 &
     listener=$! started+=("$!")
@@ -116,12 +116,12 @@ listen() {
     return 1
 }
 
-# speak ADDRESS GROUP COUNT: it waits for three seconds before it sends.
+# speak ADDRESS GROUP COUNT: waits three seconds before it sends.
 speak() {
     timeout "$limit" mckey -s -b "$1" -m "$2" -c 1 -C "$3" -S 64 || { why="mckey did not send" && return 1; }
 }
 
-# heard PID: the receiver has all.
+# heard PID: waits until the receiver has all packets.
 heard() {
     wait "$1" || { why="mckey did not receive all" && return 1; }
 }
@@ -133,7 +133,7 @@ is() {
     return 1
 }
 
-# The packets of one group come to both: those of the other device cross the cable.
+# Both devices receive the packets of one group: those of the other device cross the cable.
 multicast_reaches_both_devices() {
     need mckey rdmacm-utils || return
     local far near before
@@ -143,7 +143,8 @@ multicast_reaches_both_devices() {
         is "what came over the cable" $(($(roce_count $ROCE_DEVICE_B rcvd_pkts) - before)) == 100
 }
 
-# send_and_count COUNT: from A to B. Sets came, the packets that B's device had. The receiver has a completion queue of twice what it waits for, and 32767 is the most.
+# send_and_count COUNT: sends from A to B. Sets came, the packets received by B's device. The receiver's completion queue has
+# twice the size of COUNT, at most 32767.
 send_and_count() {
     local before
     before=$(roce_count $ROCE_DEVICE_B rcvd_pkts)
@@ -152,7 +153,7 @@ send_and_count() {
     came=$(($(roce_count $ROCE_DEVICE_B rcvd_pkts) - before))
 }
 
-# What A sends to itself is lost too, so what came and what was lost are twice what was sent, less what came to A.
+# A's packets to itself are lost too, so received and lost packets are twice the sent ones, less those received by A.
 nft_loses_packets() {
     need mckey rdmacm-utils && need nft nftables || return
     local near
@@ -173,7 +174,7 @@ port_becomes() {
     return 1
 }
 
-# The time of a bare hop, for whoever reads the results.
+# Prints the time of a bare hop, for readers of the results.
 unicast_crosses_the_cable() {
     need ib_send_lat perftest || return
     local status=0 before tenths
@@ -190,7 +191,7 @@ unicast_crosses_the_cable() {
     is "what came over the cable" $(($(cat "/sys/class/net/$ROCE_IF_B/statistics/rx_packets") - before)) ">=" 1000
 }
 
-# refused CHANNEL TEXT [COMMAND...]: a receiver, started by the command if one is given, says what is wrong and ends.
+# refused CHANNEL TEXT [COMMAND...]: a receiver, started by the command if one is given, reports the error and ends.
 refused() {
     local status=0
     timeout "$limit" "${@:3}" env LD_LIBRARY_PATH="$SETUP_SCRATCH/open" "$SETUP_SCRATCH/open/e2e_flood_receive" "$1" \
@@ -203,7 +204,7 @@ refused() {
 wrong_settings_are_named() {
     local nobody="setpriv --reuid 65534 --regid 65534 --clear-groups --bounding-set -all --inh-caps -all --"
     local channel=roce://239.193.8.4:5004?interface=$ROCE_IF_A
-    # Where anybody may run it, wherever the build is.
+    # In a directory that every user can run it from.
     mkdir -p "$SETUP_SCRATCH/open" && chmod 755 "$SETUP_SCRATCH" "$SETUP_SCRATCH/open" || return
     cp "$build/tests/e2e/e2e_flood_receive" "$build"/libllm.so.0 "$SETUP_SCRATCH/open/" && chmod -R a+rX "$SETUP_SCRATCH/open" || return
     refused "roce://239.193.8.4:5004?interface=lo" "interface lo.*rdma link" || return
@@ -222,7 +223,7 @@ wrong_settings_are_named() {
 
 # ------------------------------------------------------------------------------------------------------------- doctor
 
-# doctor [COMMAND...]: bench/run doctor of A, run by the command. Sets said, and returns its status.
+# doctor [COMMAND...]: runs bench/run doctor on A, by the command. Sets said, and returns its status.
 doctor() {
     local status=0
     mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config || return
@@ -232,7 +233,7 @@ doctor() {
     return "$status"
 }
 
-# doctor_fails CHECKS [COMMAND...]: these fail, and no other.
+# doctor_fails CHECKS [COMMAND...]: exactly these checks fail.
 doctor_fails() {
     local failed
     if doctor "${@:2}"; then
@@ -243,7 +244,7 @@ doctor_fails() {
     [ "$failed" = "$1" ] || { why="what fails is $failed, and should be $1" && return 1; }
 }
 
-# as_v1 COMMAND...: the command reads RoCE v1 where A's device says v2. Soft-RoCE cannot be made to do anything else.
+# as_v1 COMMAND...: the command reads RoCE v1 where A's device has v2. Soft-RoCE itself supports only v2.
 as_v1() {
     local port=/sys/class/infiniband/$ROCE_DEVICE_A/ports/1 mode=/sys/kernel/config/rdma_cm/$ROCE_DEVICE_A status=0
     echo "IB/RoCE v1" >"$SETUP_SCRATCH/v1"
@@ -262,7 +263,7 @@ doctor_finds_no_fault_of_a_good_device() {
     done
 }
 
-# All of it at once, as each look takes some seconds here.
+# All at once, because each run takes some seconds here.
 doctor_names_faults() {
     ip link set $ROCE_IF_A down && port_becomes $ROCE_DEVICE_A DOWN &&
         doctor_fails "memlock interface port gid mode" as_v1 prlimit --memlock=65536 setpriv --bounding-set=-ipc_lock || return
@@ -271,7 +272,8 @@ doctor_names_faults() {
 
 # ---------------------------------------------------------------------------------------------------------- benchmarks
 
-# benchmark NAME OPTION...: as bench/run has it done in a guest of its own; bench_fields.py wants all promised fields and no loss.
+# benchmark NAME OPTION...: runs it as bench/run does in a guest of its own; bench_fields.py requires all promised fields and no
+# loss.
 benchmark() {
     local json=$SETUP_SCRATCH/$1.json
     timeout "$limit" bash "$SETUP_ROOT/bench/run" "$@" --transport roce --in-guest "$build" --results "$SETUP_SCRATCH" \
@@ -281,14 +283,14 @@ benchmark() {
     ! grep -Eq '"(raw_gbit_per_s|median)": null' "$json" || { why="nothing was measured bare" && return 1; }
 }
 
-# Half a second, longer on a slow machine, where a try may have ended before anything came.
+# Half a second, longer on a slow machine, where a run might end before the first packet.
 half_second=$((LLM_SLOWNESS / 2)).$((LLM_SLOWNESS % 2 * 5))
 
 reflector_measures_hops() {
     benchmark reflector --size 45 --rate 500 --duration $half_second
 }
 
-# A number of messages, which takes as long as it takes.
+# A number of messages, without a time limit.
 throughput_measures_lossless_rates() {
     benchmark throughput --size 1000 --messages 2000 --duration $half_second
 }
@@ -304,12 +306,12 @@ every_test() {
     run doctor_finds_no_fault_of_a_good_device
     run doctor_names_faults
     run wrong_settings_are_named
-    # What threads cache counts as used.
+    # Memory cached by threads counts as used.
     run "contract" env GLIBC_TUNABLES=glibc.malloc.tcache_count=0 "$build/tests/contract" roce 239.193.7.1 interface=$ROCE_IF_A
     run "contract with faults" "$build/tests/contract" impair+roce 239.193.7.2 only=faults interface=$ROCE_IF_A
     run reflector_measures_hops
     run throughput_measures_lossless_rates
-    # From here on each device has a cable of its own, to a switch that learns who is in which group.
+    # From here on each device has a separate cable to a switch with IGMP snooping.
     [ -n "$planning" ] || { roce_down && roce_up --switch; }
     lines "$here/../e2e/run.sh" "$build" --hosts roce --transport roce --messages 3000 --rate 5000 --blast 60000 --loss 0,1,5
 }

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Sends as many messages cut into packets as the environment's SHIM_SEGMENTED_MAX says, and fails with EIO
- * from then on.
- */
+/* Sends the first SHIM_SEGMENTED_MAX segmented messages, and fails with EIO from then on. */
 #define _GNU_SOURCE
 #include "shim.h"
 

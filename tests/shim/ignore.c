@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Accepts that a message is to be cut into packets, and sends it as one datagram, in fragments if need be. */
+/* Accepts segmented messages, and sends each as one datagram, in fragments if needed. */
 #define _GNU_SOURCE
 #include "shim.h"
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stands in for OpenOnload over the kernel's sockets. As there, options of UDP reach the kernel's socket and
- * are refused all the same, a message that is to be cut into packets goes whole, and UDP sockets have no warm
- * sends.
+ * Test stack that emulates OpenOnload over the kernel's sockets. As there, options of UDP reach the kernel's
+ * socket and are refused nevertheless, a segmented message leaves whole, and UDP sockets have no warm sends.
  */
 #define _GNU_SOURCE
 #include "stack.h"
@@ -14,12 +13,12 @@ atomic_ulong stack_warm_sends;
 atomic_ulong stack_lent;
 atomic_ulong stack_polls;
 
-/* By the number of a stack; 0 is that without a name. */
+/* Stacks by number; 0 is the one without a name. */
 enum { STACKS = 16 };
 static char stack_names[STACKS][ONLOAD_STACK_NAME_MAX + 1];
 static _Thread_local char stack_now[ONLOAD_STACK_NAME_MAX + 1];
 static _Thread_local char stack_saved[ONLOAD_STACK_NAME_MAX + 1];
-static atomic_int stack_of[STACK_SOCKETS]; /* and 1 more; 0: not yet asked */
+static atomic_int stack_of[STACK_SOCKETS]; /* stack of each socket plus 1; 0: not determined yet */
 
 _Thread_local unsigned stack_spins; /* a bit for each type */
 
@@ -38,10 +37,7 @@ int onload_is_present(void)
     return 1;
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------------
- * stacks
- */
+/* ------------------------------------------------------------------------------------------------- stacks */
 
 static int stack_number_of(const char *name)
 {
@@ -102,7 +98,7 @@ int onload_fd_check_feature(int fd, int feature)
     return stack_has(fd) && stack_number("SHIM_WARM", 0) != 0;
 }
 
-/* A socket belongs to the stack whose name its maker had set when it bound it. */
+/* A socket belongs to the stack whose name was set when it was bound. */
 int bind(int fd, const struct sockaddr *address, socklen_t size)
 {
     static int (*next)(int, const struct sockaddr *, socklen_t);
@@ -114,10 +110,7 @@ int bind(int fd, const struct sockaddr *address, socklen_t size)
     return next(fd, address, size);
 }
 
-/*
- * --------------------------------------------------------------------------------------------------------
- * sockets
- */
+/* ------------------------------------------------------------------------------------------------ sockets */
 
 int setsockopt(int fd, int level, int name, const void *value, socklen_t length)
 {
@@ -150,10 +143,7 @@ ssize_t send(int fd, const void *data, size_t size, int flags)
     return stack_send(fd, data, size, flags, onload_fd_check_feature(fd, ONLOAD_FD_FEAT_MSG_WARM) > 0);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------ zero
- * copy
- */
+/* ---------------------------------------------------------------------------------------------- zero copy */
 
 static int stack_give(struct onload_zc_recv_args *args, struct stack_message *message)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Knows no socket options of UDP, and takes no message that is to be cut into packets. */
+/* Rejects socket options of UDP, and segmented messages. */
 #define _GNU_SOURCE
 #include "shim.h"
 

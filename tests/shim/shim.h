@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Libraries to preload, each of which treats segmentation offload (UDP_SEGMENT) as some stack in the kernel's
- * place does. What they share: the calls behind them, and the control message that asks for it. Include it
- * after defining _GNU_SOURCE.
+ * Shared by libraries to preload, each of which treats segmentation offload (UDP_SEGMENT) as some user-space
+ * stack does: the underlying calls, and the control message that requests segmentation. Include it after
+ * defining _GNU_SOURCE.
  */
 #ifndef TESTS_SHIM_H
 #define TESTS_SHIM_H
@@ -17,8 +17,8 @@
 #include <sys/socket.h>
 
 /*
- * The next definition of a name, after the preloaded one. POSIX has pointers to functions fit into those to
- * objects.
+ * Returns the next definition of a name, after the preloaded one. POSIX guarantees that a function pointer
+ * fits an object pointer.
  */
 static inline void shim_next(const char *name, void *function)
 {
@@ -47,10 +47,10 @@ static inline int shim_next_setsockopt(int fd, int level, int name, const void *
     return next(fd, level, name, value, length);
 }
 
-/* Whether a message is to be cut into packets. */
+/* Returns true if a message is to be segmented. */
 static inline bool shim_segmented(const struct msghdr *header)
 {
-    struct msghdr copy = *header; /* CMSG_NXTHDR() wants one that could be written */
+    struct msghdr copy = *header; /* CMSG_NXTHDR() requires a header that is not const */
 
     for (struct cmsghdr *note = CMSG_FIRSTHDR(&copy); note != NULL; note = CMSG_NXTHDR(&copy, note))
         if (note->cmsg_level == SOL_UDP && note->cmsg_type == UDP_SEGMENT)
@@ -58,9 +58,7 @@ static inline bool shim_segmented(const struct msghdr *header)
     return false;
 }
 
-/*
- * Has the kernel make fragments of what is sent, or no longer. Only one of the two fits the socket's family.
- */
+/* Allows or forbids fragmentation by the kernel. Only one of the two options fits the socket's family. */
 static inline void shim_fragments(int fd, bool on)
 {
     const int v4 = on ? IP_PMTUDISC_DONT : IP_PMTUDISC_DO;
@@ -70,7 +68,7 @@ static inline void shim_fragments(int fd, bool on)
     (void)shim_next_setsockopt(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, &v6, sizeof v6);
 }
 
-/* Sends a message that is to be cut into packets as one datagram, in fragments if need be. */
+/* Sends a segmented message as one datagram, in fragments if needed. */
 static inline ssize_t shim_send_whole(int fd, const struct msghdr *header, int flags)
 {
     struct msghdr whole = *header;
@@ -84,7 +82,7 @@ static inline ssize_t shim_send_whole(int fd, const struct msghdr *header, int f
     return sent;
 }
 
-/* sendmmsg() by sendmsg(): how many were sent before the first that failed, or -1. */
+/* sendmmsg() by sendmsg(): returns how many were sent before the first failure, or -1. */
 static inline int shim_send_each(int fd, struct mmsghdr *messages, unsigned count, int flags)
 {
     for (unsigned i = 0; i < count; i++) {

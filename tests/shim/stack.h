@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the test stacks share: which sockets they have, and messages that they lend. All is done by
- * the kernel's sockets; what the environment says when it matters makes them answer oddly:
+ * Shared by the test stacks: the sockets that they accelerate, and the messages that they lend. All work is
+ * done by the kernel's sockets; the environment, read at each use, makes them misbehave:
  *
- *   SHIM_KERNEL=all|groups|senders  these sockets are left to the kernel
- *   SHIM_WARM=1          Onload says that sockets can be warmed, which for UDP it does not
- *   SHIM_BUFFERS=N       so many messages can be lent at a time
+ *   SHIM_KERNEL=all|groups|senders  leave these sockets to the kernel
+ *   SHIM_WARM=1          Onload reports support for warm sends, which it does not have for UDP
+ *   SHIM_BUFFERS=N       maximum number of lent messages
  *   SHIM_ZC_ERROR=N      zero-copy calls fail with this error number
- *   SHIM_RELEASE_ERROR=1 memory is not taken back, though it is
- *   SHIM_HIDE=NAME,...   functions that are missing (VMA: of its table)
+ *   SHIM_RELEASE_ERROR=1 releases of memory succeed but report an error
+ *   SHIM_HIDE=NAME,...   missing functions (VMA: of its table)
  *
  * Include it after defining _GNU_SOURCE.
  */
@@ -25,22 +25,20 @@
 
 enum {
     STACK_SOCKETS = 65536,
-    STACK_PIECE = 1800, /* bytes of a message that lie together, about those of a packet buffer of Onload's */
+    STACK_PIECE = 1800, /* contiguous bytes of a message, about those of Onload's packet buffers */
     STACK_PIECE_GAP = 64,
     STACK_PIECES = 65536 / STACK_PIECE + 1,
     STACK_BUFFERS = 4096,
     STACK_POISON = 0xdd,
 };
 
-/* What the tests look at, where a test stack is part of the program. */
+/* Read by the tests, if a test stack is linked into the program. */
 extern const char *const stack_name;
 extern atomic_ulong stack_warm_sends;
-extern atomic_ulong stack_lent;  /* messages not given back */
-extern atomic_ulong stack_polls; /* looks for a message */
+extern atomic_ulong stack_lent;  /* messages lent and not released */
+extern atomic_ulong stack_polls; /* polls for a message */
 
-/*
- * A message that is lent, by itself in memory: a sanitizer notices who reads it when it has been given back.
- */
+/* A lent message, in a separate block: a sanitizer detects reads after its release. */
 struct stack_message {
     int fd;
     int pieces;
@@ -80,8 +78,7 @@ static inline bool stack_multicast(const struct sockaddr_storage *address)
 }
 
 /*
- * Whether a socket is one that this stack has: of UDP, bound, and not what the environment leaves to the
- * kernel.
+ * Returns true if the stack accelerates a socket: UDP, bound, and not left to the kernel by the environment.
  */
 static inline bool stack_has(int fd)
 {
@@ -98,10 +95,7 @@ static inline bool stack_has(int fd)
            !(strcmp(kernel, "groups") == 0 && stack_multicast(&own));
 }
 
-/*
- * ----------------------------------------------------------------------------------------------- made and
- * closed
- */
+/* ------------------------------------------------------------------------------------------------ sockets */
 
 int socket(int domain, int type, int protocol)
 {
@@ -127,12 +121,9 @@ int close(int fd)
     return next(fd);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * sending
- */
+/* ------------------------------------------------------------------------------------------------ sending */
 
-/* A send with the flag of a warm one: taken without being sent. */
+/* Warm send: accepted without being sent. */
 static inline ssize_t stack_send(int fd, const void *data, size_t size, int flags, bool warms)
 {
     static ssize_t (*next)(int, const void *, size_t, int);
@@ -145,10 +136,7 @@ static inline ssize_t stack_send(int fd, const void *data, size_t size, int flag
     return (ssize_t)size;
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * receiving
- */
+/* ---------------------------------------------------------------------------------------------- receiving */
 
 static inline uint8_t *stack_piece(struct stack_message *message, int piece)
 {
@@ -162,7 +150,7 @@ static inline size_t stack_piece_size(const struct stack_message *message, int p
     return message->size - before < STACK_PIECE ? message->size - before : STACK_PIECE;
 }
 
-/* The next message of a socket, in pieces with gaps between them; NULL with errno. */
+/* Receives the next message of a socket, in pieces with gaps between them; NULL with errno. */
 static inline struct stack_message *stack_receive(int fd)
 {
     static _Thread_local uint8_t bytes[65536];
@@ -201,7 +189,7 @@ static inline void stack_free(struct stack_message *message)
     stack_lent--;
 }
 
-/* Whether another message is there. */
+/* Returns true if another message is available. */
 static inline bool stack_more(int fd)
 {
     int size = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stands in for VMA over the kernel's sockets. As there, options of UDP are taken and do nothing, a message
- * that is to be cut into packets goes whole, in fragments, and IPv6 is the kernel's.
+ * Test stack that emulates VMA over the kernel's sockets. As there, options of UDP are accepted without
+ * effect, a segmented message leaves whole, in fragments, and IPv6 is left to the kernel.
  */
 #define _GNU_SOURCE
 #include "stack.h"
@@ -9,7 +9,7 @@
 #include "../../transports/bypass/vma_abi.h"
 
 enum {
-    BY_KERNEL = 8, /* one of so many messages comes by the kernel */
+    BY_KERNEL = 8, /* one message in this many arrives by the kernel */
     RING = 100,
 };
 
@@ -26,10 +26,7 @@ static bool vma_has(int fd)
     return stack_has(fd) && getsockname(fd, (struct sockaddr *)&own, &size) == 0 && own.ss_family == AF_INET;
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------------
- * sockets
- */
+/* ------------------------------------------------------------------------------------------------ sockets */
 
 int setsockopt(int fd, int level, int name, const void *value, socklen_t length)
 {
@@ -69,10 +66,7 @@ ssize_t send(int fd, const void *data, size_t size, int flags)
     return stack_send(fd, data, size, flags, vma_has(fd));
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * zero copy
- */
+/* ---------------------------------------------------------------------------------------------- zero copy */
 
 static void vma_table(struct vma_packets *table, struct stack_message *message, size_t size)
 {
@@ -84,7 +78,7 @@ static void vma_table(struct vma_packets *table, struct stack_message *message, 
         table->pieces[i] = (struct iovec){stack_piece(message, i), stack_piece_size(message, i)};
 }
 
-/* Of a socket that it does not have VMA says that it lent the message, and copies it. */
+/* For a socket that it does not accelerate, VMA copies the message and reports it as lent. */
 static int vma_recvfrom_zcopy(int fd, void *buffer, size_t size, int *flags, struct sockaddr *from,
                               socklen_t *from_size)
 {
@@ -124,7 +118,7 @@ static int vma_free_packets(int fd, struct vma_packet *packets, size_t count)
     return stack_number("SHIM_RELEASE_ERROR", 0) != 0 ? -1 : 0;
 }
 
-/* What SHIM_HIDE names is not there. */
+/* Functions named by SHIM_HIDE are missing. */
 static const struct vma_api *vma_table_of_functions(void)
 {
     static _Thread_local struct vma_api api;

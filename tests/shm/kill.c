@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writers and readers that are killed: at moments of which no two are alike, and at every instruction of what
- * they do. Those who stay go on, get no torn packet, and all that was sent; the name is taken at once, and
- * nothing is left at the end.
+ * Kills writers and readers: at random moments, and at every instruction of an operation. The others
+ * continue, get no torn packet, and all packets that were sent; the name is free at once, and nothing is left
+ * at the end.
  *
  *   shm_kill [ROUNDS [SEED]]   kills at random (150), and as many at instructions (1500; 150 with sanitizers)
  */
@@ -26,7 +26,7 @@
 enum { MOMENT_NS_MAX = 2000000, NEWS_MAX = 8192 };
 
 #ifdef SANITIZED
-enum { INSTRUCTIONS = 150 }; /* a process takes ten times as long to begin and to end */
+enum { INSTRUCTIONS = 150 }; /* processes start and end ten times more slowly */
 #else
 enum { INSTRUCTIONS = 1500 };
 #endif
@@ -35,15 +35,15 @@ static uint64_t rounds = 150, instructions = INSTRUCTIONS;
 
 enum fill { LITTLE, LARGE, SMALL };
 
-/* Of a round, for its processes. */
+/* A round, shared by its processes. */
 struct round {
     struct llm_options options;
-    uint64_t writer;          /* its number */
-    _Atomic uint64_t flushed; /* packets that it has sent */
-    _Atomic uint64_t read;    /* that the second reader has taken */
-    _Atomic uint64_t faults;  /* that it found */
-    int action;               /* under the debugger, of enum action */
-    enum fill fill;           /* what it filled the rings with before */
+    uint64_t writer;          /* number of the writer */
+    _Atomic uint64_t flushed; /* packets sent by the writer */
+    _Atomic uint64_t read;    /* packets read by the second reader */
+    _Atomic uint64_t faults;  /* faults found by the second reader */
+    int action;               /* under the debugger: enum action */
+    enum fill fill;           /* kind of packets that filled the rings before */
 };
 
 static struct round *round_shared(void)
@@ -97,7 +97,7 @@ static int read_on(void *arg)
     return 0;
 }
 
-/* Reads while others do something, until it is time. */
+/* Reads until a time, while other processes work. */
 static void read_until(struct audit *audit, struct station *reader, uint64_t at)
 {
     while (lli_clock_ns() < at)
@@ -118,9 +118,8 @@ static void read_as_far_as(struct audit *audit, struct station *reader, uint64_t
 }
 
 /*
- * The witness reads the dead writer's segment to its end and lets go of it. Of what was written over, and of
- * an entry in which the writer died, it passes a part at a time, and takes nothing then: it goes on for as
- * long as it gets on.
+ * Reads the dead writer's segment to its end, and releases it. Overwritten entries, and an entry in which the
+ * writer died, are skipped in parts by calls that return no packet: continues as long as there is progress.
  */
 static void bury(struct audit *audit, struct station *witness, struct round *round)
 {
@@ -156,7 +155,7 @@ static void survivors_continue_after_a_kill_at_any_moment(void **state)
 
         round->flushed = 0;
         writer = process_start(write_on, round);
-        /* Every other one has begun. */
+        /* Every other killed writer had begun to send. */
         if (round->writer % 2 == 0)
             await_value(&round->flushed, 1);
         read_until(&audit, &witness, lli_clock_ns() + random_below(MOMENT_NS_MAX));
@@ -165,7 +164,7 @@ static void survivors_continue_after_a_kill_at_any_moment(void **state)
 
             process_kill(reader);
             readers_killed++;
-            /* The writer and the other reader go on, and the next one finds its place. */
+            /* The writer and the other reader continue, and the next reader finds its place. */
             await_value(&round->flushed, before + 200);
             read_as_far_as(&audit, &witness, round->writer, before + 200);
             round->read = 0;
@@ -187,10 +186,7 @@ static void survivors_continue_after_a_kill_at_any_moment(void **state)
     shared_free(round, sizeof *round);
 }
 
-/*
- * ---------------------------------------------------------------------------------------------- at an
- * instruction
- */
+/* -------------------------------------------------------------------------------------- at an instruction */
 
 enum action {
     PUT_HERE,
@@ -209,10 +205,10 @@ enum action {
     ACTIONS
 };
 
-/* What an instance does to no memory that others have, its system calls alone tell apart. */
+/* Work of an instance outside of shared memory is distinguished by system calls only. */
 static const struct {
     const char *name;
-    bool calls; /* goes from system call to system call */
+    bool calls; /* steps from system call to system call */
 } actions[ACTIONS] = {
     {"put here", false},
     {"put copied", false},
@@ -229,7 +225,7 @@ static const struct {
     {"close", true},
 };
 
-/* What a reader does: beside it somebody writes, who stays. */
+/* Returns true for actions of a reader, beside which a writer runs that is not killed. */
 static bool is_a_readers(int action)
 {
     return action == TAKE || action == ARM || action == JOIN_RECEIVE || action == LEAVE_RECEIVE ||
@@ -267,7 +263,7 @@ static void actor_prepare(struct actor *actor, struct round *round)
         open_reader(&actor->reader, &round->options);
     else if (action == JOIN_RECEIVE)
         (void)instance_open(&actor->reader, NAME, &round->options);
-    /* What was put before it came. */
+    /* Takes the packets that were sent before it. */
     if (action == TAKE)
         shm_of(&actor->reader)->sources[0].next -= 3;
     if (action == WAKE)
@@ -323,7 +319,7 @@ static void actor_act(struct actor *actor, struct round *round)
     }
 }
 
-/* Acts between two stops. */
+/* Performs the action between two stops. */
 static int act(void *arg)
 {
     static struct actor actor;
@@ -338,8 +334,8 @@ static int act(void *arg)
 }
 
 /*
- * A process that goes step by step and the one that leads it take turns. On one CPU a turn is a switch; on
- * two each would wait for the other's to wake up, which takes many times as long.
+ * A stepped process and its debugger take turns. On one CPU a turn is a switch; on two CPUs each turn would
+ * be a wake-up, which takes many times as long.
  */
 static cpu_set_t anywhere;
 
@@ -360,7 +356,7 @@ static int any_cpu(void **state)
     return sched_setaffinity(0, sizeof anywhere, &anywhere) != 0 ? -1 : left;
 }
 
-/* Whoever acts, stopped before it does; 0: there are no debuggers here. */
+/* Starts a process that stops before its action; 0: debuggers are not allowed here. */
 static pid_t act_start(struct round *round)
 {
     const pid_t pid = process_start(act, round);
@@ -370,7 +366,7 @@ static pid_t act_start(struct round *round)
     return WIFSTOPPED(status) ? pid : 0;
 }
 
-/* Has it go on as the debugger asks. False: it is done, or it ended. */
+/* Continues the process as requested. False: it is done, or it ended. */
 static bool act_on(pid_t pid, int request)
 {
     int status;
@@ -381,15 +377,16 @@ static bool act_on(pid_t pid, int request)
 }
 
 /*
- * An action, as it was watched once, with where it came to an instruction for the first time: others run to
- * there, and go step by step from there on only. A step takes twenty microseconds on a virtual machine.
+ * An action, as observed once, with the steps at which it reached each instruction for the first time: other
+ * runs continue to such an instruction, and are stepped only from there. A step takes twenty microseconds on
+ * a virtual machine.
  */
 struct path {
-    uint64_t length; /* steps */
+    uint64_t length; /* steps in total */
     size_t count;
     struct {
-        uint64_t steps; /* before it, */
-        long at;        /* its instruction */
+        uint64_t steps; /* steps before the instruction, */
+        long at;        /* its address */
     } news[NEWS_MAX];
 };
 
@@ -399,7 +396,7 @@ static long act_place(pid_t pid)
     return ptrace(PTRACE_PEEKUSER, pid, offsetof(struct user, regs.rip), NULL);
 }
 
-/* Runs until it comes to an instruction. False: it does not. */
+/* Runs to an instruction. False: it is not reached. */
 static bool act_reach(pid_t pid, long at)
 {
     const long instruction = ptrace(PTRACE_PEEKTEXT, pid, at, NULL);
@@ -413,7 +410,7 @@ static bool act_reach(pid_t pid, long at)
     return true;
 }
 #else
-/* All goes step by step. */
+/* Observes every step. */
 static long act_place(pid_t pid)
 {
     (void)pid;
@@ -441,7 +438,7 @@ static void path_note(struct path *path, pid_t pid)
     path->news[path->count++].at = at;
 }
 
-/* Watches an action to its end. False: it cannot be. */
+/* Observes an action to its end. False: not possible. */
 static bool path_watch(struct path *path, struct round *round)
 {
     const bool calls = actions[round->action].calls;
@@ -461,8 +458,8 @@ static bool path_watch(struct path *path, struct round *round)
 }
 
 /*
- * After how many steps one is killed: of four, one at any step, which most often is in a loop, and three
- * before an instruction that it had not come to.
+ * Chooses the number of steps before a kill: of four kills, one at any step, which is mostly in a loop, and
+ * three before an instruction reached for the first time.
  */
 static uint64_t path_pick(const struct path *path)
 {
@@ -471,7 +468,7 @@ static uint64_t path_pick(const struct path *path)
     return path->news[random_below(path->count)].steps;
 }
 
-/* Has a process act for so many steps, and kills it. */
+/* Lets a process take this many steps, and kills it. */
 static void kill_after(struct round *round, const struct path *path, uint64_t steps)
 {
     const bool calls = actions[round->action].calls;
@@ -492,10 +489,10 @@ static void kill_after(struct round *round, const struct path *path, uint64_t st
         continue;
 }
 
-/* A writer that stays. */
+/* A writer that is not killed. */
 static struct feed stays;
 
-/* One packet of each kind. */
+/* Sends one packet of each kind. */
 static void stays_put(void)
 {
     feed_plain(&stays, 40);
@@ -509,7 +506,7 @@ static void stays_open(struct round *round)
     stays_put();
 }
 
-/* False: there are no debuggers here. */
+/* False: debuggers are not allowed here. */
 static bool watch_all(struct round *round, struct path paths[ACTIONS])
 {
     bool watched = true;
@@ -535,7 +532,7 @@ static void kill_a_writer(struct audit *audit, struct station *witness, struct r
     bury(audit, witness, round);
 }
 
-/* The writer goes on, and the other reader is woken and misses nothing. */
+/* The writer continues, and the other reader is woken and misses nothing. */
 static void kill_a_reader(struct audit *audit, struct station *witness, struct round *round,
                           const struct path *path)
 {
@@ -558,7 +555,7 @@ static void kill_a_reader(struct audit *audit, struct station *witness, struct r
     assert_int_equal(shm_of(witness)->sources_count, 0);
 }
 
-/* The name is free, and whoever comes next is heard by whoever was there. */
+/* The name is free, and the earlier readers hear the next writer. */
 static void succeed(struct audit *audit, struct station *witness, struct round *round)
 {
     static struct feed next;
@@ -588,7 +585,7 @@ static void survivors_continue_after_a_kill_at_any_instruction(void **state)
     (void)state;
     if (!watch_all(round, paths)) {
         shared_free(round, sizeof *round);
-        skip(); /* no debuggers here */
+        skip(); /* debuggers are not allowed here */
     }
     open_reader(&witness, &round->options);
     for (round->writer = 1; round->writer <= instructions; round->writer++) {
@@ -631,7 +628,7 @@ static void overwritten_packets_are_read_whole_or_not_at_all(void **state)
         if (!WIFSTOPPED(status)) {
             station_close(&witness);
             shared_free(round, sizeof *round);
-            skip(); /* no debuggers here */
+            skip(); /* debuggers are not allowed here */
         }
         station_look(&witness);
         assert_int_equal(shm_of(&witness)->sources_count, 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The same by the public API: of a transmitter that is killed, receivers get all that it sent, or a gap event
- * in its place, then the end; a receiver that is killed costs nobody a message.
+ * The same by the public API: receivers of a killed transmitter get all messages that it sent, or a gap event
+ * in their place, then the end; a killed receiver costs the others no message.
  *
  *   shm_kill_session [ROUNDS [SEED]]   (4)
  */
@@ -18,23 +18,23 @@ enum { MESSAGE_MAX = 5000, LAST = 60000 };
 
 static uint64_t rounds = 4;
 
-/* Of a round, for its processes. */
+/* A round, shared by its processes. */
 struct round {
     char channel[320];
-    _Atomic uint64_t session; /* of the transmitter */
-    _Atomic uint64_t sent;    /* messages that left */
-    _Atomic uint64_t heard;   /* by the receiver that is killed */
-    _Atomic uint64_t allowed; /* that it may send */
-    uint64_t receivers;       /* that the transmitter waits for */
-    uint64_t last;            /* messages that it sends */
+    _Atomic uint64_t session; /* identity of the transmitter's session */
+    _Atomic uint64_t sent;    /* messages that were sent */
+    _Atomic uint64_t heard;   /* messages received by the receiver to be killed */
+    _Atomic uint64_t allowed; /* messages that the transmitter may send */
+    uint64_t receivers;       /* receivers that the transmitter waits for */
+    uint64_t last;            /* messages that the transmitter sends */
 };
 
-/* What came of one session, which begins anew if it is heard again after it was too long silent. */
+/* Fate of one session, which is followed again if it is heard after a long silence. */
 struct record {
     uint64_t session;
-    uint64_t next; /* message that is not accounted for */
+    uint64_t next; /* first message without a delivery or gap */
     uint64_t messages, lost, wrong;
-    uint64_t skipped; /* between an end and the beginning after it */
+    uint64_t skipped; /* messages between an end and the next beginning */
     uint64_t silences, news, ends;
     enum llm_reason reason;
 };
@@ -169,9 +169,9 @@ static void record_expect_all(const struct record *record)
 }
 
 /*
- * Kills the transmitter, and has the receiver take what is left until it is told the end. False: it was told
- * one before, as the machine had held the transmitter up for longer than a session may be silent; what may be
- * said of such a round is another test.
+ * Kills the transmitter, and polls the receiver until it reports the end. False: an end was reported before,
+ * because the machine stopped the transmitter for longer than a session may be silent; such rounds are
+ * covered by another test.
  */
 static bool kill_and_drain(pid_t pid, struct llm_context *context, const struct record *record)
 {
@@ -203,7 +203,7 @@ static void messages_of_a_killed_transmitter_precede_its_session_end(void **stat
         while (round->sent < until)
             (void)llm_poll(context);
         if (kill_and_drain(pid, context, &record)) {
-            /* One of several packets may have been cut off. */
+            /* The last packet may have been incomplete. */
             assert_in_range(record.lost, 0, 1);
             if (record.messages < round->sent)
                 fail_msg("round %" PRIu64 ": of %" PRIu64 " messages %" PRIu64 " came, %" PRIu64
@@ -249,7 +249,7 @@ static void a_transmitter_stopped_for_long_is_followed_again_without_loss(void *
         (void)llm_wait(context, 10000000);
     record_expect_all(&record);
     assert_int_equal(record.skipped, 0);
-    /* It may have been stopped in the middle of a message. */
+    /* The transmitter may have been stopped within a message. */
     assert_in_range(record.lost, 0, record.ends);
     process_kill(pid);
     assert_int_equal(llm_context_close(&context), 0);
@@ -287,7 +287,7 @@ static void packets_overwritten_by_a_killed_transmitter_become_a_gap(void **stat
         atomic_fetch_add(&round->allowed, STEP);
         await_value(&round->sent, round->allowed - random_below(STEP));
         if (kill_and_drain(pid, context, &record)) {
-            /* The newest packet cannot have been written over. */
+            /* The newest packet cannot have been overwritten. */
             assert_true(record.next >= round->sent);
             lost += record.lost;
             i++;

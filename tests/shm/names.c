@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who may write under a name and who may read, what files there are, and what is said when they cannot be
- * made.
+ * Permissions to write under a name and to read it, the files of a name, and the messages when they cannot be
+ * created.
  */
 #define _GNU_SOURCE
 #include "shm_test.h"
@@ -21,12 +21,12 @@
 
 enum { OTHER_USER = 65534, SKIPPED = 77 };
 
-/* What a process that tests something else shares with its test. */
+/* Shared by a test and its process. */
 struct shared {
     struct llm_options options;
-    _Atomic uint64_t step;      /* of the process, */
+    _Atomic uint64_t step;      /* step of the process, */
     _Atomic uint64_t go;        /* and of the test */
-    char text[sizeof log_text]; /* what it was told */
+    char text[sizeof log_text]; /* log line of the process */
     uint64_t number;
 };
 
@@ -43,10 +43,7 @@ static void shared_close(struct shared *shared)
     shared_free(shared, sizeof *shared);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------- who may
- * write
- */
+/* ------------------------------------------------------------------------------------ permission to write */
 
 static int write_until_killed(void *arg)
 {
@@ -82,7 +79,7 @@ static void a_second_writer_is_refused_unless_both_share(void **state)
     expect_taken(&options, " already", getpid());
     own_set("shm_exclusive", "0");
     expect_taken(&options, " with shm_exclusive=1", getpid());
-    /* On the same instance, too. */
+    /* Also on the same instance. */
     assert_int_equal(station_join(&first, NAME, 0, LLI_JOIN_SEND, &handle), LLM_EADDRINUSE);
     expect_logged("already");
     assert_int_equal(station_join(&first, NAME, 1, LLI_JOIN_SEND, &handle), 0);
@@ -97,7 +94,7 @@ static void a_second_writer_is_refused_unless_both_share(void **state)
     assert_int_equal(files_of(NAME, ".data"), 3);
     assert_int_equal(files_of(NAME, ".bell"), 3);
     station_close(&first);
-    /* The last one counts. */
+    /* The option of the last writer counts. */
     own_set("shm_exclusive", "1");
     expect_taken(&options, " already", getpid());
     transport->leave(second.instance, second.send, LLI_JOIN_SEND);
@@ -167,7 +164,7 @@ static void the_last_writer_removes_the_files_of_a_killed_writer(void **state)
     shared_close(shared);
 }
 
-/* Those who share a name come and go; none is in the way of another. */
+/* Writers that share a name join and leave; none disturbs another. */
 static int come_and_go(void *arg)
 {
     struct shared *shared = arg;
@@ -228,10 +225,7 @@ static void half_created_files_do_not_prevent_a_new_writer(void **state)
     station_close(&writer);
 }
 
-/*
- * --------------------------------------------------------------------------------------------------------
- * modes
- */
+/* -------------------------------------------------------------------------------------------------- modes */
 
 static mode_t mode_of(const char *name, const char *ending)
 {
@@ -323,19 +317,16 @@ static void invalid_names_are_refused(void **state)
     station_close(&station);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------- other
- * users
- */
+/* -------------------------------------------------------------------------------------------- other users */
 
-/* False: only root can. Whoever is that user already would be let be it, and be nobody else. */
+/* Becomes another user. False: only root can. A process that is that user already stays that user. */
 static bool become_another(void)
 {
     return geteuid() == 0 && setresgid(OTHER_USER, OTHER_USER, OTHER_USER) == 0 &&
            setresuid(OTHER_USER, OTHER_USER, OTHER_USER) == 0;
 }
 
-/* Joins as somebody else, and says how it went; then gets one packet. */
+/* Joins as another user, and returns the result; then receives one packet. */
 static int read_as_another(void *arg)
 {
     struct shared *shared = arg;
@@ -380,7 +371,7 @@ static void readers_of_other_users_are_admitted_or_refused_with_advice(void **st
     if (status == SKIPPED) {
         station_close(&writer);
         shared_close(shared);
-        skip(); /* only root can be somebody else */
+        skip(); /* only root can become another user */
     }
     assert_int_equal(status, -LLM_EACCESS);
     snprintf(text, sizeof text, "%s/llm/%s: is of user %u, with mode 0700", directory, NAME,
@@ -412,7 +403,7 @@ static void a_waiting_reader_counts_unreadable_segments(void **state)
     (void)state;
     if (geteuid() != 0) {
         shared_close(shared);
-        skip(); /* only root can be somebody else */
+        skip(); /* only root can become another user */
     }
     pid = process_start(read_as_another, shared);
     await_value(&shared->step, 1);
@@ -420,7 +411,7 @@ static void a_waiting_reader_counts_unreadable_segments(void **state)
     atomic_store(&shared->go, 1);
     assert_int_equal(process_end(pid), 0);
     assert_true(shared->number > 0);
-    /* And is told, as those who come later are. */
+    /* The first reader gets a log line, as later ones do. */
     snprintf(
         text, sizeof text,
         "%s/llm/%s: is of user 0, with mode 0700; have its transmitter open it with shm_mode=0640 or 0644",
@@ -491,16 +482,13 @@ static void names_of_other_users_are_refused_to_writers(void **state)
     strcpy(log_text, shared->text);
     shared_close(shared);
     if (status == SKIPPED)
-        skip(); /* only root can be somebody else */
+        skip(); /* only root can become another user */
     assert_int_equal(status, -LLM_EACCESS);
     expect_logged("the name is another user's");
     expect_logged("llm-shm --clean");
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------
- * directories
- */
+/* -------------------------------------------------------------------------------------------- directories */
 
 static void unusable_directories_are_named(void **state)
 {
@@ -534,10 +522,7 @@ static void unusable_directories_are_named(void **state)
     }
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------- full
- * memory
- */
+/* -------------------------------------------------------------------------------------------- full memory */
 
 static bool write_to(const char *path, const char *text)
 {
@@ -549,7 +534,7 @@ static bool write_to(const char *path, const char *text)
     return written;
 }
 
-/* Both are root in there: nothing is made by a group that a name space does not know. */
+/* Becomes root in a user namespace: files of unmapped groups cannot be created there. */
 static bool map_self(unsigned user, unsigned group)
 {
     char users[32], groups[32];
@@ -560,7 +545,7 @@ static bool map_self(unsigned user, unsigned group)
            write_to("/proc/self/gid_map", groups);
 }
 
-/* A file system in memory of its own in place of the directory; false if that cannot be had. */
+/* Mounts a separate memory file system over the directory; false if that is not possible. */
 static bool mount_own(const char *options)
 {
     const unsigned user = geteuid(), group = getegid();
@@ -589,7 +574,7 @@ static bool is_logged(const char *text)
     return strstr(log_text, text) != NULL;
 }
 
-/* With so little room, a writer fails at its segment, or at its history, and leaves nothing. */
+/* With little space, a writer fails at its segment or at its history, and leaves nothing. */
 static int write_into_little_room(void *arg)
 {
     struct llm_options options = small_options();
@@ -614,7 +599,7 @@ static int write_into_little_room(void *arg)
     EXPECT(is_logged("prices: a history of 4000000 bytes: No space left on device"));
     EXPECT(is_logged(
         "has room for 2985984 bytes, and the channel takes 4145152; lower history_bytes, remove stale"));
-    /* A smaller one may follow. */
+    /* A smaller history still fits. */
     EXPECT(transport->region_map(writer.instance, writer.send, 2800000, &region) == 0);
     memset(region.base, 1, 2800000);
     station_close(&writer);
@@ -622,7 +607,7 @@ static int write_into_little_room(void *arg)
     return 0;
 }
 
-/* One file more each time. */
+/* Allows one file more each time. */
 static int write_with_few_files(void *arg)
 {
     const struct llm_options options = small_options();
@@ -643,14 +628,14 @@ static int write_with_few_files(void *arg)
         if (status != 0)
             EXPECT(files_of("", "") == 0);
     }
-    /* The top, llm, @, the socket, the name, lock, two files. */
+    /* The root, llm, @, the socket, the name, lock, two files. */
     EXPECT(status == 0 && files >= 8);
     station_close(&writer);
     EXPECT(files_of("", "") == 0);
     return 0;
 }
 
-/* With so few descriptors, whatever needs one more fails, names the limit, and leaves nothing. */
+/* With few descriptors, each operation that needs one more fails, names the limit, and leaves nothing. */
 static int open_few_files(void *arg)
 {
     const struct llm_options options = small_options();
@@ -674,7 +659,7 @@ static int open_few_files(void *arg)
     return 0;
 }
 
-/* A file longer than the limit would have the kernel end the process. */
+/* Without the check, a file beyond the limit would make the kernel end the process. */
 static int write_short_files(void *arg)
 {
     struct llm_options options = small_options();
@@ -711,7 +696,7 @@ static void expect_in_process(int (*function)(void *arg))
     const int status = process_end(process_start(function, NULL));
 
     if (status == SKIPPED)
-        skip(); /* no mounts here */
+        skip(); /* mounts are not allowed here */
     assert_int_equal(status, 0);
 }
 

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The order of memory between a writer and a reader, for the thread sanitizer. It knows memory by its
- * address, and a reader maps the files of a writer at another one: whatever either does there, it sees two
- * memories and no race. So the reader of this test has the writer's mapping put in place of its own, and goes
- * through the code of every reader.
+ * Memory order between a writer and a reader, for the thread sanitizer. It identifies memory by address, and
+ * a reader maps a writer's files at another one, so the sanitizer would see two memories and no race.
+ * Therefore the reader of this test uses the writer's mapping, with the code of every reader.
  *
- * It is not lapped, and takes one packet at a time: what is read of an entry before its number is compared,
- * or while it may be written anew, is copied and then thrown away, which the sanitizer cannot know. The
- * reader says how far it is with a release, which orders what it has read before what is written over it, and
- * nothing that is written before it is read: only the writer's own order does.
+ * The reader is never lapped and takes one packet at a time: data read before the number is compared, or
+ * while it may be overwritten, is copied and then dropped, which the sanitizer cannot know. The reader
+ * publishes its position by a release, which orders its reads before the writes over them, but not the
+ * writer's writes before its reads: only the writer's own order does that.
  */
 #define _GNU_SOURCE
 #include "shm_test.h"
@@ -42,7 +41,7 @@ static void *read_all(void *arg)
     return NULL;
 }
 
-/* In entries, in the history and in the ring of copies. */
+/* Packets in entries, in the history and in the ring of copies. */
 static void write_all(struct feed *feed, const struct reading *reading)
 {
     static const uint32_t sizes[] = {PACKET_MIN, LLI_SHM_INLINE, LLI_SHM_INLINE + 1, 1900};

@@ -146,10 +146,7 @@ static void a_hard_linked_file_is_not_removed(void **state)
     next_writer(&options);
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * claims
- */
+/* ------------------------------------------------------------------------------------------------- claims */
 
 static void a_reserved_name_is_not_removed(void **state)
 {
@@ -220,7 +217,7 @@ static void a_name_of_another_user_is_refused_with_its_owner(void **state)
         assert_true(take_away("llm/" NAME));
         next_writer(&options);
         shared_free(text, sizeof log_text);
-        skip(); /* only root can be somebody else */
+        skip(); /* only root can become another user */
     }
     assert_int_equal(process_end(process_start(write_as_another, text)), -LLM_EACCESS);
     strcpy(log_text, text);

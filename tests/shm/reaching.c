@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How instances reach each other beside the packets to all: wake-ups, places in a bell, packets to one, and
- * no system calls.
+ * Communication of instances other than by packets to all readers: wake-ups, places in a bell, unicasts; and
+ * the absence of system calls.
  */
 #define _GNU_SOURCE
 #include "shm_test.h"
@@ -15,10 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * waking
- */
+/* ------------------------------------------------------------------------------------------------- waking */
 
 static void count_message(void *arg, const struct llm_message *message)
 {
@@ -90,18 +87,18 @@ static void only_sleeping_readers_are_woken_and_only_once(void **state)
         station_expect(&sleeper, sleeper.receive, "two", 3);
         station_expect(&poller, poller.receive, "one", 3);
         station_expect(&poller, poller.receive, "two", 3);
-        /* What woke it does not wake it again. */
+        /* A wake-up wakes once only. */
         assert_false(readable(transport->arm(sleeper.instance), 0));
     }
     assert_int_equal(segment_of(&writer)->bell->sleepers, 1);
     station_send(&writer, writer.send, "one", 3);
     assert_int_equal(segment_of(&writer)->bell->sleepers, 0);
-    /* Who was woken and has not slept since is not woken with another. */
+    /* A reader that was woken and has not slept since is not woken with another. */
     transport->arm(poller.instance);
     station_send(&writer, writer.send, "two", 3);
     assert_int_equal(station_counter(&writer, "shm_wakes"), 5);
     transport->arm(sleeper.instance);
-    /* It was armed, left, and somebody else took its place. */
+    /* A reader armed, left, and another reader took its place. */
     station_close(&sleeper);
     open_reader(&sleeper, &options);
     station_send(&writer, writer.send, "one", 3);
@@ -196,10 +193,7 @@ static void a_reader_with_a_full_socket_still_finds_a_new_writer(void **state)
     station_close(&reader);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * places
- */
+/* ------------------------------------------------------------------------------------------------- places */
 
 struct flag {
     struct llm_options options;
@@ -217,7 +211,7 @@ static int read_until_killed(void *arg)
     return 0;
 }
 
-/* All places but one are of a reader that lives. */
+/* All places but one belong to a living reader. */
 static void reader_places_are_limited_and_those_of_killed_readers_reused(void **state)
 {
     struct flag *flag = shared_memory(sizeof *flag);
@@ -242,7 +236,7 @@ static void reader_places_are_limited_and_those_of_killed_readers_reused(void **
     expect_logged(NAME);
     expect_logged("1023 readers");
     assert_int_equal(bell->readers[0].id, killed);
-    /* So is one who was there before. */
+    /* An earlier instance fails in the same way. */
     assert_int_equal(instance_open(&another, NAME, &flag->options), 0);
     strcpy(shm_of(&another)->groups[0].name, NAME);
     shm_of(&another)->groups[0].users = 1;
@@ -258,7 +252,7 @@ static void reader_places_are_limited_and_those_of_killed_readers_reused(void **
     station_send(&writer, writer.send, "both", 4);
     station_expect(&reader, reader.receive, "both", 4);
     station_expect(&another, another.receive, "both", 4);
-    /* Those who leave make room, too. */
+    /* Places of readers that leave are free, too. */
     station_close(&another);
     assert_int_equal(bell->readers[0].id, 0);
     open_reader(&another, &flag->options);
@@ -303,10 +297,7 @@ static void a_reader_killed_asleep_is_removed_at_the_next_wake(void **state)
     shared_free(flag, sizeof *flag);
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------- to one
- * only
- */
+/* ----------------------------------------------------------------------------------------------- unicasts */
 
 /*
  * Packets to readers of the writer's segment use the segment, with any number of readers; packets to others
@@ -329,7 +320,7 @@ static void unicasts_use_the_segment_of_a_reader_or_its_socket(void **state)
         station_send(&writer, station_peer(&writer, &stranger), "you too", 7);
         assert_true(readable(shm_of(&stranger)->socket, 0));
         station_expect(&stranger, LLI_HANDLE_UNICAST, "you too", 7);
-        /* The bell tells a writer that polls. */
+        /* The bell notifies a polling writer. */
         station_send(&reader, station_peer(&reader, &writer), "and back", 8);
         assert_int_equal(transport->receive(writer.instance, &(struct lli_in){.size = 0}, 0), 0);
         assert_int_equal(shm_of(&writer)->waiting_tail, i + 1);
@@ -337,7 +328,7 @@ static void unicasts_use_the_segment_of_a_reader_or_its_socket(void **state)
     }
     station_expect_nothing(&other);
     assert_int_equal(station_counter(&other, "shm_overwritten"), 0);
-    /* It reads no more. */
+    /* The reader leaves the segment. */
     transport->leave(reader.instance, reader.receive, LLI_JOIN_RECEIVE);
     station_send(&writer, station_peer(&writer, &reader), "still", 5);
     station_expect(&reader, LLI_HANDLE_UNICAST, "still", 5);
@@ -369,7 +360,7 @@ static void a_writer_of_several_names_finds_the_segment_of_a_peer(void **state)
     station_send(&writer, station_peer(&writer, &reader), "first", 5);
     assert_false(readable(shm_of(&reader)->socket, 0));
     station_expect(&reader, LLI_HANDLE_UNICAST, "first", 5);
-    /* The segment goes, the peer stays. */
+    /* The segment is removed, the peer stays. */
     transport->leave(writer.instance, writer.send, LLI_JOIN_SEND);
     station_send(&writer, station_peer(&writer, &reader), "socket", 6);
     station_expect(&reader, LLI_HANDLE_UNICAST, "socket", 6);
@@ -417,14 +408,11 @@ static void undeliverable_unicasts_are_counted(void **state)
 }
 
 #ifndef SANITIZED
-/*
- * -------------------------------------------------------------------------------------------------- system
- * calls
- */
+/* ------------------------------------------------------------------------------------------- system calls */
 
 /*
- * From now on any ends the process, but its end, the clock where the kernel has to be asked for it, and this
- * one, which fails as if there was nothing.
+ * From now on every system call ends the process, except exit, reading the clock where that needs the kernel,
+ * and this one, which fails as if there was nothing to read.
  */
 static bool forbid_system_calls(uint32_t but)
 {
@@ -443,7 +431,10 @@ static bool forbid_system_calls(uint32_t but)
            prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
-/* Sends and receives so many packets of all kinds, and polls as often in vain. Touches all memory before. */
+/*
+ * Sends and receives this many packets of all kinds, and makes as many empty polls. Touches all memory
+ * before.
+ */
 static int poll_without_system_calls(uint32_t packets, uint32_t but)
 {
     const struct llm_options options = small_options();
@@ -453,7 +444,7 @@ static int poll_without_system_calls(uint32_t packets, uint32_t but)
 
     feed_open(&feed, &options, 1);
     open_reader(&reader, &options);
-    /* What nothing tells of comes by time. */
+    /* Events without a signal are found by time. */
     shm_of(&reader)->looked_at = UINT64_MAX / 2;
     if (but != SYS_recvfrom)
         shm_of(&reader)->drained_at = UINT64_MAX / 2;
@@ -492,7 +483,7 @@ static void sending_and_polling_need_no_system_call(void **state)
     if (status == 77)
         skip();
     assert_int_equal(status, 0);
-    /* Now and then one looks into the socket. */
+    /* Occasional polls check the socket. */
     assert_int_equal(process_end(process_start(poll_long, NULL)), 0);
     next_writer(&options);
 }

@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What readers of shared memory get: laps, both rings, restarts of the writer, wake-ups, places, packets to
- * one of them.
- */
+/* Readers of shared memory: laps, both rings, restarts of the writer, wake-ups, places, unicasts. */
 #define _GNU_SOURCE
 #include "shm_test.h"
 
 #include <string.h>
 
-/*
- * ------------------------------------------------------------------------------------------------- who came
- * when
- */
+/* --------------------------------------------------------------------------------------- order of opening */
 
 static void a_reader_may_open_before_its_writer(void **state)
 {
@@ -100,12 +94,9 @@ static void a_new_writer_notifies_readers_by_their_sockets(void **state)
     station_close(&reader);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------- history,
- * copies
- */
+/* ---------------------------------------------------------------------------------------- history, copies */
 
-/* Many laps, with a reader that lags by less than the ring, and repairs from all over it. */
+/* Many laps, with a reader that lags by less than the ring, and repairs of packets at random positions. */
 static void packets_in_the_history_are_read_in_place(void **state)
 {
     enum { ROUNDS = 4000, BEHIND = 20 };
@@ -155,7 +146,7 @@ static void packets_in_the_history_are_read_in_place(void **state)
     station_close(&reader);
 }
 
-/* A ring holds so many packets: whoever is behind by more has lost the oldest, and no other. */
+/* A ring holds this many packets: a reader with a larger lag loses the oldest packets, and no other. */
 static void expect_held(struct feed *feed, struct station *reader, void (*send)(struct feed *, uint32_t),
                         uint32_t size, int held)
 {
@@ -175,7 +166,7 @@ static void expect_held(struct feed *feed, struct station *reader, void (*send)(
 }
 
 /*
- * The ring holds so many of them: a reader that comes when one more was begun has lost the oldest, and no
+ * The ring holds this many packets: a reader that comes after one more was begun loses the oldest, and no
  * other.
  */
 static void packets_in_the_history_are_readable_until_overwritten(void **state)
@@ -190,14 +181,14 @@ static void packets_in_the_history_are_readable_until_overwritten(void **state)
     feed_open(&feed, &options, 1);
     open_reader(&reader, &options);
     expect_held(&feed, &reader, feed_history, STRIDE, HELD);
-    /* Begun is enough. */
+    /* A packet counts from its beginning. */
     for (int i = 0; i < HELD; i++)
         feed_history(&feed, STRIDE);
     (void)lli_history_open(&feed.history, feed.history.next);
     struct audit audit = {.writer = 1, .next = feed.sent - HELD};
     audit_all(&audit, &reader);
     assert_int_equal(audit.got, HELD - 1);
-    /* Sent again, the oldest is no younger than before. */
+    /* A repaired packet stays the oldest. */
     feed_packet(&feed, lli_history_packet(&feed.history, feed.history.trail), STRIDE);
     lli_history_seal(&feed.history, STRIDE);
     (void)lli_history_open(&feed.history, feed.history.next);
@@ -247,12 +238,9 @@ static void copied_packets_of_any_size_are_contiguous(void **state)
     station_close(&reader);
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------------
- * laps
- */
+/* --------------------------------------------------------------------------------------------------- laps */
 
-/* A reader that a whole lap went past goes on in the middle of the ring, and says how many it did not see. */
+/* A reader that was lapped continues in the middle of the ring, and counts the packets that it missed. */
 static void lapped_packets_are_counted(void **state)
 {
     enum { ENTRIES = 64 };
@@ -270,7 +258,7 @@ static void lapped_packets_are_counted(void **state)
 
         for (uint64_t i = 0; i < sent; i++)
             feed_plain(&feed, 64);
-        /* The burst that finds out is empty. */
+        /* The call that detects the lap returns no packet. */
         (void)audit_take(&audit, &reader);
         audit_all(&audit, &reader);
         audit_fine(&audit);
@@ -282,7 +270,7 @@ static void lapped_packets_are_counted(void **state)
     station_close(&reader);
 }
 
-/* A run of packets that is longer than the ring, whose writer did not come to its end. */
+/* A run of packets longer than the ring, which the writer did not finish. */
 static void an_unfinished_run_longer_than_the_ring_is_read(void **state)
 {
     const struct llm_options options = small_options();
@@ -298,7 +286,7 @@ static void an_unfinished_run_longer_than_the_ring_is_read(void **state)
     for (int i = 0; i < 100; i++)
         feed_plain(&feed, 64);
     atomic_store(&sender->segment.header->head, 0);
-    for (int i = 0; i < 5; i++) /* a burst that finds itself lapped is empty */
+    for (int i = 0; i < 5; i++) /* a call that detects a lap returns no packet */
         (void)audit_take(&audit, &reader);
     audit_fine(&audit);
     assert_in_range(audit.got, 32, 64);
@@ -346,7 +334,7 @@ static void packets_of_a_writer_killed_in_an_entry_are_read_to_the_end(void **st
     station_close(&reader);
 }
 
-/* A writer that goes as fast as it can, which puts packets of so many bytes in one of three places. */
+/* A writer that sends without pause packets of one size to one of three places. */
 struct flood {
     _Atomic uint64_t stop;
     _Atomic uint64_t sent;
@@ -393,7 +381,7 @@ static int flood(void *arg)
     return 0;
 }
 
-/* Rings as small as can be, so that the writer is on the heels of the reader all the time. */
+/* Rings of minimum size, so that the writer is always close behind the reader. */
 static void lapped_readers_get_whole_packets_only(void **state)
 {
     enum { PACKETS = 200000 };
@@ -414,7 +402,7 @@ static void lapped_readers_get_whole_packets_only(void **state)
             (void)audit_take(&audit, &reader);
         atomic_store(&shared->stop, 1);
         assert_int_equal(process_end(pid), 0);
-        /* In one go: a reader that lost its place finds it first. */
+        /* In one go: a reader that was lapped finds its position first. */
         for (int idle = 0; idle < 3; idle++)
             audit_all(&audit, &reader);
         audit_fine(&audit);
@@ -444,10 +432,7 @@ static void the_history_size_bounds_the_packet_size(void **state)
     }
 }
 
-/*
- * --------------------------------------------------------------------------------------------------------
- * main
- */
+/* --------------------------------------------------------------------------------------------------- main */
 
 int main(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Readers that ring without a datagram, or mark all others as asleep: the cost to a writer is bounded, and it
- * goes on.
+ * continues to send.
  */
 #define _GNU_SOURCE
 #include "shm_test.h"
@@ -19,7 +19,7 @@ enum { RINGS = 100000, FLUSHES = 300 };
 
 static uint64_t received, sent; /* system calls */
 
-/* The library's: the program's own definitions come before those of libc. */
+/* Replaces the library's call: the program's own definitions come before those of libc. */
 ssize_t recv(int fd, void *bytes, size_t size, int flags)
 {
     received++;
@@ -46,7 +46,7 @@ static void take_nothing(struct station *station)
     transport->release(station->instance, packets, count);
 }
 
-/* One timed look into the socket in 2 ms, and up to seventeen for rings in between. */
+/* One timed check of the socket in 2 ms, and up to seventeen for rings in between. */
 static void empty_rings_cost_a_system_call_now_and_then(void **state)
 {
     const struct llm_options options = small_options();
@@ -116,10 +116,7 @@ static void rings_followed_by_packets_are_answered_at_once(void **state)
     station_close(&writer);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * waking
- */
+/* ------------------------------------------------------------------------------------------------- waking */
 
 /* Marks every place but the first as that of a sleeping reader. */
 static void say_that_all_sleep(struct station *writer, uint64_t id)
@@ -133,7 +130,7 @@ static void say_that_all_sleep(struct station *writer, uint64_t id)
     atomic_store(&bell->sleepers, 1);
 }
 
-/* Arms a reader, and sends, or only polls after one packet, until it is woken. */
+/* Arms a reader, and sends packets, or only polls after one packet, until it is woken. */
 static void expect_woken(struct station *writer, struct station *reader, bool sends)
 {
     const uint64_t give_up_at = lli_clock_ns() + PATIENCE_NS;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Segments that are not what they say: of another version, cut short, damaged, changed behind the back of
- * those who read.
- */
+/* Invalid segments: of another version, truncated, damaged, or changed while they are read. */
 #define _GNU_SOURCE
 #include "shm_test.h"
 
@@ -16,10 +13,10 @@
 
 enum { FUZZ_ROUNDS = 3000, ENTRIES_OFFSET = 4096 };
 
-/* A segment as a writer left it, and a file of it that looks as if its writer lived. */
+/* A segment as a writer left it, and a file of it that looks as if its writer was alive. */
 static uint8_t *image;
 static size_t image_bytes;
-static struct lli_shm_header *header; /* of the image */
+static struct lli_shm_header *header; /* header of the image */
 
 struct forged {
     int data, bell;
@@ -31,7 +28,7 @@ static void path_of(char path[160], const char *name, const char *ending)
     snprintf(path, 160, "%s/llm/%s%s", directory, name, ending);
 }
 
-/* Takes the image of a segment that has packets in all three places. */
+/* Creates the image of a segment with packets in all three places. */
 static int take_image(void **state)
 {
     struct llm_options options;
@@ -134,7 +131,7 @@ static void a_segment_of_another_version_is_refused_by_number(void **state)
     expect_logged("use the same libllm on both sides");
 }
 
-/* What a reader sees and is told that was there before. */
+/* Scans and logs as an earlier reader does. */
 static void look_and_tell(struct station *reader)
 {
     for (int i = 0; i < 3; i++) {
@@ -161,7 +158,7 @@ static void unreadable_segments_are_logged_once_for_a_waiting_reader(void **stat
     log_text[0] = '\0';
     look_and_tell(&reader);
     assert_string_equal(log_text, "");
-    /* Another is another, though it has the same name. */
+    /* Another segment of the same name is reported separately. */
     header->version = LLI_SHM_VERSION;
     header->entries--;
     forge(&forged, image_bytes, sizeof(struct lli_shm_bell));
@@ -222,10 +219,7 @@ static void segments_of_dead_writers_are_skipped(void **state)
     forged_end(&forged);
 }
 
-/*
- * --------------------------------------------------------------------------------------------------------
- * damage
- */
+/* ------------------------------------------------------------------------------------------------- damage */
 
 static const uint64_t odd_values[] = {0,
                                       1,
@@ -267,7 +261,7 @@ static void damage(uint8_t *bytes)
         at = random_below(sizeof *header / 4) * 4;
         break;
     case 1:
-        at = 8 + random_below(16) * 4; /* what is written once */
+        at = 8 + random_below(16) * 4; /* fields that are written once */
         break;
     default:
         at = ENTRIES_OFFSET + random_below(64) * sizeof(struct lli_shm_entry) + 88 + random_below(10) * 4;
@@ -284,7 +278,7 @@ static void read_whatever(struct station *reader)
         const int count = transport->receive(reader->instance, packets, BURST);
         uint64_t writer, number;
 
-        for (int i = 0; i < count; i++) /* all of it is there to be read, whether it makes sense or not */
+        for (int i = 0; i < count; i++) /* reads all bytes, valid or not */
             (void)packet_read(packets[i].data, packets[i].size, &writer, &number);
         transport->release(reader->instance, packets, count);
     }
@@ -307,7 +301,7 @@ static void reading_survives_any_contents_of_a_segment(void **state)
             damage(image);
         forge(&forged, image_bytes, sizeof(struct lli_shm_bell));
         if (try_reader(&reader, &options) == 0) {
-            /* From the beginning, as those do that were there before it. */
+            /* From the first entry, as readers do that attached before it. */
             for (uint32_t j = 0; j < shm_of(&reader)->sources_count; j++)
                 shm_of(&reader)->sources[j].next = 128;
             read_whatever(&reader);
@@ -347,7 +341,7 @@ static void entries_beyond_the_end_of_their_ring_are_dropped(void **state)
         forge(&forged, image_bytes, sizeof(struct lli_shm_bell));
         open_reader(&reader, &options);
         shm_of(&reader)->sources[0].next = entry->number - 1;
-        /* One that is dropped makes room for the next. */
+        /* A dropped packet makes room for the next. */
         assert_int_equal(transport->receive(reader.instance, &packet, 1), 1);
         assert_int_equal(packet.size == entry->size, i % 2 == 0);
         transport->release(reader.instance, &packet, 1);

@@ -20,7 +20,7 @@
 
 char directory[64];
 
-/* Long for any machine: what takes longer does not happen. */
+/* Long for any machine: an event that takes longer does not happen. */
 #define PATIENCE_NS 20000000000u
 
 void expect_logged(const char *text)
@@ -36,10 +36,7 @@ void expect_logged_once(const char *text)
         fail_msg("'%s' is in the log more than once: %s", text, log_text);
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------
- * directories
- */
+/* -------------------------------------------------------------------------------------------- directories */
 
 int own_directory(void **state)
 {
@@ -56,7 +53,7 @@ int own_directory(void **state)
     return 0;
 }
 
-/* Mappings of files in the directory; the kernel names them even when the files are gone. */
+/* Counts mappings of files in the directory; the kernel names them even after the files are removed. */
 static int mappings(void)
 {
     FILE *maps = fopen("/proc/self/maps", "r");
@@ -136,10 +133,7 @@ void await_unlocked(const char *name)
         assert_true(lli_clock_ns() < give_up_at);
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------
- * instances
- */
+/* ---------------------------------------------------------------------------------------------- instances */
 
 struct llm_options small_options(void)
 {
@@ -215,10 +209,7 @@ void station_look(struct station *station)
     assert_int_equal(transport->receive(station->instance, NULL, 0), 0);
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------
- * processes
- */
+/* ---------------------------------------------------------------------------------------------- processes */
 
 pid_t process_start(int (*function)(void *arg), void *arg)
 {
@@ -287,16 +278,13 @@ void await_value(const _Atomic uint64_t *value, uint64_t least)
     }
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * packets
- */
+/* ------------------------------------------------------------------------------------------------ packets */
 
 struct stamp {
     uint64_t writer;
     uint64_t number;
     uint64_t size;
-    uint64_t salt; /* of the bytes that follow */
+    uint64_t salt; /* seed of the bytes that follow */
 };
 
 static uint64_t stamp_salt(const struct stamp *stamp)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tests of the shared memory transport share: a directory for each test, instances in it, processes,
+ * Shared by the tests of the shared memory transport: a directory for each test, instances in it, processes,
  * packets.
  */
 #ifndef TESTS_SHM_TEST_H
@@ -14,8 +14,8 @@
 #define NAME "prices"
 
 /*
- * Of the test that runs; made by own_directory(), and found empty by nothing_left(), which also looks for
- * mappings.
+ * Directory of the running test, created by own_directory(); nothing_left() checks that it is empty, and that
+ * no mappings are left.
  */
 extern char directory[64];
 int own_directory(void **state);
@@ -26,69 +26,60 @@ int nothing_left(void **state);
 void expect_logged(const char *text);
 void expect_logged_once(const char *text);
 
-/*
- * ---------------------------------------------------------------------------------------------------
- * instances
- */
+/* ---------------------------------------------------------------------------------------------- instances */
 
-/* Few entries and small rings: laps come soon. */
+/* Few entries and small rings: laps occur soon. */
 struct llm_options small_options(void);
 
 int try_writer(struct station *station, const struct llm_options *options);
 void open_writer(struct station *station, const struct llm_options *options);
 int try_reader(struct station *station, const struct llm_options *options);
 void open_reader(struct station *station, const struct llm_options *options);
-/* Comes and goes, and takes away what the killed left. */
+/* Opens and closes a writer, which removes the files of killed ones. */
 void next_writer(const struct llm_options *options);
 struct lli_shm *shm_of(const struct station *station);
 struct lli_shm_segment *segment_of(const struct station *writer);
 
-/* Polls until what is known of new and dead segments is up to date. */
+/* Polls until new and dead segments are known. */
 void station_look(struct station *station);
 
-/* How many files there are of a name, with this ending. */
+/* Counts the files of a name with this suffix. */
 int files_of(const char *name, const char *ending);
-/* Waits until all writers of a name that were killed are dead for others too: the kernel gives their locks back with their last
- * mapping, which whoever reads /proc keeps for a moment. */
+/*
+ * Waits until the locks of killed writers of a name are released: the kernel releases them with the last
+ * mapping, which a reader of /proc may hold for a moment.
+ */
 void await_unlocked(const char *name);
 
-/*
- * ---------------------------------------------------------------------------------------------------
- * processes
- */
+/* ---------------------------------------------------------------------------------------------- processes */
 
-/*
- * Starts one that ends with what the function returns, or with the test; it keeps no descriptor of this one.
- */
+/* Starts a process that ends with the function's result, or with the test; it inherits no descriptor. */
 pid_t process_start(int (*function)(void *arg), void *arg);
-/* Its exit status, or 128 and the signal that ended it. */
+/* Returns its exit status, or 128 and the signal that ended it. */
 int process_end(pid_t pid);
 int process_kill(pid_t pid);
 
-/* [ROUNDS [SEED]] of a program that kills. */
+/* Parses [ROUNDS [SEED]] of a program that kills. */
 void rounds_arguments(int argc, char **argv, uint64_t *rounds);
-/* 0 to bound - 1, of that seed. */
+/* Returns 0 to bound - 1, by that seed. */
 uint64_t random_below(uint64_t bound);
 
-/* Memory that processes started later share, zeroed. */
+/* Maps zeroed memory shared with processes started later. */
 void *shared_memory(size_t size);
 void shared_free(void *memory, size_t size);
 
-/* Waits for another process, which has long to do it. */
+/* Waits for another process, with a long time limit. */
 void await_value(const _Atomic uint64_t *value, uint64_t least);
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * packets
- */
+/* ------------------------------------------------------------------------------------------------ packets */
 
 enum { PACKET_MIN = 32, HISTORY_BYTES = 65536 };
 
-/* Bytes that tell whether they are whole, and whose they are. size: at least PACKET_MIN. */
+/* Fills a packet with bytes that identify its writer and show if it is whole. size: at least PACKET_MIN. */
 void packet_write(uint8_t *data, uint32_t size, uint64_t writer, uint64_t number);
 bool packet_read(const uint8_t *data, uint32_t size, uint64_t *writer, uint64_t *number);
 
-/* A writer with a history, and where its packets come from. */
+/* A writer with a history, from which it sends. */
 struct feed {
     struct station station;
     struct lli_history history;
@@ -101,8 +92,8 @@ struct feed {
 void feed_open(struct feed *feed, const struct llm_options *options, uint64_t id);
 void feed_close(struct feed *feed);
 /*
- * Posts and flushes one packet, out of the history or out of other memory: small ones of an even size out of
- * where they will lie.
+ * Posts and flushes one packet, from the history or from other memory: small packets of an even size from the
+ * slot.
  */
 void feed_history(struct feed *feed, uint32_t size);
 void feed_plain(struct feed *feed, uint32_t size);
@@ -111,21 +102,21 @@ void feed_packet(struct feed *feed, const uint8_t *data, uint32_t size);
 enum { AUDIT_WRITERS = 64 };
 
 /*
- * What a reader has had of all writers, one after the other. Whoever was held up reads the last of a dead one
- * beside the next.
+ * Packets that a reader received from all writers in sequence. A delayed reader may read the last packets of
+ * a dead writer together with those of the next one.
  */
 struct audit {
     uint64_t writer;
-    uint64_t next;                 /* number of this writer's packet to come */
-    uint64_t ended[AUDIT_WRITERS]; /* the same of those before, each at its number modulo AUDIT_WRITERS */
+    uint64_t next;                 /* number of this writer's next packet */
+    uint64_t ended[AUDIT_WRITERS]; /* the same for earlier writers, each at its number modulo AUDIT_WRITERS */
     uint64_t got;
     uint64_t skipped;
-    uint64_t torn, disordered; /* are defects */
+    uint64_t torn, disordered; /* count defects */
 };
 
-/* Takes one burst; how many packets it had. */
+/* Takes one burst; returns its number of packets. */
 int audit_take(struct audit *audit, struct station *reader);
-/* Takes what there is. */
+/* Takes all available packets. */
 void audit_all(struct audit *audit, struct station *reader);
 void audit_fine(const struct audit *audit);
 

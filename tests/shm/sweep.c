@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the dead left is removed under the eyes of whoever looks meanwhile: at no moment is it taken for a
- * writer's.
+ * Files of dead processes are removed while other processes look at them: at no moment does one look like a
+ * living writer's.
  */
 #define _GNU_SOURCE
 #include "shm_test.h"
@@ -14,10 +14,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static char watched[160];     /* the directory of a name, while it is watched */
-static uint32_t looks, taken; /* and how often a file in it was seen, and seen locked, since then */
+static char watched[160];     /* directory of a name, while it is watched */
+static uint32_t looks, taken; /* how often a file in it was seen, and seen locked */
 
-/* As somebody else does, by a descriptor of its own. */
+/* Checks the files as another process does, by separate descriptors. */
 static void look(void)
 {
     DIR *files = opendir(watched);
@@ -39,7 +39,10 @@ static void look(void)
     closedir(files);
 }
 
-/* The library's: the program's own definition comes before that of libc. It looks when each call is done. */
+/*
+ * Replaces the library's call: the program's own definition comes before that of libc. Checks the files after
+ * each call.
+ */
 int fcntl(int fd, int command, ...)
 {
     va_list list;

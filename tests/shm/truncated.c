@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files of a channel that are truncated while they are mapped: nobody is ended by SIGBUS, and what can go on
- * goes on.
+ * Files of a channel that are truncated while they are mapped: SIGBUS ends no process, and intact parts
+ * continue to work.
  */
 #define _GNU_SOURCE
 #include "shm_test.h"
@@ -30,7 +30,10 @@ static void cut(const struct station *writer, const char *suffix, off_t size)
     assert_int_equal(truncate(path, size), 0);
 }
 
-/* Makes the segment of a station another user's, as only such are guarded. False: this needs root. */
+/*
+ * Changes the owner of a station's segment, because only segments of other users are guarded. False: this
+ * needs root.
+ */
 static bool give_away(const struct station *writer)
 {
     char path[256];
@@ -91,7 +94,7 @@ static void a_segment_truncated_by_its_writer_kills_no_reader(void **state)
             feed_history(&feed, 1900);
         }
         assert_int_equal(take_all(&reader), 30);
-        /* Unread packets, whose pages go with the truncation. */
+        /* Unread packets, whose pages are removed by the truncation. */
         for (int j = 0; j < 10; j++) {
             feed_plain(&feed, 40);
             feed_plain(&feed, 1000);
@@ -107,8 +110,7 @@ static void a_segment_truncated_by_its_writer_kills_no_reader(void **state)
         }
         station_close(&reader);
         /*
-         * The writer is not guarded against its own user: give the file its pages back before the writer
-         * goes.
+         * The writer is not guarded against its own user: restore the file's pages before the writer closes.
          */
         cut(&feed.station, ".data", 1 << 20);
         feed_close(&feed);
@@ -155,10 +157,7 @@ static void a_bell_truncated_by_a_reader_kills_no_process(void **state)
     feed_close(&feed);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------
- * handlers
- */
+/* ----------------------------------------------------------------------------------------------- handlers */
 
 static volatile sig_atomic_t caught;
 
@@ -204,7 +203,7 @@ static void a_process_without_other_users_files_has_no_handler(void **state)
     station_close(&writer);
 }
 
-/* Reads beyond the end of a file that belongs to no channel. */
+/* Reads beyond the end of a file that is not part of a channel. */
 static int touch_elsewhere(void *arg)
 {
     const struct sigaction plain = {.sa_handler = SIG_DFL};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The oracle of assured topics: what is told acknowledged is held by those who have to, and what can be is.
+ * Oracle of assured topics: messages reported as acknowledged were delivered to the required receivers, and
+ * messages that can be acknowledged are.
  */
 #include "check.h"
 
@@ -108,7 +109,7 @@ void sim_check_begins(struct sim_world *world, const struct sim_node *node, cons
                      (unsigned long long)acknowledge_oldest(&sender->assured[i]));
 }
 
-/* Whether a receiver can acknowledge a message, having lost none since, and the transmitter knows it. */
+/* Returns true if a receiver can acknowledge a message: it lost none since, and the transmitter knows it. */
 static bool acknowledge_is_able(const struct sim_node *node, const struct sim_session *session,
                                 const struct lli_tx *tx, uint32_t topic, uint64_t number)
 {

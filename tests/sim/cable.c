@@ -16,7 +16,7 @@ enum { CABLE_POST_MAX = 64, CABLE_JOINS_MAX = 4, CABLE_INBOX_MAX = 8192, CABLE_H
 
 #define CABLE_PEER ((lli_handle)1 << 31)
 
-/* A blocking call looks at the clock this often. */
+/* Interval of clock readings in a blocking call. */
 #define CABLE_LOOK (20 * CABLE_US)
 
 struct cable cable;
@@ -27,7 +27,7 @@ struct cable_join {
     uint32_t receivers;
 };
 
-/* What a node's instance has, beside what the test sees of it. */
+/* A node's instance, beyond the part visible to tests. */
 struct cable_station {
     struct cable_join joins[CABLE_JOINS_MAX];
     uint32_t joins_count;
@@ -44,15 +44,13 @@ static struct {
     struct cable_station stations[CABLE_NODES_MAX];
     uint64_t random;  /* of the network */
     uint64_t entropy; /* of the library */
-    uint32_t current; /* who calls the library */
-    uint32_t waits;   /* who blocks */
+    uint32_t current; /* node that calls the library */
+    uint32_t waits;   /* node that is in a blocking call */
     bool nested;
     bool flies;
 } inner;
 
-/*
- * -------------------------------------------------------------------------------------------------- reports
- */
+/* ------------------------------------------------------------------------------------------------ reports */
 
 void cable_fail(const char *format, ...)
 {
@@ -86,9 +84,7 @@ void cable_must(int error, const char *what)
         cable_fail("%s: %s", what, llm_error_text(error));
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------- chance
- */
+/* ------------------------------------------------------------------------------------------------- chance */
 
 uint64_t cable_below(uint64_t limit)
 {
@@ -121,11 +117,9 @@ ssize_t getrandom(void *buffer, size_t size, unsigned flags)
     return (ssize_t)size;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------ time
- */
+/* --------------------------------------------------------------------------------------------------- time */
 
-/* Who blocks reads the clock again and again: meanwhile the others go on. */
+/* A blocking call reads the clock repeatedly: meanwhile the other nodes run. */
 static lli_ns cable_clock(void)
 {
     if (inner.flies)
@@ -239,15 +233,12 @@ void cable_sleep(uint32_t node, const struct llm_context *context, lli_ns nap)
     const lli_ns deadline = llm_context_deadline(context);
 
     of->asleep = true;
-    /* What is due already has to wait; the application's own plans do not wait for it. */
+    /* Work that is due already has to wait; the application's own plans do not wait for it. */
     of->turn_at = lli_min(cable.now + nap,
                           lli_max(deadline > of->clock ? deadline - of->clock : 0, cable.now + CABLE_US));
 }
 
-/*
- * ------------------------------------------------------------------------------------------------ the
- * network
- */
+/* -------------------------------------------------------------------------------------------- the network */
 
 static void network_arrive(uint32_t to, bool group, lli_handle from, struct sim_packet *packet, lli_ns later)
 {
@@ -310,7 +301,7 @@ static void network_send(uint32_t from, const struct lli_out *out)
     sim_packet_drop(packet);
 }
 
-/* No chance has a part in it, so that nothing else happens otherwise than without it. */
+/* Draws no random number, so that all other events stay as they are without it. */
 static void network_inject(uint32_t to, bool group, lli_handle handle, struct sim_packet *packet)
 {
     const struct sim_event event = {.at = cable.now + cable.nodes[to].delay,
@@ -338,10 +329,7 @@ void cable_inject(uint32_t from, uint32_t to, const uint8_t *bytes, uint32_t siz
     sim_packet_drop(packet);
 }
 
-/*
- * ----------------------------------------------------------------------------------------------- the
- * transport
- */
+/* ------------------------------------------------------------------------------------------ the transport */
 
 struct cable_instance {
     uint32_t node;
@@ -370,7 +358,7 @@ static void cable_close(void *instance)
     (void)instance;
 }
 
-/* What is posted is gone at once. */
+/* Posted packets are sent at once. */
 static void cable_region_end(void *instance, void *base, size_t size)
 {
     (void)instance;
@@ -467,7 +455,7 @@ static void cable_release(void *instance, const struct lli_in *packets, int coun
         sim_packet_drop((struct sim_packet *)(uintptr_t)packets[i].buffer);
 }
 
-/* Nobody sleeps in the kernel here. */
+/* No thread sleeps in the kernel here. */
 static int cable_arm(void *instance)
 {
     (void)instance;
@@ -484,7 +472,7 @@ static uint64_t cable_drops(void *instance)
     return since;
 }
 
-/* None but what the test counts. */
+/* No counters but those of the test. */
 static const struct lli_counter cable_counters[] = {{.name = NULL}};
 
 static const struct lli_transport cable_transport = {
@@ -507,7 +495,7 @@ static const struct lli_transport cable_transport = {
     .counters = cable_counters,
 };
 
-/* The registry: this is the only one. */
+/* Registry: this is the only transport. */
 const struct lli_transport *lli_transport_find(const char *scheme)
 {
     return strcmp(scheme, CABLE_SCHEME) == 0 ? &cable_transport : NULL;
@@ -547,9 +535,7 @@ void lli_transport_names(char *text, size_t size)
 
 const struct lli_registry lli_registry = {.find = lli_transport_find, .is_named = lli_transport_is_named};
 
-/*
- * ------------------------------------------------------------------------------------------- begin and end
- */
+/* ------------------------------------------------------------------------------------------ begin and end */
 
 void cable_begin(uint64_t seed, const struct cable_test *test)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whole contexts of the library in virtual time, on a network that the test holds in its hands. Each node is
- * a context and an application above it, by a clock of its own; it sleeps until a packet comes or something
- * is due, unless it is away. What happens, and when, is decided by the seed alone: the clock, the random
- * numbers and the transport are the test's, and time stands still while the library computes.
+ * Whole contexts of the library in virtual time, on a network controlled by the test. Each node is a context
+ * with an application, and has its own clock; it sleeps until a packet arrives or work is due, unless it is
+ * away. The seed alone decides all events and their times: clock, random numbers and transport are the
+ * test's, and time stands still while the library computes.
  *
- * What the other simulator (world.h) runs is the core; here it is what applications call.
+ * The other simulator (world.h) runs the core; this one runs the calls of applications.
  */
 #ifndef SIM_CABLE_H
 #define SIM_CABLE_H
@@ -18,38 +18,38 @@
 #define CABLE_MS ((lli_ns)1000000)
 #define CABLE_S ((lli_ns)1000000000)
 
-/* The channel's scheme, and the largest packet. */
+/* Scheme of the channel, and maximum packet size. */
 #define CABLE_SCHEME "cable"
 enum { CABLE_NODES_MAX = 16, CABLE_PACKET_MAX = 1472, CABLE_NOBODY = UINT16_MAX, CABLE_GROUP = UINT16_MAX };
 
-/* A node as the network knows it. What is lost and delayed concerns packets on their way to it. */
+/* A node as the network knows it. Losses and delays apply to packets on their way to it. */
 struct cable_node {
-    bool dead;      /* nothing comes and nothing leaves, and it has no turn */
-    bool asleep;    /* a packet wakes it */
-    bool blocked;   /* its transport takes nothing */
-    lli_ns clock;   /* ahead of the world's time */
-    lli_ns turn_at; /* its application has the next turn, by the world's time */
-    uint32_t loss;  /* parts per million, as the next two */
+    bool dead;      /* nothing arrives and nothing leaves, and it has no turns */
+    bool asleep;    /* an arriving packet wakes it */
+    bool blocked;   /* its transport accepts nothing */
+    lli_ns clock;   /* offset of its clock from the world's time */
+    lli_ns turn_at; /* time of its application's next turn, by the world's time */
+    uint32_t loss;  /* parts per million, as are the next two */
     uint32_t duplicate;
     uint32_t reorder;
     lli_ns delay;
-    lli_ns delay_more; /* up to this; those that are reordered up to ten times that more */
+    lli_ns delay_more; /* maximum of the random delay; ten times that for reordered packets */
     lli_ns cut_until;
     uint32_t inbox_max;
-    /* Counted. */
+    /* Counters. */
     uint64_t lost;
     uint64_t dropped;
     uint64_t dropped_away; /* of these, while it was not asleep */
 };
 
-/* What the test does, and wants to see. Those that may be NULL say so. */
+/* Callbacks of a test. Those that may be NULL are marked. */
 struct cable_test {
-    void (*turn)(uint32_t node); /* sets asleep and turn_at */
+    void (*turn)(uint32_t node); /* runs the application; sets asleep and turn_at */
     /* NULL; to may be CABLE_GROUP */
     void (*sent)(uint32_t from, uint32_t to, const uint8_t *bytes, uint32_t size);
-    /* NULL; it gets this packet now */
+    /* NULL allowed; the node receives this packet now */
     void (*took)(uint32_t node, const uint8_t *bytes, uint32_t size);
-    /* NULL; beside what is lost by chance */
+    /* NULL allowed; adds losses to the random ones */
     bool (*loses)(uint32_t to, const uint8_t *bytes, uint32_t size);
 };
 
@@ -62,63 +62,60 @@ extern struct cable {
     struct cable_node nodes[CABLE_NODES_MAX];
 } cable;
 
-/* Begins with nothing, at some time. */
+/* Starts an empty world at an arbitrary time. */
 void cable_begin(uint64_t seed, const struct cable_test *test);
 
-/* Another node, with a clean network and its first turn now. */
+/* Adds a node, with a network without faults and its first turn now. */
 uint32_t cable_node_add(void);
 
-/* A context for it. The options are changed. */
+/* Opens a context for a node. Changes the options. */
 struct llm_context *cable_context(uint32_t node, struct llm_context_options *options);
 
-/* Calls of the library from here on are this node's; of those in its turns they are anyway. */
+/* Assigns the following calls of the library to this node; calls in its turns are assigned already. */
 void cable_as(uint32_t node);
 
-/* The time by a node's clock, and back. */
+/* Converts between the world's time and a node's clock. */
 static inline lli_ns cable_node_now(uint32_t node)
 {
     return cable.now + cable.nodes[node].clock;
 }
 
-/* Time passes. */
+/* Runs the world until a time. */
 void cable_run(lli_ns until);
 
 /*
- * A packet that a node sends past its transport, which need not have one: to another node, or to CABLE_GROUP,
+ * Sends a packet from a node past its transport, which it need not have: to another node, or to CABLE_GROUP,
  * all that joined.
  */
 void cable_inject(uint32_t from, uint32_t to, const uint8_t *bytes, uint32_t size);
 
 /*
- * A call that may block follows, and is over: while it polls, time passes for all others. False: another node
- * is in one.
+ * Encloses a call that may block: while it polls, time passes for all other nodes. False: another node is in
+ * one.
  */
 bool cable_blocks(uint32_t node);
 void cable_blocks_no_more(void);
 
-/* Nothing is simulated any more: time flies, so that whatever lingers is over. Contexts are to be closed. */
+/* Ends the simulation: time advances quickly, so that all lingering ends. Contexts are to be closed then. */
 void cable_end(void);
 void cable_fini(void);
 
-/*
- * The application has nothing to do: its next turn is when something is due, after so long, or when a packet
- * comes.
- */
+/* Puts a node to sleep until work is due, this time has passed, or a packet arrives. */
 void cable_sleep(uint32_t node, const struct llm_context *context, lli_ns nap);
 
-/* Parts of numbers of the test: below, in a range, and by per cent. */
+/* Random numbers of the test: below a limit, in a range, and by per cent. */
 uint64_t cable_below(uint64_t limit);
 uint64_t cable_between(uint64_t low, uint64_t high);
 bool cable_chance(uint32_t percent);
 
-/* Says what was violated, in which seed and when, and ends the program. */
+/* Reports a violation, with seed and time, and ends the program. */
 __attribute__((noreturn, format(printf, 1, 2))) void cable_fail(const char *format, ...);
 __attribute__((format(printf, 1, 2))) void cable_trace(const char *format, ...);
 
-/* A call of the library that has to succeed. */
+/* Fails unless a call of the library succeeded. */
 void cable_must(int error, const char *what);
 
-/* The histories of each kind: runs one seed, to which there is nothing to say if it passes. */
+/* Histories of each kind: each runs one seed, and reports only violations. */
 void watch_run(uint64_t seed);
 void requests_run(uint64_t seed);
 void topics_run(uint64_t seed);
@@ -126,7 +123,7 @@ void shed_run(uint64_t seed);
 void filters_run(uint64_t seed);
 void closing_run(uint64_t seed);
 
-/* What they have seen, for the last line. */
+/* Print the statistics of all seeds, for the last line. */
 void watch_print(void);
 void requests_print(void);
 void topics_print(void);

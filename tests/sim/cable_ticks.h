@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * In the place of src/system/ticks.h, which must not be read where time is the test's: the clock again.
- * Included before all else.
+ * Replaces src/system/ticks.h, which must not be read where time is the test's, by the clock. Included before
+ * all else.
  */
 #ifndef LLI_TICKS_H
 #define LLI_TICKS_H
 
-/* Without a header of the system: what these offer is decided by the sources that follow. */
+/* Includes no system header: the sources that follow decide by macros which features these offer. */
 #define LLI_TICKS_MOMENT ((__UINT64_TYPE__)0)
 
 __UINT64_TYPE__ cable_ticks(void);

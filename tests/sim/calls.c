@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections on a virtual network: the handshake and the four sessions of a connection, as production has
- * them, through seeded histories of loss, duplication, reordering, delay, cuts and deaths. Each side's stream
- * has to arrive exactly once and in order, all of it if the network comes back in time; else the connection
- * has to say that it is lost, having delivered a beginning of the stream. Most connections are closed by one
- * side or both, in the middle or at the end: what one side then says to have delivered the other has, and
- * what was delivered is known to have been, unless every last word of the other was lost. Without losses both
- * sides are open after as many ways through the network as a handshake takes, and with any single packet of
- * it lost soon after.
+ * Connections on a virtual network: the handshake and the four sessions of a connection, by the production
+ * code, through seeded histories of loss, duplication, reordering, delay, cuts and deaths. Each side's stream
+ * has to arrive exactly once and in order, all of it if the network recovers in time; else the connection has
+ * to report its loss, after a prefix of the stream. Most connections are closed by one side or both, during
+ * or after the traffic: everything that a side then reports as delivered was delivered, and deliveries are
+ * known to the sender unless every CLOSE of the other side was lost. Without losses both sides are open after
+ * the round trips that a handshake takes, and with the loss of any single packet of it soon after.
  *
  *   calls [--seed N] [--count N] [-v]
  */
@@ -36,7 +35,7 @@ enum {
     MESSAGE_MAX = 4000
 };
 
-/* Packets by which a connection comes about, and a few more. */
+/* Packets of a handshake, and a few more. */
 enum { HANDSHAKE = 10 };
 
 #define TIMEOUT (10 * S)
@@ -45,7 +44,7 @@ enum { HANDSHAKE = 10 };
 #define LINGER (1 * S)
 
 /*
- * Up to this loss all is known but where so many last words, said while the other side waited for them, were
+ * Up to this loss, deliveries remain unknown only if this many CLOSEs, sent while the other side waited, were
  * all lost.
  */
 enum { LOSS_BOUNDED_PPM = 200000, WORDS_BOUNDED = 5 };
@@ -69,16 +68,16 @@ struct side {
     void *memory[3];
     bool running, unheard, open, dead, ended, told;
     enum llm_reason reason;
-    lli_ns until;     /* a connection that is accepted is confirmed */
+    lli_ns until;     /* an accepted connection has to be confirmed by then */
     lli_ns opened_at; /* 0: never */
     uint64_t sent, received;
-    /* The end, as src/connection/connection.c has it. */
-    uint64_t closes_behind; /* it closes once it got so many messages, and sent all */
+    /* End of the connection, as in src/connection/connection.c. */
+    uint64_t closes_behind; /* it closes after receiving this many messages, and sending all */
     bool closing, dismissed, gone, undelivered;
     lli_ns lingers_until, reacts_at, left_at;
-    enum lli_wire_closing word; /* by which it left */
+    enum lli_wire_closing word; /* reason of the CLOSE that it sent */
     struct lli_close_retry close_retry;
-    uint32_t said; /* words, while the other waited for them */
+    uint32_t said; /* CLOSEs sent while the other side waited for them */
 };
 
 static struct {
@@ -86,15 +85,15 @@ static struct {
     lli_ns now;
     uint32_t loss_ppm, duplicate_ppm;
     lli_ns delay_max;
-    lli_ns cut_from, cut_to; /* the network is cut */
-    int cut_way;             /* to this side, 2: both */
-    int dies;                /* this side, at dies_at; 2: none */
+    lli_ns cut_from, cut_to; /* time of a network cut */
+    int cut_way;             /* direction of the cut: to this side, 2: both */
+    int dies;                /* side that dies at dies_at; 2: none */
     lli_ns dies_at;
     uint64_t messages;
-    bool closes;     /* somebody does */
-    uint64_t closed; /* sides that waited to know that all was delivered */
-    uint64_t unsure; /* of these, those that do not know, though it was */
-    double expected; /* of the latter, at most */
+    bool closes;     /* a side closes */
+    uint64_t closed; /* sides that waited to learn if all was delivered */
+    uint64_t unsure; /* of these, sides that did not learn of a complete delivery */
+    double expected; /* expected upper bound of the latter */
     struct side sides[SIDES];
     struct lli_connector connector;
     struct lli_acceptor acceptor;
@@ -102,8 +101,8 @@ static struct {
     uint64_t ids[2 * GUESTS];
     struct flight flights[FLIGHT_MAX];
     uint32_t flying;
-    uint64_t flown; /* packets so far */
-    uint64_t loses; /* the packet of this number, from 1; 0: none */
+    uint64_t flown; /* packets sent so far */
+    uint64_t loses; /* number of the packet to lose, from 1; 0: none */
     bool verbose;
 } world;
 
@@ -149,9 +148,7 @@ static void fly(int to, const uint8_t *bytes, uint32_t size)
     }
 }
 
-/*
- * --------------------------------------------------------------------------------------------------- sides
- */
+/* -------------------------------------------------------------------------------------------------- sides */
 
 static uint32_t size_of(uint64_t number)
 {
@@ -223,7 +220,10 @@ static void side_init(struct side *side, int index)
     }
 }
 
-/* accept NULL: it accepted, and is hushed until it has heard the other, as in src/connection/connection.c. */
+/*
+ * accept NULL: the accepting side, which is muted until it has heard the other, as in
+ * src/connection/connection.c.
+ */
 static void side_run(struct side *side, uint64_t session, const struct lli_wire_accept *accept)
 {
     lli_rx_start(&side->rx, (uint32_t)session, world.now);
@@ -286,7 +286,7 @@ static void side_item(struct side *side, const struct side *other, const struct 
     }
 }
 
-/* What a side sends of its stream: some, when it likes. */
+/* Sends some messages of a side's stream, at random. */
 static void side_talk(struct side *side)
 {
     static uint8_t bytes[MESSAGE_MAX];
@@ -316,7 +316,8 @@ static void side_send(struct side *side, int to)
         lli_tx_sent(&side->tx, count, world.now);
     }
     /*
-     * Never further than the window beyond what the other side has, so that all it may still ask for is kept.
+     * Never beyond the window from the other side's position, so that all packets that it may request are
+     * retained.
      */
     if (side->tx.sent > side->tx.config.history.start && side->tx.sent > world.sides[to].rx.gap.next + WINDOW)
         fail("more is sent than was reported");
@@ -341,22 +342,20 @@ static void side_take(struct side *side, const struct side *other)
         side_item(side, other, &item);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------- the end
- */
+/* ------------------------------------------------------------------------------------------------ the end */
 
 static void side_say(struct side *side, int to)
 {
     uint8_t buffer[LLI_WIRE_CONTROL_MAX];
     const struct side *other = &world.sides[to];
 
-    /* Who waits learns by it what it could not know otherwise. */
+    /* A waiting side learns by it of the complete delivery. */
     side->said +=
         !other->gone && (!other->closing || world.now + 10 * US + world.delay_max < other->lingers_until);
     fly(to, buffer, (uint32_t)lli_wire_put_close(buffer, &side->close_retry.close));
 }
 
-/* Its sessions run no longer. */
+/* Its sessions stop. */
 static void side_stop(struct side *side, int to, enum lli_wire_closing word)
 {
     const struct lli_wire_address address = {.size = 1, .bytes = {(uint8_t)to}};
@@ -427,9 +426,7 @@ static void input_close(struct side *side, const struct lli_wire_close *close)
                                                        : LLM_REASON_ABANDONED);
 }
 
-/*
- * ----------------------------------------------------------------------------------------------- handshake
- */
+/* ---------------------------------------------------------------------------------------------- handshake */
 
 static void service_handshake(void)
 {
@@ -514,9 +511,7 @@ static void input(const struct flight *flight)
     }
 }
 
-/*
- * ------------------------------------------------------------------------------------------------- history
- */
+/* ------------------------------------------------------------------------------------------------ history */
 
 static void deliver(void)
 {
@@ -542,7 +537,7 @@ static void advance(void)
         if (world.sides[i].running && !world.sides[i].unheard && !world.sides[i].dead)
             at = lli_min(at,
                          lli_min(lli_tx_deadline(&world.sides[i].tx), lli_rx_deadline(&world.sides[i].rx)));
-    /* Time passes in any case: a side that is held may be due for ever. */
+    /* Time advances in any case: a blocked side may be due for ever. */
     world.now = lli_max(at, world.now + US);
 }
 
@@ -575,7 +570,7 @@ static void step(void)
     advance();
 }
 
-/* Who closes, and when: when it has all that the other sent, or before. */
+/* Draws which sides close, and when: after everything was received, or before. */
 static void history_draw_end(void)
 {
     const uint64_t who = below(4);
@@ -601,7 +596,7 @@ static void history_draw(uint64_t seed)
     world.delay_max = 1 + below(below(2) == 0 ? 100 * US : 5 * MS);
     world.messages = 50 + below(800);
     world.cut_from = world.now + below(30 * MS);
-    /* Half are whole again in time; the others last until somebody has to give up. */
+    /* Half of the cuts end in time; the others last until a side has to give up. */
     world.cut_to = world.cut_from + (below(3) == 0   ? 0
                                      : below(2) == 0 ? below(4 * S)
                                                      : 8 * S + below(30 * S));
@@ -620,7 +615,7 @@ static void history_draw(uint64_t seed)
     lli_connector_init(&world.connector, &connect, ASKS_FOR, world.now);
 }
 
-/* What a side knows when it has left. */
+/* Checks what a side knows after leaving. */
 static void side_check_end(const struct side *side, const struct side *other, bool benign)
 {
     const bool known = side->gone && !side->undelivered,
@@ -635,7 +630,7 @@ static void side_check_end(const struct side *side, const struct side *other, bo
         return;
     if (side->ended && side->reason == LLM_REASON_TIMEOUT)
         fail("a connection that was closed is lost");
-    /* Who closes by itself need not be told. */
+    /* A side that closes by itself need not learn of the other's end. */
     if (side->word == LLI_WIRE_LEFT && !(other->ended && other->reason == LLM_REASON_CLOSED) &&
         !other->closing)
         fail("a side that left when all was delivered has not closed for the other");
@@ -650,10 +645,10 @@ static void side_check_end(const struct side *side, const struct side *other, bo
         fail("what was delivered is not known to have been");
 }
 
-/* What each side has been told in the end. */
+/* Checks the final state of both sides. */
 static void history_check(void)
 {
-    /* Requests may all be lost, and a connection that was there may not. */
+    /* All requests may be lost, and an established connection may be lost. */
     const bool there = world.loss_ppm == 0 || (world.sides[ASKER].open && world.sides[LISTENER].open);
     const bool benign = world.dies >= SIDES && world.cut_to - world.cut_from < 4 * S && there;
 
@@ -682,9 +677,7 @@ static void history_end(void)
             free(world.sides[i].memory[j]);
 }
 
-/*
- * When both sides are open, if nothing is lost, or one packet (from 1) of those by which they come to that.
- */
+/* Checks when both sides are open, without losses or with one lost packet (from 1) of the handshake. */
 static void handshake_run(uint64_t seed, uint64_t loses)
 {
     const lli_ns begin = S;
@@ -699,7 +692,7 @@ static void handshake_run(uint64_t seed, uint64_t loses)
     way = 10 * US + world.delay_max;
     while (!(world.sides[ASKER].open && world.sides[LISTENER].open) && world.now < begin + ASKS_FOR)
         step();
-    /* There and back; and there once more. A microsecond passes with each step. */
+    /* One round trip; and half a round trip more. A microsecond passes with each step. */
     if (loses == 0 &&
         !(world.sides[ASKER].opened_at != 0 && world.sides[ASKER].opened_at < begin + 2 * way + 50 * US))
         fail("whoever asked is not open after one round trip");

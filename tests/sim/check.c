@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "check.h"
 
-/* NAKs for a packet that all receivers lost, in the mean. */
+/* Mean number of NAKs for a packet that all receivers lost. */
 enum { CHECK_NAKS_SHARED = 10 };
 
-/* A message in a crowd, lost a few times in a row: what one packet in a hundred that is lost explains. */
+/*
+ * Allowed delay of a message in a crowd: the packet is lost a few times in a row, at one loss in a hundred.
+ */
 #define CHECK_CROWD_LATE (50 * SIM_MS)
 
 static struct sim_session *check_session(const struct sim_world *world, uint64_t id)
@@ -42,7 +44,7 @@ static const struct sim_message *check_message_of(const struct sim_session *sess
     return &session->messages[number - session->first];
 }
 
-/* Whether a message was sent before a receiver joined, on a topic without history. */
+/* Returns true if a message was sent before a receiver joined, on a topic without history. */
 static bool check_is_stale(const struct sim_world *world, const struct sim_session *session,
                            const struct sim_follow *follow, uint64_t number)
 {
@@ -60,7 +62,7 @@ static bool check_is_wanted(const struct sim_world *world, const struct sim_sess
            (filter == NULL || (message->label & filter->labels[0].mask) == filter->labels[0].match);
 }
 
-/* Whether a receiver that takes messages as they arrive was given this one. */
+/* Returns true if a message was delivered to a receiver with unordered delivery. */
 static bool check_was_given(const struct sim_session *session, const struct sim_follow *follow,
                             uint64_t number)
 {
@@ -68,8 +70,8 @@ static bool check_was_given(const struct sim_session *session, const struct sim_
 }
 
 /*
- * The next message that is to be delivered: those on refused topics, what the filter rejects, what was sent
- * too early, and what was given already are passed over.
+ * Returns the next message to be delivered: skips refused topics, messages that the filter rejects, stale
+ * messages, and delivered ones.
  */
 static uint64_t check_next(const struct sim_world *world, const struct sim_session *session,
                            const struct sim_follow *follow)
@@ -82,7 +84,7 @@ static uint64_t check_next(const struct sim_world *world, const struct sim_sessi
     return number;
 }
 
-/* A message comes as it arrived: for the first time, and while the past is fetched in its turn. */
+/* Unordered delivery: checks that a message is delivered once and, during replay, in order. */
 static bool check_arrives(const struct sim_world *world, const struct sim_session *session,
                           struct sim_follow *follow, uint64_t number)
 {
@@ -105,7 +107,7 @@ static bool check_arrives(const struct sim_world *world, const struct sim_sessio
     return true;
 }
 
-/* A session that begins, begins again, or is forgotten: nothing of it was given. */
+/* Forgets the deliveries of a session that begins, begins again, or is forgotten. */
 static struct sim_marks check_forget(const struct sim_follow *follow)
 {
     if (follow->given.room > 0)
@@ -113,7 +115,7 @@ static struct sim_marks check_forget(const struct sim_follow *follow)
     return follow->given;
 }
 
-/* Whether nothing is known that can keep a receiver and a transmitter apart for this long. */
+/* Returns true if no fault can have separated a receiver and a transmitter for this long. */
 static bool check_is_unexcused(const struct sim_world *world, const struct sim_session *session, lli_ns ns)
 {
     return session->alive && world->scenario.outage + 5 * SIM_S < ns;
@@ -135,7 +137,7 @@ static void check_message(struct sim_world *world, struct sim_node *node, struct
                  (unsigned long long)message->number, session->index);
         return;
     }
-    /* Without its name nobody can see of which topic it is. */
+    /* Without the name, the topic cannot be checked. */
     if (message->number < session->end && message->topic[0] == '\0' && follow->gapped &&
         check_is_stale(world, session, follow, message->number))
         return;
@@ -176,7 +178,7 @@ static void check_message(struct sim_world *world, struct sim_node *node, struct
 
 /* ------------------------------------------------------------------------------------------------- gaps */
 
-/* The last of these messages that a receiver is repaired, NULL: none is. */
+/* Returns the last of these messages that is repaired for a receiver; NULL: none is. */
 static const struct sim_message *check_reliable(const struct sim_world *world,
                                                 const struct sim_session *session,
                                                 const struct sim_follow *follow, uint64_t first, uint64_t end)
@@ -188,7 +190,7 @@ static const struct sim_message *check_reliable(const struct sim_world *world,
     return NULL;
 }
 
-/* Whether the policy goes so far, in earnest. */
+/* Returns true if the policy allows this standing, and is not a dry run. */
 static bool check_may_be(const struct sim_scenario *s, enum lli_standing standing)
 {
     return s->slow.most >= standing && !s->slow.dry;
@@ -213,14 +215,14 @@ static void check_gap_reason(struct sim_world *world, const struct sim_node *nod
         break;
     case LLM_REASON_TIMEOUT:
         /*
-         * Where memory is full and messages come as they arrive, no room is made: what is next comes a packet
-         * at a time (ADR 23).
+         * With unordered delivery and full memory no room is made: the next packets arrive one at a time (ADR
+         * 23).
          */
         allowed = !check_is_unexcused(world, session, lli_min(s->nak_giveup, s->timeout)) ||
                   (node->follower->config.as_it_arrives && node->follower->counters.reorder_full > 0);
         break;
     case LLM_REASON_REPLACED:
-        /* Of a message that had begun only. */
+        /* Only for a message that had begun. */
         allowed = event->packets == 0 && event->first == event->last;
         break;
     case LLM_REASON_OVERRUN:
@@ -272,7 +274,7 @@ static void check_gap(struct sim_world *world, const struct sim_node *node, cons
                       struct sim_follow *follow, const struct llm_event *event)
 {
     uint64_t next = check_next(world, session, follow);
-    /* Of what is not wanted nobody can see whether it came before what came as it arrived. */
+    /* For unwanted messages it is not visible if they preceded the unordered ones. */
     const uint64_t low = node->follower->config.as_it_arrives ? follow->told : follow->expected;
 
     if (event->reason == LLM_REASON_TOO_LONG && sim_late_is_kept(follow, event->first)) {
@@ -286,10 +288,7 @@ static void check_gap(struct sim_world *world, const struct sim_node *node, cons
                  (unsigned long long)event->last, (unsigned long long)next, (unsigned long long)session->end);
         return;
     }
-    /*
-     * Of no message at all, as of a packet of announcements, the last is the one before the first: before 0
-     * it wraps.
-     */
+    /* Without messages, as for a lost packet of announcements, last is one below first: at 0 it wraps. */
     for (uint64_t number = event->first; number < event->last + 1 && number < follow->given_end; number++)
         if (check_was_given(session, follow, number))
             sim_fail(world, "node %u session %u: message %llu is told lost, and came", node->index,
@@ -308,8 +307,8 @@ static void check_gap(struct sim_world *world, const struct sim_node *node, cons
 static const char *const check_joins[] = {"live", "oldest", "messages", "time", "number", "latest"};
 
 /*
- * The number of the first message that was not sent yet; of one it is known that it starts in its packet or
- * that behind it: early.
+ * Returns the number of the first unsent message; one message is known to start in its packet or later:
+ * early.
  */
 static uint64_t check_unsent(const struct sim_world *world, const struct sim_session *session, bool early)
 {
@@ -342,7 +341,7 @@ struct llm_join sim_check_choose(struct sim_world *world, struct sim_node *node,
     struct sim_session *session = check_session(world, id);
     struct sim_follow *follow;
 
-    /* Made up by somebody: nobody answers. */
+    /* Forged session: there is no answer. */
     if (session == NULL)
         return (struct llm_join){.mode = LLM_JOIN_LIVE};
     follow = check_follow(world, node->follower, session->index);
@@ -387,13 +386,13 @@ static void check_refused(struct sim_world *world, const struct sim_node *node,
     follow->denied = true;
 }
 
-/* Whether a session that begins late begins where that was asked for. */
+/* Checks that a late join begins at the requested position. */
 static bool check_is_asked(const struct sim_world *world, const struct sim_session *session,
                            const struct sim_follow *follow, uint64_t first)
 {
     const uint64_t back = follow->join.value;
     const uint64_t sent = check_unsent(world, session, false);
-    /* What is not acknowledged may have lain before. */
+    /* Unacknowledged messages may precede it. */
     const bool assured = world->scenario.assured > 0;
 
     switch (follow->join.mode) {
@@ -404,7 +403,7 @@ static bool check_is_asked(const struct sim_world *world, const struct sim_sessi
                 first >= (follow->asked > session->first + back ? follow->asked - back : session->first)) &&
                first <= (sent > session->first + back ? sent - back : session->first);
     case LLM_JOIN_TIME:
-        /* A clock that jumped was another one then. */
+        /* A clock that jumped had another value then. */
         for (uint32_t i = 0; i < world->scenario.faults_count; i++)
             if (world->scenario.faults[i].kind == SIM_FAULT_STEP)
                 return true;
@@ -456,7 +455,7 @@ static void check_new(struct sim_world *world, struct sim_node *node, const stru
     if (event->first < session->first || event->first > session->end)
         sim_fail(world, "node %u: session %u begins with message %llu, %llu were sent", node->index,
                  session->index, (unsigned long long)event->first, (unsigned long long)session->end);
-    /* Whatever heartbeat made it known, it said that the session is young. */
+    /* Any heartbeat that announced the session marked it as young. */
     if (tx != NULL && event->first != 0 && !before.left && follow->join.mode != LLM_JOIN_NUMBER &&
         tx->history.trail == session->start &&
         sim_node_now(world, &world->nodes[session->node]) < tx->opened_at + LLI_TX_YOUNG)
@@ -486,7 +485,7 @@ static void check_new(struct sim_world *world, struct sim_node *node, const stru
     check_late(world, node, session, follow, event->first);
     sim_late_begin(world, session, follow, event->first);
     /*
-     * Half a message that began before is passed over in silence, and so are names told long ago, until they
+     * The rest of a message begun before is skipped silently, and so are earlier names of topics, until they
      * are learnt.
      */
     follow->gapped = event->first != 0 || session->first != 0;
@@ -712,13 +711,13 @@ void sim_check_notice(struct sim_world *world, struct sim_node *node, const stru
     node->sender->notices[to].at = now;
 }
 
-/* How long the judge takes to see something, at most. */
+/* Returns the maximum time in which the policy detects a slow receiver. */
 static lli_ns check_judge_patience(const struct sim_scenario *s, const struct lli_tx *tx)
 {
     return 2 * (lli_slow_interval(&tx->slow) + s->heartbeat_busy) + s->heartbeat_min;
 }
 
-/* Of many receivers each may be silent for longer; when some of them have gone the judge has yet to look. */
+/* Each of many receivers may be silent for longer; after some have left, the next evaluation is pending. */
 static void check_crowd(const struct sim_scenario *s, struct sim_sender *sender, lli_ns now)
 {
     if (sender->tx.members.count < sender->crowd &&
@@ -728,7 +727,7 @@ static void check_crowd(const struct sim_scenario *s, struct sim_sender *sender,
     sender->crowd_at = now;
 }
 
-/* Whether a receiver has been silent for too long, and is waited for all the same. */
+/* Returns true if flow control waits for a receiver that was silent for too long. */
 static bool check_is_waited_for(const struct sim_scenario *s, const struct sim_sender *sender, uint32_t index,
                                 lli_ns now)
 {
@@ -785,7 +784,10 @@ void sim_check_verdict(struct sim_world *world, const struct llm_event *event)
 
 /* ----------------------------------------------------------------------------------------------- memory */
 
-/* More NAKs for a packet in this time than doubling the distance, spread downwards by a quarter, allows. */
+/*
+ * Returns true for more NAKs for a packet in this time than doubling intervals, reduced by up to a quarter,
+ * allow.
+ */
 static bool check_is_pestering(const struct sim_scenario *s, const struct lli_gap_slot *slot, lli_ns now)
 {
     lli_ns at = slot->since, distance = s->nak_retry_min;
@@ -799,7 +801,7 @@ static bool check_is_pestering(const struct sim_scenario *s, const struct lli_ga
     return at > now && tries > 1;
 }
 
-/* Checks a session's window; returns how many packets it holds. */
+/* Checks a session's window; returns the number of buffered packets. */
 static uint32_t check_window(struct sim_world *world, const struct sim_node *node, const struct lli_rx *rx)
 {
     const struct lli_gap *gap = &rx->gap;
@@ -851,9 +853,7 @@ void sim_check_memory(struct sim_world *world, const struct sim_node *node)
 
 /* --------------------------------------------------------------------------------------------- liveness */
 
-/*
- * Expelled for the third time or more: a policy that has no place for a receiver keeps it away ever longer.
- */
+/* Expelled for the third time or more: a policy that a receiver cannot meet extends its absence each time. */
 static bool check_is_kept_away(const struct lli_tx *tx, const struct sim_node *node)
 {
     const uint32_t index = lli_members_get(&tx->members, node->follower->config.receiver);

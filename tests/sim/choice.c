@@ -91,7 +91,7 @@ void message_draw(struct message *message, uint32_t topics, bool attributes)
         if (cable_chance(60))
             message->properties[i] = wanted_draw(
                 i + 1 == WANTED_CODES ? WANTED_INTEGER + (uint32_t)cable_below(3) : kinds[i], false);
-    /* The first code is 32 bits wide. */
+    /* The first code has 32-bit values. */
     message->properties[0].integer %= INT32_MAX;
 }
 

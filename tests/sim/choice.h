@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Filters and messages for them, drawn; and which filter wants which message, by what docs/protocol.md and
- * the manual say.
- */
+/* Random filters and messages, and a model of filters by docs/protocol.md and the manual. */
 #ifndef SIM_CHOICE_H
 #define SIM_CHOICE_H
 
@@ -30,10 +27,10 @@ struct message {
 
 /* A filter. */
 struct choice {
-    bool filters; /* has a filter, with or without a condition */
+    bool filters; /* a filter is set, with or without a condition */
     uint32_t labels_count;
     struct llm_label_match labels[CHOICE_LABELS_MAX];
-    uint32_t bits; /* 0: whatever the bitmap */
+    uint32_t bits; /* 0: any bitmap */
     bool any;
     uint8_t mask[CHOICE_BITMAP_BYTES], match[CHOICE_BITMAP_BYTES];
     struct wanted_tree tree;
@@ -42,23 +39,23 @@ struct choice {
 /* Draws another filter, or none. */
 void choice_draw(struct choice *choice);
 
-/* As the library has it; points to the choice, and to the names. */
+/* Converts to the library's structure, which points into the choice and to the names. */
 void choice_filter(const struct choice *choice, struct llm_property_name names[WANTED_CODES],
                    struct llm_filter *filter);
 
 bool choice_wants(const struct choice *choice, const struct message *message);
 
-/* One of so many topics; without attributes it has none. */
+/* Draws a message on one of this many topics; without attributes it has none. */
 void message_draw(struct message *message, uint32_t topics, bool attributes);
 
-/* As the library has them; points to the message, and to the properties. */
+/* Converts to the library's structure, which points into the message and to the properties. */
 void message_attributes(const struct message *message, struct llm_property properties[WANTED_CODES],
                         struct llm_attributes *attributes);
 
-/* Whether a bit is set in a bitmap of so many. */
+/* Returns true if a bit is set in a bitmap of this many bits. */
 bool choice_bit(const uint8_t *bitmap, uint32_t bits, uint32_t bit);
 
-/* Of a topic, or a subject: one to four elements, of which a subject may have wildcards. */
+/* Draws a name of a topic, or a subject: one to four elements; those of a subject may be wildcards. */
 void choice_draw_name(char *name, bool subject);
 
 #endif

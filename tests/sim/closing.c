@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A transmitter closes, and its receivers do so as soon as they know of the end of the session, or stay.
- * Receivers that close owe the report that they have everything and, on an assured topic, the acknowledgement
- * of the last messages. The network loses nothing, so the transmitter must hear of all that long before its
- * linger time is over.
+ * A transmitter closes; its receivers close as soon as they know of the session's end, or stay open. Closing
+ * receivers owe the report that they have everything and, on an assured topic, the acknowledgement of the
+ * last messages. The network loses nothing, so the transmitter must get all of these long before its linger
+ * time is over.
  */
 #include <stdio.h>
 #include <string.h>
@@ -24,10 +24,10 @@ struct closing_ear {
     struct llm_context *context;
     struct llm_receiver *receiver;
     uint64_t session;
-    uint64_t next; /* message */
-    bool ended;    /* it was told the end */
+    uint64_t next; /* next message */
+    bool ended;    /* the end was reported to it */
     bool stays;
-    bool acknowledges; /* its application does */
+    bool acknowledges; /* its application acknowledges */
 };
 
 static struct {
@@ -122,7 +122,7 @@ static void closing_turn(uint32_t node)
     if (!closing.closed && cable.now >= closing.message_at) {
         const int error = llm_send(closing.topic, "message", 7, 0);
 
-        /* Applications that acknowledge at the end only may hold a transmitter up. */
+        /* Applications that acknowledge only at the end may block a transmitter. */
         if (error != LLM_EAGAIN)
             cable_must(error, "send");
         closing.sent += error == LLM_OK;
@@ -188,7 +188,7 @@ void closing_run(uint64_t seed)
     closing.count = (uint32_t)cable_between(1, CLOSING_EARS_MAX);
     closing.assured = cable_chance(50);
     closing.message_at = cable.now + 20 * CABLE_MS;
-    /* All are known by then, and know how many they are. */
+    /* By then all are known, and know the number of receivers. */
     closing.close_at = cable.now + cable_between(500, 1500) * CABLE_MS;
     closing_open();
     cable_run(closing.close_at + 4 * CABLE_S);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs seeded histories of what only whole contexts have (cable.h):
+ * Runs seeded histories of features that only whole contexts have (cable.h):
  *
- *     sim_contexts KIND [--first N] [--seeds N]   so many, the first one first
- *     sim_contexts KIND --seed N -v               one again, telling what happens
+ *   sim_contexts KIND [--first N] [--seeds N]   this many seeds from the first one on
+ *   sim_contexts KIND --seed N -v               one again, printing every event
  *
  * The kinds: watch, requests, topics, shed, filters, closing. Exits with 1 at the first violation.
  */

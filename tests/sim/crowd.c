@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Very many receivers of one transmitter with flow control by window, all by the production core, over a
- * network that loses nothing: what their reports cost the transmitter for each packet that it sends, counted
- * in operations, must not grow with their number; and when nearly all of them leave, those that stay are
- * still known and waited for.
+ * Very many receivers of one transmitter with flow=window, by the production core, over a lossless network:
+ * the cost of their reports to the transmitter per packet sent, in operations, must not grow with their
+ * number; and after nearly all of them left, the remaining ones are still known, and flow control waits for
+ * them.
  *
  *   crowd
  */
@@ -19,7 +19,7 @@
 #define S (1000 * MS)
 
 #define BEGINS S
-#define TICK (100 * US) /* a packet is on its way for as long */
+#define TICK (100 * US) /* transit time of a packet */
 #define START ((lli_seq)1 << 32)
 #define SESSION UINT64_C(0x1122334455667788)
 
@@ -33,7 +33,7 @@ enum {
 };
 
 struct packet {
-    uint32_t from; /* receiver */
+    uint32_t from; /* receiver that sent it */
     uint32_t size;
     uint8_t bytes[160];
 };
@@ -54,12 +54,12 @@ static struct {
     struct follower followers[RECEIVERS_MAX];
     struct lli_rx_counters counters;
     void *memories[2];
-    struct packet *wire; /* to the transmitter */
+    struct packet *wire; /* packets on the way to the transmitter */
     uint32_t on_wire;
     uint64_t messages;
 } crowd;
 
-/* Operations so far. */
+/* Operation counts so far. */
 struct cost {
     uint64_t packets, reports, steps, record;
 };
@@ -130,7 +130,7 @@ static void follower_leave(uint32_t index)
 
 /* ------------------------------------------------------------------------------------------ transmitter */
 
-/* To the group, or to whom it is for. */
+/* Delivers a packet to the group or to its destination. */
 static void transmit(const struct lli_packet *packet)
 {
     uint32_t index;
@@ -296,14 +296,14 @@ static struct cost cost_now(void)
                          crowd.tx.slow.scan.looked_at};
 }
 
-/* Operations for each packet sent, while as many are sent as may be. */
+/* Returns the operations per packet sent at the maximum rate. */
 static double cost_of(uint32_t count)
 {
     struct cost before, after;
     double packets, cost;
 
     world_up(count);
-    /* All are known, and know how many they are, and reports are spread. */
+    /* By then all are known, know the number of receivers, and report at different times. */
     run(250 * MS, false);
     run(20 * MS, true);
     if (crowd.tx.members.count != count)
@@ -312,7 +312,7 @@ static double cost_of(uint32_t count)
     run(20 * MS, true);
     after = cost_now();
     packets = (double)(after.packets - before.packets);
-    /* It is no use to be cheap and to stand still. */
+    /* A low cost does not count without progress. */
     if (packets < 0.5 * TICK_PACKETS * (double)(20 * MS / TICK))
         fail("the transmitter waits for reports");
     cost = ((double)(after.reports - before.reports) + (double)(after.steps - before.steps) +
@@ -324,7 +324,7 @@ static double cost_of(uint32_t count)
     return cost;
 }
 
-/* Only a hundredth stays: each reports as seldom as all did, until it has reported once more. */
+/* Only a hundredth stays: each reports as rarely as before, until its next report. */
 static void leave_all_but_few(uint32_t count)
 {
     const uint32_t stay = count / 100;

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What happens next in the simulated world: a heap of events, by time, then by the order in which they were
- * added.
- */
+/* Event queue of the simulated world: a heap by time, then by order of insertion. */
 #ifndef SIM_EVENTS_H
 #define SIM_EVENTS_H
 
 #include "core/base/types.h"
 
-/* A datagram, shared by all who receive it. */
+/* A datagram, shared by all its receivers. */
 struct sim_packet {
     uint32_t references;
     uint32_t size;
@@ -32,7 +29,7 @@ struct sim_event {
     uint32_t node;
     uint32_t size; /* of the packet that arrives, at most the packet's */
     bool group;    /* it was sent to the group */
-    bool forged;   /* by somebody who is not of the session */
+    bool forged;   /* by a forger */
     struct sim_packet *packet;
     uint64_t value;
 };
@@ -46,11 +43,11 @@ struct sim_events {
 
 void sim_events_add(struct sim_events *events, struct sim_event event);
 
-/* Takes the next one; false if there is none. */
+/* Takes the next event; false if there is none. */
 bool sim_events_take(struct sim_events *events, struct sim_event *event);
 void sim_events_fini(struct sim_events *events);
 
-/* As malloc() and realloc(), but zeroed or not, they succeed or end the program. */
+/* malloc() and realloc(), zeroed on request, that succeed or end the program. */
 void *sim_memory(size_t size);
 void *sim_memory_grow(void *memory, size_t size);
 

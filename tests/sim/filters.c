@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What receivers choose (ADR 15): subjects with wildcards, labels, bitmaps, and selectors over properties,
- * which change while messages flow and packets are lost, doubled and out of order. What is delivered is
- * exactly what is wanted, once and in order; what is not is counted by why. What is wanted is decided here,
- * without the library (choice.h, wanted.h).
+ * Selection by receivers (ADR 15): subjects with wildcards, labels, bitmaps, and selectors over properties,
+ * which change while messages flow and packets are lost, duplicated and reordered. Exactly the wanted
+ * messages are delivered, once and in order; others are counted by reason. A model without the library
+ * decides which ones are wanted (choice.h, wanted.h).
  *
- * A change counts from the first message that was not dealt with before, of which the counters tell which it
- * is. Only a message that spans packets, and was begun, stays with the filter by which it was wanted then;
- * whether it was, nobody tells.
+ * A change applies from the first message that was not decided before, which the counters identify. Only a
+ * message that spans packets, and was begun, stays with the earlier filter; its outcome is not observable.
  */
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +16,7 @@
 
 enum { FILTERS_EARS_MAX = 5, FILTERS_TOPICS_MAX = 8, FILTERS_SUBJECTS_MAX = 12, FILTERS_MESSAGES_MAX = 4000 };
 
-/* What becomes of a message, as the counters have it. */
+/* Fate of a message, as counted. */
 enum fate { FATE_DELIVERED, FATE_REJECTED, FATE_REFUSED, FATE_LOST, FATES };
 
 static const char *const fates[FATES] = {"messages_delivered", "messages_rejected", "messages_refused",
@@ -27,13 +26,13 @@ struct ear {
     struct llm_context *context;
     struct llm_receiver *receiver;
     struct choice choice;
-    bool chosen; /* subscribed to something, once */
+    bool chosen; /* it has subscribed before */
     bool subjects[FILTERS_SUBJECTS_MAX];
-    uint64_t next; /* message that is not decided on */
+    uint64_t next; /* next message to decide on */
     uint64_t counts[FATES];
-    uint64_t begun; /* message that may have been begun by another filter */
+    uint64_t begun; /* message that may have been begun under another filter */
     bool begun_wanted;
-    uint64_t vague; /* of these, not delivered: by the one filter or by the other */
+    uint64_t vague; /* of these, undelivered messages: by either filter */
     lli_ns change_at;
 };
 
@@ -60,10 +59,7 @@ static uint32_t node_of(const struct ear *ear)
     return (uint32_t)(ear - filters.ears) + 1;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------ what is
- * wanted
- */
+/* -------------------------------------------------------------------------------------------------- model */
 
 static bool is_subscribed(const struct ear *ear, const char *topic)
 {
@@ -74,7 +70,7 @@ static bool is_subscribed(const struct ear *ear, const char *topic)
     return takes;
 }
 
-/* The filter comes first: what it rejects is not refused as well. */
+/* The filter comes first: a message that it rejects is not counted as refused. */
 static enum fate fate_of(const struct ear *ear, uint64_t number)
 {
     const struct message *message = &filters.messages[number];
@@ -86,7 +82,7 @@ static enum fate fate_of(const struct ear *ear, uint64_t number)
     return is_subscribed(ear, filters.names[message->topic]) ? FATE_DELIVERED : FATE_REFUSED;
 }
 
-/* None of the messages before this one was wanted. */
+/* Checks that no message before this one was wanted. */
 static void ear_pass(struct ear *ear, uint64_t end)
 {
     for (; ear->next < end; ear->next++) {
@@ -111,7 +107,7 @@ static uint64_t ear_counter(const struct ear *ear, const char *name)
     return value;
 }
 
-/* How many messages it dealt with, which are all before the next. */
+/* Returns how many messages it decided on, which are all before the next. */
 static uint64_t ear_position(const struct ear *ear)
 {
     uint64_t position = 0;
@@ -125,10 +121,7 @@ static uint64_t ear_position(const struct ear *ear)
     return position;
 }
 
-/*
- * --------------------------------------------------------------------------------------------------- what is
- * heard
- */
+/* ----------------------------------------------------------------------------------------------- delivery */
 
 static void check_attributes(const struct ear *ear, const struct llm_message *given,
                              const struct message *message)
@@ -187,10 +180,7 @@ static void on_event(void *arg, const struct llm_event *event)
         cable_fail("node %u: %s", node_of(ear), llm_event_name(event->kind));
 }
 
-/*
- * --------------------------------------------------------------------------------------------------- what
- * changes
- */
+/* ------------------------------------------------------------------------------------------------ changes */
 
 static void ear_filter(struct ear *ear)
 {
@@ -233,10 +223,7 @@ static void ear_change(struct ear *ear)
     ear_filter(ear);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------ what
- * is sent
- */
+/* ------------------------------------------------------------------------------------------------ sending */
 
 static int message_send(const struct message *message, bool with)
 {
@@ -296,10 +283,7 @@ static void filters_turn(uint32_t node)
     cable_sleep(node, ear->context, ear->change_at == LLI_NEVER ? CABLE_S : ear->change_at - cable.now);
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------- the
- * history
- */
+/* -------------------------------------------------------------------------------------------- the history */
 
 static void filters_draw(void)
 {
@@ -358,7 +342,7 @@ static void filters_open(void)
         ear_open(&filters.ears[i]);
 }
 
-/* All has come: what is counted is what was decided here. */
+/* All messages arrived: the counts equal the model's. */
 static void ear_check(struct ear *ear)
 {
     if (ear_position(ear) != filters.sent)

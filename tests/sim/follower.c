@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A receiver: the table of sessions as src/api/receiver.c keeps it, and an application that is the oracle. */
+/* A receiver: the table of sessions as in src/api/receiver.c, with the oracle as its application. */
 #include <stdlib.h>
 
 #include "check.h"
@@ -47,7 +47,10 @@ static void follower_configure(struct sim_follower *follower, const struct sim_s
     }
 }
 
-/* A third of them wants all. From numbers of their own, so that all else of a seed stays as it was. */
+/*
+ * Sets a filter, for a third of them one that selects everything. Draws separate random numbers, so that all
+ * other choices of a seed stay.
+ */
 static void follower_filter(struct sim_follower *follower, const struct sim_scenario *s, uint32_t node)
 {
     uint64_t random = s->seed ^ ((uint64_t)node << 32);
@@ -61,7 +64,7 @@ static void follower_filter(struct sim_follower *follower, const struct sim_scen
     follower->config.filter = &follower->filter;
 }
 
-/* Two thirds of those that can. */
+/* Sets unordered delivery for two thirds of those that can use it. */
 static void follower_order(struct sim_follower *follower, const struct sim_scenario *s, uint32_t node)
 {
     uint64_t random = s->seed ^ ((uint64_t)node << 40);
@@ -97,7 +100,7 @@ void sim_follower_start(struct sim_world *world, struct sim_node *node)
               follower->refuses ? ", it refuses topics" : "");
 }
 
-/* What an application would have written down. */
+/* Records the position that an application would have saved. */
 static void follower_remember(struct sim_node *node)
 {
     const struct sim_follower *follower = node->follower;
@@ -180,7 +183,7 @@ static bool follower_is_staler(const struct lli_rx *a, const struct lli_rx *b)
     return over_a != over_b ? over_a : a->heard.at < b->heard.at;
 }
 
-/* A place for a new session, or NULL: all are in use by sessions that are heard. */
+/* Returns a place for a new session, or NULL: all are in use by sessions that are heard. */
 static struct lli_rx *follower_place(struct sim_world *world, struct sim_node *node)
 {
     struct sim_follower *follower = node->follower;
@@ -203,7 +206,7 @@ static struct lli_rx *follower_place(struct sim_world *world, struct sim_node *n
     return stalest;
 }
 
-/* An application is done with some of what it was given, sooner or later with all. */
+/* Acknowledges some delivered messages for an application, and all in the end. */
 static void follower_acknowledge(struct sim_world *world, struct sim_node *node, struct lli_rx *rx)
 {
     struct sim_session *session = NULL;
@@ -242,7 +245,8 @@ static void follower_deliver(struct sim_world *world, struct sim_node *node, str
 }
 
 /*
- * As an endpoint with one receiver, every other node tries the short way of a packet that came alone first.
+ * As in an endpoint with one receiver, every other node first tries the fast path for a packet that arrived
+ * alone.
  */
 static bool follower_handle_lone(struct sim_world *world, struct sim_node *node, struct lli_rx *rx,
                                  const struct sim_event *event)
@@ -288,7 +292,7 @@ static void follower_handle(struct sim_world *world, struct sim_node *node, cons
     rx->pending.service_due = false;
     if (!follower_handle_lone(world, node, rx, event) && lli_rx_input(rx, &packet, sim_node_now(world, node)))
         follower_deliver(world, node, rx);
-    /* An endpoint looks for what is due only where a session says that there may be something. */
+    /* An endpoint checks for due work only where a session asks for it. */
     if (!rx->pending.service_due && lli_rx_deadline(rx) < due_at)
         sim_fail(world, "node %u: a packet of type %u made something due, and the session does not say so",
                  node->index, header->type);
@@ -302,7 +306,7 @@ void sim_follower_input(struct sim_world *world, struct sim_node *node, const st
 
     if (event->forged && event->size >= LLI_WIRE_HEADER) {
         rx = follower_find(follower, lli_load_u32(event->packet->bytes + 4));
-        /* What is due any packet brings about, and after a pause that may be much. */
+        /* Any packet may trigger due work, of which there may be much after a pause. */
         if (rx != NULL && rx->state == LLI_RX_LIVE)
             follower_deliver(world, node, rx);
         if (rx != NULL && rx->state != LLI_RX_LIVE && rx->state != LLI_RX_ENDED)
@@ -312,8 +316,8 @@ void sim_follower_input(struct sim_world *world, struct sim_node *node, const st
         before = *rx;
     follower_handle(world, node, event);
     /*
-     * Where the caller's item lies, with a filter, says nothing by itself; and every packet may have what is
-     * due looked for, and what is plain.
+     * The position of the item, with a filter, has no meaning; and every packet may request a check of due
+     * work and of the fast path.
      */
     if (rx != NULL) {
         before.filter.given = rx->filter.given;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Somebody off the path: he knows the addresses, and of the sessions at most the low half of their identity.
+ * An adversary off the path, who knows the addresses, and at most the low half of the identities of sessions.
  */
 #include <stdlib.h>
 
@@ -8,7 +8,7 @@
 
 enum { FORGE_PACKETS = 24, FORGE_SIZE_MAX = 2048 };
 
-/* A session that is not, or one that is with the wrong high half. */
+/* Returns the identity of a nonexistent session, or of a real one with a wrong high half. */
 static uint64_t forge_session(struct sim_world *world, uint32_t tag, bool foreign)
 {
     return foreign ? lli_random(&world->random) : lli_random(&world->random) << 32 | tag;
@@ -55,7 +55,7 @@ static size_t forge_status(struct sim_world *world, uint64_t session, uint8_t *p
     return lli_wire_put_status(packet, &status);
 }
 
-/* Of a session that he knows, to a receiver that he does not. */
+/* LVC packet of a known session, to an unknown receiver. */
 static size_t forge_kept(struct sim_world *world, uint8_t *packet)
 {
     const struct lli_wire_lvc kept = {
@@ -83,7 +83,7 @@ static size_t forge_join(struct sim_world *world, uint64_t session, uint8_t *pac
     return lli_wire_put_join(packet, &join);
 }
 
-/* Of a session that he knows, to a receiver that he does not. */
+/* Notice of a known session, to an unknown receiver. */
 static size_t forge_notice(struct sim_world *world, uint8_t *packet)
 {
     const struct lli_wire_notice notice = {
@@ -98,7 +98,7 @@ static size_t forge_notice(struct sim_world *world, uint8_t *packet)
     return lli_wire_put_notice(packet, &notice);
 }
 
-/* Something of a given type. */
+/* Builds a packet of a given type. */
 static size_t forge_packet(struct sim_world *world, enum lli_wire_type type, uint64_t session,
                            uint8_t *packet)
 {
@@ -144,8 +144,8 @@ static size_t forge_packet(struct sim_world *world, enum lli_wire_type type, uin
     for (size_t i = LLI_WIRE_HEADER; i < size; i++)
         packet[i] = (uint8_t)lli_random(&world->random);
     /*
-     * Last, as the header of DATA reaches into the body: with a random `first` nearly all of it would be
-     * malformed.
+     * Last, because the header of DATA extends into the body: with a random `first` nearly all packets would
+     * be malformed.
      */
     lli_wire_put_header(packet, &header);
     return size;
@@ -165,7 +165,7 @@ static void forge_one(struct sim_world *world, const struct sim_fault *fault, bo
     if (type > LLI_WIRE_QUERY)
         type = LLI_WIRE_NOTICE;
     size = forge_packet(world, type, forge_session(world, tag, foreign), packet);
-    /* A session that a receiver does not know yet is believed by its tag: nobody can tell who comes first. */
+    /* A session unknown to a receiver is believed by its tag: the first one wins. */
     if (!foreign && type == LLI_WIRE_HEARTBEAT) {
         struct lli_rx *rx = NULL;
 
@@ -177,7 +177,7 @@ static void forge_one(struct sim_world *world, const struct sim_fault *fault, bo
     }
     if (lli_random_below(&world->random, 4) == 0)
         packet[lli_random_below(&world->random, 4)] ^= (uint8_t)(1u << lli_random_below(&world->random, 8));
-    /* A flipped type must not turn it into data of a session that is. */
+    /* A flipped type must not turn the packet into data of a real session. */
     if ((packet[0] & 15) == LLI_WIRE_DATA && !foreign)
         return;
     if (lli_random_below(&world->random, 8) == 0)

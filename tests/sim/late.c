@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The oracle of late join: what it may cost, and what comes of the messages that topics keep. */
+/* Oracle of late join: its cost, and the delivery of cached messages. */
 #include "check.h"
 
 void sim_check_replay(struct sim_world *world, const struct sim_node *node, const struct lli_wire_address *to,
@@ -32,7 +32,7 @@ void sim_check_crowd(struct sim_world *world)
                  (unsigned long long)sender->session->end);
 }
 
-/* ---------------------------------------------------------------------------------- what is kept by topic */
+/* ---------------------------------------------------------------------------------------- cached messages */
 
 bool sim_is_kept(const struct sim_world *world, const struct sim_session *session, uint32_t topic)
 {
@@ -68,7 +68,7 @@ static const struct sim_message *late_message(const struct sim_session *session,
     return &session->messages[number - session->first];
 }
 
-/* Whether one of a topic is delivered, or told too long. */
+/* Returns true if a message of a topic is delivered, or reported too long. */
 static bool late_is_wanted(const struct sim_session *session, const struct sim_follow *follow, uint32_t topic,
                            uint64_t number)
 {
@@ -79,7 +79,7 @@ static bool late_is_wanted(const struct sim_session *session, const struct sim_f
            (filter == NULL || (message->label & filter->labels[0].mask) == filter->labels[0].match);
 }
 
-/* How many of each topic come before the splice, at most. */
+/* Returns the maximum number of messages of each topic before the splice. */
 static uint64_t late_most(const struct sim_world *world, const struct sim_follow *follow)
 {
     return follow->join.value == 0 ? world->scenario.keeps
@@ -87,8 +87,7 @@ static uint64_t late_most(const struct sim_world *world, const struct sim_follow
 }
 
 /*
- * What is kept of a topic comes in order, each once, and none that is older than the last ones before the
- * splice.
+ * Checks a cached message: in order in its topic, once, and not older than the last ones before the splice.
  */
 void sim_late_message(struct sim_world *world, const struct sim_node *node, const struct sim_session *session,
                       struct sim_follow *follow, uint64_t number)
@@ -105,7 +104,7 @@ void sim_late_message(struct sim_world *world, const struct sim_node *node, cons
         sim_fail(world, "node %u session %u: message %llu of topic %u was kept, %llu are newer, %llu is next",
                  node->index, session->index, (unsigned long long)number, topic, (unsigned long long)newer,
                  (unsigned long long)follow->kept_next[topic]);
-    /* With none of it left out behind those that came before. */
+    /* No message is omitted after the ones that came before. */
     while (before > session->first && before >= follow->kept_next[topic] &&
            !late_is_wanted(session, follow, topic, before - 1))
         before--;
@@ -115,8 +114,8 @@ void sim_late_message(struct sim_world *world, const struct sim_node *node, cons
 }
 
 /*
- * Of a topic's last messages before the splice, all that newer ones have not displaced came: these are sent,
- * or wait for it.
+ * Checks that all of a topic's last messages before the splice that newer ones have not displaced were
+ * delivered; messages sent or pending are excluded.
  */
 static void late_topic(struct sim_world *world, const struct sim_node *node,
                        const struct sim_session *session, const struct sim_follow *follow, uint32_t topic)

@@ -4,10 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/*
- * A run of losses is over after this long for each packet of its mean length, also if hardly anything is
- * sent.
- */
+/* A run of losses ends after this time for each packet of its mean length, even if hardly any are sent. */
 #define RUN_NS SIM_MS
 
 void sim_network_init(struct sim_network *network, const struct sim_scenario *scenario,
@@ -59,8 +56,8 @@ static bool network_hits(struct sim_network *network, uint32_t ppm)
 }
 
 /*
- * Gilbert and Elliott's model: in the bad state everything is lost, and it lasts for loss_burst packets in
- * the mean.
+ * Gilbert-Elliott model: in the bad state everything is lost; the state lasts for loss_burst packets on
+ * average.
  */
 static bool network_loses(struct sim_network *network, struct sim_link *link, uint32_t ppm, lli_ns now)
 {
@@ -99,7 +96,7 @@ static lli_ns network_delay(struct sim_network *network, struct sim_link *link, 
     return link->last_at;
 }
 
-/* What is left of a packet that may be cut short. */
+/* Returns the remaining length of a packet that may be truncated. */
 static uint32_t network_truncate(struct sim_network *network, const struct sim_packet *packet)
 {
     if (!network_hits(network, network->scenario->truncate))

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The virtual network: loses, delays, reorders, duplicates and truncates what nodes send to each other, all
- * by one seed.
+ * Virtual network: loses, delays, reorders, duplicates and truncates packets between nodes, all by one seed.
  */
 #ifndef SIM_NETWORK_H
 #define SIM_NETWORK_H
@@ -10,12 +9,12 @@
 #include "scenario.h"
 #include "core/wire/wire.h"
 
-/* To all receivers. */
+/* Destination: all receivers. */
 #define SIM_GROUP UINT32_MAX
 
 /* One direction between a node and the network. */
 struct sim_link {
-    lli_ns last_at; /* what is not reordered arrives no earlier */
+    lli_ns last_at; /* packets that are not reordered arrive no earlier than this */
     lli_ns cut_until;
     lli_ns bad_until; /* a run of losses ends by then */
     bool bad;
@@ -29,7 +28,7 @@ struct sim_network {
     uint32_t nodes;
     bool healed;
     uint64_t packets;
-    uint64_t lost_source; /* data packets to the group that nobody got */
+    uint64_t lost_source; /* data packets to the group that no receiver got */
 };
 
 void sim_network_init(struct sim_network *network, const struct sim_scenario *scenario,
@@ -40,14 +39,14 @@ void sim_network_fini(struct sim_network *network);
 void sim_network_send(struct sim_network *network, lli_ns now, uint32_t from, uint32_t to,
                       const uint8_t *data, uint32_t size);
 
-/* Puts a packet in front of a node, past all links. */
+/* Delivers a packet to a node without using a link. */
 void sim_network_forge(struct sim_network *network, lli_ns now, uint32_t to, bool group, const uint8_t *data,
                        uint32_t size);
 
-/* Faults are over: cuts end, losses too unless they go on to the end. */
+/* Ends the faults: cuts end, losses too unless they last to the end. */
 void sim_network_heal(struct sim_network *network);
 
-/* Addresses of nodes, as they travel. */
+/* Address of a node, as carried in packets. */
 struct lli_wire_address sim_address(uint32_t node);
 bool sim_address_node(const struct sim_network *network, const struct lli_wire_address *address,
                       uint32_t *node);

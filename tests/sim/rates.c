@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Limits of rates: what goes out over any window of time is at most limit * window + burst, and the rest of
- * the packet that used up the last of it; what is within the limit is not held back.
+ * Rate limits: over any window of time at most limit * window + burst bytes are sent, plus the rest of the
+ * packet that used up the last token; packets within the limit are not blocked.
  *
- * Counted here, by buckets of its own: one that is never emptier than the limit allows, one that is never
- * fuller. A window in which more went out is one at whose end the first is empty, so each packet is looked at
- * once, and no window has to be.
+ * Checked by two buckets of the test: one never emptier than the limit allows, one never fuller. A window
+ * with too many bytes ends with the first bucket empty, so each packet is checked once, and no window has to
+ * be.
  */
 #include <math.h>
 
 #include "check.h"
 
 /*
- * The library's buckets round to whole bytes, and a moment to a nanosecond each time they are filled: at most
- * this part.
+ * The library's buckets round to whole bytes, and times to a nanosecond at each fill: relative error at most
+ * this.
  */
 #define RATES_ROUNDED 1e-3
 
-/* Bytes that a bucket may be ahead or behind by for that. */
+/* Error of a bucket in bytes from the same rounding. */
 #define RATES_BYTES 2.0
 
-/* A node wakes up this much after it may send, at most. */
+/* Maximum delay of a node's wake-up after it may send. */
 #define RATES_LATE ((lli_ns)10 * SIM_US)
 
-/* Limits are kept in steps of so many bytes a second, downwards. */
+/* Limits are rounded down to multiples of this many bytes per second. */
 enum { RATES_STEP = 1024 };
 
 static double rates_low(uint64_t bytes_per_s)
@@ -41,7 +41,7 @@ static void limit_fill(struct sim_limit *limit, lli_ns now)
     limit->at = now;
 }
 
-/* From now on. What was owed before is owed still, but by those who begin anew. */
+/* Sets a limit from now on. A debt remains, unless the sender starts anew. */
 static void limit_set(struct sim_limit *limit, uint64_t bytes_per_s, uint64_t burst, bool anew, lli_ns now)
 {
     /* The time for less than a byte counts at the new rate. */
@@ -56,7 +56,7 @@ static void limit_set(struct sim_limit *limit, uint64_t bytes_per_s, uint64_t bu
     limit->least = fmin(limit->burst, limit->least);
 }
 
-/* A packet goes: false if nothing is left of the limit. */
+/* Takes a packet's bytes; false if the limit is used up. */
 static bool limit_take(struct sim_limit *limit, uint32_t size, lli_ns now)
 {
     bool allowed;
@@ -78,7 +78,7 @@ static bool limit_allows(struct sim_limit *limit, lli_ns now)
     return limit->least > RATES_BYTES;
 }
 
-/* How long from now until it allows a packet at the latest. */
+/* Returns the maximum time from now until the limit allows a packet. */
 static lli_ns limit_wait(struct sim_limit *limit, lli_ns now)
 {
     if (limit_allows(limit, now))
@@ -86,7 +86,7 @@ static lli_ns limit_wait(struct sim_limit *limit, lli_ns now)
     return (lli_ns)((RATES_BYTES - limit->least) / rates_low(limit->bytes_per_s) * 1e9);
 }
 
-/* Where a pace is found, it has the bucket, which is larger. */
+/* With pacing, the pace has the bucket, which is larger. */
 static uint64_t rates_burst(const struct sim_world *world, uint64_t bytes_per_s)
 {
     return lli_flow_burst(world->scenario.flow.mode == LLI_FLOW_PACED ? UINT64_MAX : bytes_per_s);
@@ -150,7 +150,7 @@ void sim_rates_held(struct sim_world *world, struct sim_node *node)
     if (limit_allows(&sender->data_limit, now))
         sim_fail(world, "node %u: data is held, though %.0f bytes may go at %llu bytes/s", node->index,
                  sender->data_limit.least, (unsigned long long)sender->data_limit.bytes_per_s);
-    /* Reports move a window both ways, so it is not known until when that holds. */
+    /* Reports move a window in both directions, so the duration of its limit is not known. */
     if (tx->flow.config.mode == LLI_FLOW_OPEN)
         sender->held_until = world->now + limit_wait(&sender->data_limit, now);
 }

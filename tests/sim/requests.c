@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests and replies over connections (docs/protocol.md section 13.5): clients and servers that ask each
- * other, on networks that lose, repeat and reorder, with deadlines, replies that come late, twice or never,
- * nodes that die and connections that are closed in the middle.
+ * Requests and replies over connections (docs/protocol.md section 13.5): clients and servers that send
+ * requests to each other, on networks that lose, duplicate and reorder, with deadlines, replies that come
+ * late, twice or never, nodes that die, and connections closed in the middle.
  *
- * - Each request ends once: with its reply, UNANSWERED at its deadline, or the reason for which the connection ended.
- * - Its reply is what the other side replied to it, before its deadline.
- * - The other side sees each request at most once, in order, with none left out.
- * - 1,024 may wait, and a place is free as soon as its request ended. Nothing comes when the connection is over, or was closed.
- * - What was replied in time arrives, unless a side died, left, or could not be reached for long.
+ * - Each request ends once: with its reply, UNANSWERED at its deadline, or the reason for which the
+ *   connection ended.
+ * - Its reply is the one that the other side gave, before its deadline.
+ * - The other side gets each request at most once, in order, without omissions.
+ * - 1,024 requests may wait, and an entry is free as soon as its request ended. No reply comes after the
+ *   connection is over, or was closed.
+ * - A timely reply arrives, unless a side died, left, or could not be reached for long.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +21,7 @@
 
 enum {
     REQUESTS_NODES_MAX = 6,
-    REQUESTS_LINKS_MAX = 24, /* connections of a history */
+    REQUESTS_LINKS_MAX = 24, /* connections in a history */
     REQUESTS_DATA_MAX = 3000,
     REQUESTS_HEAD = 16,
     REQUESTS_OWED_MAX = 4096,
@@ -39,14 +41,14 @@ struct end;
 struct ask {
     struct end *end;
     uint64_t number;
-    lli_ns until; /* by the node's clock */
+    lli_ns until; /* deadline, by the node's clock */
     bool over;
-    bool seen;         /* by the other side ... */
+    bool seen;         /* received by the other side ... */
     bool replied;      /* ... which has replied, */
-    lli_ns replied_at; /* then */
+    lli_ns replied_at; /* at this time */
 };
 
-/* A reply that is given later. */
+/* A delayed reply. */
 struct owed {
     uint64_t id;
     uint64_t number;
@@ -59,12 +61,12 @@ struct end {
     struct end *other;
     struct llm_connection *connection;
     bool open, over, closed, closing;
-    enum llm_reason reason; /* for which it is over, as requests say; NONE: none said so */
+    enum llm_reason reason; /* reason of the end, according to its requests; NONE: none reported it */
     struct ask **asks;
     uint64_t asks_count, asks_room;
     uint64_t waiting;
-    lli_ns plans_at; /* it asks, or closes, no earlier */
-    uint64_t seen;   /* requests of the other side */
+    lli_ns plans_at; /* no request or close before this time */
+    uint64_t seen;   /* requests received from the other side */
     struct owed owed[REQUESTS_OWED_MAX];
     uint32_t owed_count;
 };
@@ -72,17 +74,17 @@ struct end {
 static struct {
     uint32_t servers, clients;
     struct llm_context *contexts[REQUESTS_NODES_MAX];
-    lli_ns polled_at[REQUESTS_NODES_MAX]; /* by the node's clock: the poll that runs, or ran last ... */
-    lli_ns before_at[REQUESTS_NODES_MAX]; /* ... and that before */
+    lli_ns polled_at[REQUESTS_NODES_MAX]; /* by the node's clock: time of the current or latest poll ... */
+    lli_ns before_at[REQUESTS_NODES_MAX]; /* ... and of the one before */
     bool closes[REQUESTS_NODES_MAX];      /* it is in a call that closes a connection */
     struct llm_listener *listeners[REQUESTS_NODES_MAX];
     struct end ends[2 * REQUESTS_LINKS_MAX];
     uint32_t links;
-    lli_ns until; /* nothing is asked after this */
+    lli_ns until; /* no request after this time */
     lli_ns nap;
     uint32_t ask_percent, burst, deadline_percent, at_once_percent, never_percent, close_permille;
-    lli_ns think_most;     /* a reply comes so much later */
-    uint32_t away_percent; /* of turns after which a node is away */
+    lli_ns think_most;     /* maximum delay of a reply */
+    uint32_t away_percent; /* percentage of turns after which a node is away */
     bool hard;             /* a side died, or could not be reached for long */
 } talk;
 
@@ -90,10 +92,7 @@ static struct {
     uint64_t asked, replied, unanswered, over, late, full, closed, links;
 } seen;
 
-/*
- * ---------------------------------------------------------------------------------------------------- the
- * bytes
- */
+/* ---------------------------------------------------------------------------------------------- the bytes */
 
 static uint64_t end_tag(const struct end *end)
 {
@@ -108,10 +107,7 @@ static uint32_t size_of(uint64_t number, uint64_t salt)
     return REQUESTS_HEAD + (uint32_t)lli_random_below(&random, most);
 }
 
-/*
- * What is asked, or replied, under a number: whose request it is, the number, and bytes that nothing else
- * has.
- */
+/* Fills a request or reply with the identity of its sender, the number, and unique bytes. */
 static uint32_t data_fill(uint8_t *data, const struct end *asker, uint64_t number, uint64_t salt)
 {
     const uint32_t size = size_of(number, salt);
@@ -132,10 +128,7 @@ static bool data_is(const void *data, size_t size, const struct end *asker, uint
 
 enum { REQUESTS_ASKED = 1, REQUESTS_REPLIED = 2 };
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * asking
- */
+/* ------------------------------------------------------------------------------------------------- asking */
 
 static bool end_ask(struct end *end);
 
@@ -146,7 +139,7 @@ static void expect_reply(struct ask *ask, const void *data, size_t size)
     if (!ask->replied || !data_is(data, size, end, ask->number, REQUESTS_REPLIED))
         cable_fail("node %u: the reply to request %llu is not what was replied", end->node,
                    (unsigned long long)ask->number);
-    /* Who was away finds what came meanwhile, also for what was to be told already. */
+    /* A node that was away gets late packets too, even about requests that are overdue. */
     if (cable_node_now(end->node) > ask->until && talk.before_at[end->node] >= ask->until && !end->closing)
         cable_fail("node %u: the reply to request %llu comes %llu ns after its deadline", end->node,
                    (unsigned long long)ask->number,
@@ -180,10 +173,7 @@ static void on_reply(void *arg, enum llm_reason reason, const void *data, size_t
     end->waiting--;
     if (reason == LLM_REASON_NONE) {
         expect_reply(ask, data, size);
-        /*
-         * While a node closes, its clock goes on in the middle of calls, so that deadlines are not known
-         * exactly.
-         */
+        /* During a close the clock advances within calls, so deadlines are not known exactly. */
         if (!talk.closes[end->node] && cable_chance(10))
             (void)end_ask(end);
     } else if (reason == LLM_REASON_UNANSWERED) {
@@ -197,14 +187,14 @@ static void on_reply(void *arg, enum llm_reason reason, const void *data, size_t
     }
 }
 
-/* Whether its connection may be over by now, though nobody told it. */
+/* Returns true if its connection may be over without a report yet. */
 static bool end_may_be_over(const struct end *end)
 {
     return end->over || end->closing || end->reason != LLM_REASON_NONE || end->other->closed ||
            end->other->closing || talk.hard;
 }
 
-/* False: not now. */
+/* Sends a request. False: not now. */
 static bool end_ask(struct end *end)
 {
     uint8_t data[REQUESTS_DATA_MAX];
@@ -240,12 +230,9 @@ static bool end_ask(struct end *end)
     return true;
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * replying
- */
+/* ----------------------------------------------------------------------------------------------- replying */
 
-/* False: it has to be tried again. */
+/* Replies. False: retry later. */
 static bool end_reply(struct end *end, uint64_t id, uint64_t number)
 {
     uint8_t data[REQUESTS_DATA_MAX];
@@ -253,7 +240,7 @@ static bool end_reply(struct end *end, uint64_t id, uint64_t number)
     const bool before = ask->replied;
     int error;
 
-    /* It may be there before the call returns. */
+    /* The reply may arrive before the call returns. */
     ask->replied = true;
     error = llm_connection_reply(end->connection, id, data,
                                  data_fill(data, end->other, number, REQUESTS_REPLIED));
@@ -291,7 +278,7 @@ static void on_request(void *arg, struct llm_connection *connection, const struc
         return;
     if (!cable_chance(talk.at_once_percent) || !end_reply(end, asked->id, number))
         end_owe(end, asked->id, number, cable_below(talk.think_most));
-    /* Again, which nobody waits for. */
+    /* A second reply, which must be ignored. */
     if (cable_chance(3))
         end_owe(end, asked->id, number, cable_below(talk.think_most));
 }
@@ -309,10 +296,7 @@ static void end_settle(struct end *end)
     }
 }
 
-/*
- * --------------------------------------------------------------------------------------------------
- * connections
- */
+/* -------------------------------------------------------------------------------------------- connections */
 
 static void on_event(void *arg, struct llm_connection *connection, const struct llm_event *event)
 {
@@ -397,7 +381,7 @@ static void client_connect(uint32_t node)
 
 static void end_close(struct end *end)
 {
-    /* Only one node at a time can stand still in a call here: the others close later. */
+    /* Only one node at a time can block here: the others close later. */
     if (!cable_blocks(end->node))
         return;
     cable_trace("node %u closes, %llu wait", end->node, (unsigned long long)end->waiting);
@@ -412,10 +396,7 @@ static void end_close(struct end *end)
     seen.closed++;
 }
 
-/*
- * --------------------------------------------------------------------------------------------------------
- * turns
- */
+/* -------------------------------------------------------------------------------------------------- turns */
 
 static void node_poll(uint32_t node)
 {
@@ -472,10 +453,7 @@ static void node_turn(uint32_t node)
     cable.nodes[node].turn_at = cable.now + cable_below(30 * CABLE_MS);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------- the
- * history
- */
+/* -------------------------------------------------------------------------------------------- the history */
 
 static void node_open(uint32_t node)
 {
@@ -526,7 +504,7 @@ static void network_draw(void)
     }
 }
 
-/* In the middle somebody may die, or not be reached for a while. */
+/* In the middle, a side may die, or be unreachable for a while. */
 static void talk_disturb(void)
 {
     const uint32_t node = (uint32_t)cable_below(cable.nodes_count);
@@ -543,7 +521,7 @@ static void talk_disturb(void)
     cable_trace("node %u: disturbed in way %u", node, (unsigned)what);
 }
 
-/* What was asked, and what was replied to it, arrived long ago. */
+/* Checks the end: all requests, and their replies, arrived long ago. */
 static void end_check(const struct end *end)
 {
     for (uint64_t i = 0; i < end->asks_count; i++) {

@@ -64,12 +64,9 @@ static void draw_limits(struct sim_scenario *s, uint64_t *random)
 
     s->history_packets = tight ? 64u << lli_random_below(random, 3) : 16384;
     s->history_bytes = tight ? lli_round_up(draw(random, 40, 200) * s->packet_max, 64) : (uint64_t)8 << 20;
-    /* A message of any size drawn fits twice into the history that is not tight. */
+    /* A message of any size fits twice into a history of normal size. */
     s->window_packets = chance(random, 30) ? 64u << lli_random_below(random, 3) : 2048;
-    /*
-     * Next to no memory means that much is sent again and again: with few receivers only, for the time it
-     * takes.
-     */
+    /* With very little memory much is repaired: only with few receivers, because of the time it takes. */
     s->reorder_bytes = (chance(random, 30) && s->receivers <= 8 ? 17u : 512u) * (uint64_t)s->packet_max;
     s->message_bytes_max = chance(random, 8) ? (uint32_t)draw(random, 1, 2000) : 1u << 20;
     s->receivers_max = chance(random, 15) ? (uint32_t)draw(random, 1, 4) : 1024;
@@ -130,7 +127,7 @@ static void draw_network(struct sim_scenario *s, uint64_t *random)
     s->lossy_to_the_end = chance(random, 50);
 }
 
-/* From numbers of its own, so that the scenarios of seeds that once failed stay as they were. */
+/* Draws separate random numbers, so that scenarios of seeds that once failed stay as they were. */
 static void draw_flow(struct sim_scenario *s)
 {
     uint64_t random = s->seed ^ UINT64_C(0x9e3779b97f4a7c15);
@@ -155,7 +152,7 @@ static void draw_join(struct sim_scenario *s)
     s->history_ns = s->joining && chance(&random, 15) ? draw(&random, 10, 300) * SIM_MS : 0;
 }
 
-/* From numbers of its own, too, and of times as short as the rest. */
+/* Draws separate random numbers, and times as short as the others. */
 static void draw_judge(struct sim_scenario *s)
 {
     uint64_t random = s->seed ^ UINT64_C(0x736c6f77);
@@ -185,7 +182,7 @@ static void draw_judge(struct sim_scenario *s)
     s->slow.limits[LLM_THRESHOLD_ACK_TIME] = chance(&random, 50) ? 0 : draw(&random, 20, 500) * SIM_MS;
 }
 
-/* From numbers of its own, too. Sometimes nobody can ever acknowledge. */
+/* Draws separate random numbers. In some scenarios no receiver can ever acknowledge. */
 static void draw_assured(struct sim_scenario *s)
 {
     uint64_t random = s->seed ^ UINT64_C(0x61737375726564);
@@ -211,7 +208,10 @@ static void draw_assured(struct sim_scenario *s)
                    chance(&random, 90) ? "named" : "nobody");
 }
 
-/* From numbers of its own, too. Who filters acknowledges nothing, so where nobody has to. */
+/*
+ * Draws separate random numbers. A receiver with a filter acknowledges nothing, so there are filters only
+ * without assured topics.
+ */
 static void draw_filtering(struct sim_scenario *s)
 {
     uint64_t random = s->seed ^ UINT64_C(0x66696c746572);
@@ -220,7 +220,7 @@ static void draw_filtering(struct sim_scenario *s)
     s->filtering = !s->suppression && s->assured == 0 && chance(&random, 60);
 }
 
-/* From numbers of its own, too. */
+/* Draws separate random numbers. */
 static void draw_order(struct sim_scenario *s)
 {
     uint64_t random = s->seed ^ UINT64_C(0x6172726976616c);
@@ -230,8 +230,8 @@ static void draw_order(struct sim_scenario *s)
 }
 
 /*
- * From numbers of its own, too. Where packets are cut short unnoticed, what is missing from one looks like a
- * part of the loss that follows, so nothing can be acknowledged across that.
+ * Draws separate random numbers. With unnoticed truncation, the missing end of a packet looks like a part of
+ * the next loss, so nothing can be acknowledged across it.
  */
 static void draw_unreliable(struct sim_scenario *s)
 {
@@ -242,7 +242,7 @@ static void draw_unreliable(struct sim_scenario *s)
         s->unreliable = (uint32_t)draw(&random, 0, s->topics - s->assured);
 }
 
-/* From numbers of its own, too. */
+/* Draws separate random numbers. */
 static void draw_transients(struct sim_scenario *s)
 {
     uint64_t random = s->seed ^ UINT64_C(0x7472616e73);
@@ -251,7 +251,7 @@ static void draw_transients(struct sim_scenario *s)
     s->transients = !s->suppression && chance(&random, 50);
 }
 
-/* From numbers of its own, too. */
+/* Draws separate random numbers. */
 static void draw_keep(struct sim_scenario *s)
 {
     uint64_t random = s->seed ^ UINT64_C(0x6b656570);
@@ -262,7 +262,7 @@ static void draw_keep(struct sim_scenario *s)
             (uint32_t)(chance(&random, 50) ? 1 : draw(&random, 2, s->sizes == SIM_SIZES_LARGE ? 3 : 12));
 }
 
-/* 0, no limit, or one, low ones as often as high ones. */
+/* 0, no limit, or a limit; low ones are as frequent as high ones. */
 static uint64_t draw_limit(uint64_t *random, uint64_t low, uint32_t doublings)
 {
     const uint64_t limit = low << lli_random_below(random, doublings);
@@ -270,7 +270,9 @@ static uint64_t draw_limit(uint64_t *random, uint64_t low, uint32_t doublings)
     return chance(random, 25) ? 0 : draw(random, limit, 2 * limit);
 }
 
-/* From numbers of its own, too. Every other time they change while messages flow, and after. */
+/*
+ * Draws separate random numbers. In half of the scenarios the limits change while messages flow, and after.
+ */
 static void draw_rates(struct sim_scenario *s)
 {
     uint64_t random = s->seed ^ UINT64_C(0x7261746573);
@@ -331,7 +333,7 @@ void sim_scenario_draw(struct sim_scenario *s, uint64_t seed)
     uint64_t random = seed;
     uint64_t faults;
 
-    /* Neighbouring seeds must not draw the same numbers one after the other. */
+    /* Neighbouring seeds must not draw shifted sequences of the same numbers. */
     random = lli_random(&random);
     *s = (struct sim_scenario){.seed = seed};
     draw_cast(s, &random);
@@ -354,7 +356,7 @@ void sim_scenario_draw(struct sim_scenario *s, uint64_t seed)
     draw_rates(s);
 }
 
-/* Nothing goes wrong but what goes wrong because so many join. */
+/* No faults but those caused by the number of joins. */
 void sim_scenario_draw_crowd(struct sim_scenario *s, uint64_t seed)
 {
     uint64_t random = seed;
@@ -403,7 +405,7 @@ void sim_scenario_draw_crowd(struct sim_scenario *s, uint64_t seed)
         .lossy_to_the_end = true,
     };
     s->replay_bytes_per_s = draw(&random, 1u << 23, 1u << 25);
-    /* Every other time the slowest to report decides how far the transmitter may go. */
+    /* In half of the scenarios the receiver that reports last decides how far the transmitter may send. */
     if (seed % 2 != 0)
         return;
     s->flow.mode = LLI_FLOW_WINDOW;

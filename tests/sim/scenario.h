@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a seed stands for: who takes part, how the network behaves, what goes wrong and when. */
+/* Scenario of a seed: participants, behaviour of the network, faults and their times. */
 #ifndef SIM_SCENARIO_H
 #define SIM_SCENARIO_H
 
@@ -17,8 +17,8 @@
 enum {
     SIM_TRANSMITTERS_MAX = 4,
     SIM_RECEIVERS_MAX = 200,
-    SIM_CROWD = 1000,   /* receivers that join late, where that is what matters */
-    SIM_CROWD_LIVE = 8, /* ... beside so many others */
+    SIM_CROWD = 1000,   /* late joiners, in scenarios of late join */
+    SIM_CROWD_LIVE = 8, /* ... beside this many other receivers */
     SIM_NODES_MAX = SIM_TRANSMITTERS_MAX + SIM_CROWD + SIM_CROWD_LIVE,
     SIM_TOPICS_MAX = 48,
     SIM_ASSURED_MAX = 3,
@@ -27,28 +27,28 @@ enum {
 };
 
 enum sim_fault_kind {
-    SIM_FAULT_PAUSE,   /* a receiver reads nothing for a while; packets wait in its inbox, and overflow it */
+    SIM_FAULT_PAUSE,   /* a receiver does not read for a while; packets wait in its inbox, and overflow it */
     SIM_FAULT_CUT,     /* nothing reaches a node, nothing leaves it, or both */
     SIM_FAULT_STEP,    /* a node's clock jumps ahead */
     SIM_FAULT_CRASH,   /* a node dies and starts again after a while */
     SIM_FAULT_LEAVE,   /* a receiver leaves in good order and starts again after a while */
-    SIM_FAULT_FORGE,   /* somebody who does not know the sessions sends packets to a node */
+    SIM_FAULT_FORGE,   /* a forger who does not know the sessions sends packets to a node */
     SIM_FAULT_RESTART, /* follows a crash */
     SIM_FAULT_RESUME,  /* follows a pause */
-    SIM_FAULT_RATE,    /* no fault: the limits of rates change */
+    SIM_FAULT_RATE,    /* no fault: rate limits change */
 };
 
 struct sim_fault {
     enum sim_fault_kind kind;
     uint32_t node;
     lli_ns at;
-    lli_ns ns; /* how long, or how far */
-    bool in;   /* a cut's directions */
+    lli_ns ns; /* duration, or distance of the jump */
+    bool in;   /* directions of a cut */
     bool out;
-    uint32_t rate; /* which of the scenario's */
+    uint32_t rate; /* index of the scenario's rate limits */
 };
 
-/* Limits of rates from some time on, 0: none. */
+/* Rate limits from some time on; 0: none. */
 struct sim_rate {
     lli_ns at;
     uint64_t bytes_per_s;
@@ -59,31 +59,31 @@ enum sim_sizes { SIM_SIZES_SMALL, SIM_SIZES_PACKET, SIM_SIZES_MIXED, SIM_SIZES_L
 
 struct sim_scenario {
     uint64_t seed;
-    /* Many receivers, one loss shared by all, nothing else: how many NAKs are sent is what matters. */
+    /* Many receivers, one loss shared by all, no other faults: measures the number of NAKs. */
     bool suppression;
 
     uint32_t transmitters;
     uint32_t receivers;
-    uint32_t late;  /* so many of them start while messages flow */
+    uint32_t late;  /* this many of them start while messages flow */
     bool refusing;  /* some receivers refuse some topics */
-    bool arriving;  /* some receivers take messages as they arrive */
-    bool filtering; /* most messages have labels, of which most receivers want some */
+    bool arriving;  /* some receivers use unordered delivery */
+    bool filtering; /* most messages have labels, and most receivers have a filter for some labels */
     bool joining;   /* receivers choose where they begin */
-    /* Very many of them do so in a short time: those that were there before must not notice. */
+    /* Very many join in a short time: earlier receivers must not be affected. */
     bool crowd;
 
-    /* What is sent, by each transmitter. */
+    /* Messages of each transmitter. */
     uint32_t topics;
     uint32_t messages;
-    uint32_t burst;    /* messages packed at a time, at most */
-    lli_ns pause_mean; /* between two bursts */
+    uint32_t burst;    /* maximum of messages packed at a time */
+    lli_ns pause_mean; /* mean time between two bursts */
     lli_ns traffic;    /* no message is sent after this */
     enum sim_sizes sizes;
     uint32_t size_max;
     bool claims;
     bool back_pressure; /* the transport does not always take all packets */
     lli_seq start;
-    uint64_t number; /* of the first message; if not 0, the sessions are not young */
+    uint64_t number; /* number of the first message; if not 0, the sessions are not young */
 
     /* Limits of the core. */
     uint32_t packet_max;
@@ -105,33 +105,34 @@ struct sim_scenario {
     uint32_t join_else; /* of enum lli_rx_otherwise */
     struct lli_flow_config flow;
     struct lli_slow_policy slow;
-    /* Limits of rates that hold one after the other, the first from the beginning on. */
+    /* Rate limits in force one after the other, the first from the beginning on. */
     uint32_t rates_count;
     struct sim_rate rates[SIM_RATES_MAX];
 
-    uint32_t unreliable;          /* so many topics, the last ones, but none that is assured */
+    /* This many topics, the last ones, are unreliable, but none that is assured. */
+    uint32_t unreliable;
     bool transients;              /* some of the others have no history */
-    uint32_t keeps;               /* most topics keep so many messages for those who join */
-    uint32_t assured;             /* so many topics, the first ones, are to be acknowledged */
-    uint32_t named;               /* this node, a receiver, has to; 0: nobody by name */
-    uint32_t application_percent; /* of the receivers, whose applications acknowledge */
+    uint32_t keeps;               /* most topics have a cache of this many messages */
+    uint32_t assured;             /* this many topics, the first ones, are assured */
+    uint32_t named;               /* a receiver's node that has to acknowledge by name; 0: none */
+    uint32_t application_percent; /* percentage of the receivers whose applications acknowledge */
     struct lli_ack_rule assurance;
 
     /* The network; probabilities in parts per million. */
     lli_ns delay_min;
-    lli_ns delay_mean;    /* of the exponential part */
+    lli_ns delay_mean;    /* mean of the exponential part */
     uint32_t loss;        /* on the way to a node */
     uint32_t loss_source; /* on the way from a node: shared by all receivers */
     uint32_t loss_burst;  /* mean length of a run of losses, in packets */
     uint32_t reorder;
     uint32_t duplicate;
-    uint32_t truncate;     /* cut short, which every packet shows */
+    uint32_t truncate;     /* truncation that every packet's size field shows */
     bool lossy_to_the_end; /* losses go on after the faults are over */
     uint32_t inbox_packets;
 
     uint32_t faults_count;
     struct sim_fault faults[SIM_FAULTS_MAX];
-    lli_ns outage; /* the sum of all that keeps nodes apart */
+    lli_ns outage; /* sum of all faults that separate nodes */
     bool forging;
 };
 

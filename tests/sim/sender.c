@@ -7,7 +7,7 @@
 
 enum { SENDER_SCRATCH = 1024, SENDER_POST = 32 };
 
-/* Repairs follow a quiet time in bursts of at most this, as src/core/tx/tx_session.c has it. */
+/* Maximum burst of repairs after a pause, as in src/core/tx/tx_session.c. */
 #define SENDER_BURST ((uint64_t)1 << 20)
 
 /* ---------------------------------------------------------------------------------------------- messages */
@@ -122,7 +122,7 @@ void sim_sender_start(struct sim_world *world, struct sim_node *node)
     lli_tx_init(&sender->tx, &config, &arena, sender->opened_at);
     sim_rates_start(world, node);
     if (world->scenario.number != 0) {
-        /* As if so many messages had been sent long ago. */
+        /* As if this many messages had been sent long ago. */
         sender->tx.pack.number = world->scenario.number;
         sender->tx.opened_at -= 2 * LLI_TX_YOUNG;
     }
@@ -158,10 +158,7 @@ static uint32_t sender_size(struct sim_world *world, const struct lli_tx *tx)
     uint32_t max = (uint32_t)lli_min(s->size_max, lli_tx_message_max(tx));
     uint32_t size = (uint32_t)lli_random_below(&world->random, (uint64_t)max + 1);
 
-    /*
-     * Most sizes are small ones; those about where the header grows and where a packet is full are worth a
-     * look.
-     */
+    /* Most sizes are small; others are near a longer header or a full packet. */
     switch (lli_random_below(&world->random, 8)) {
     case 0:
         return (uint32_t)lli_min(max, 120 + lli_random_below(&world->random, 16));
@@ -202,7 +199,7 @@ static void sender_assure(struct sim_world *world, struct sim_sender *sender, ui
         sim_fail(world, "node %u: topic %u is not assured", sender->session->node, id);
 }
 
-/* Keeps its last messages from now on, which are all. */
+/* Gives a topic a cache from now on, before its first message. */
 static void sender_keep(const struct sim_world *world, struct sim_sender *sender, uint32_t id)
 {
     const struct sim_scenario *s = &world->scenario;
@@ -280,7 +277,10 @@ static bool sender_claim(struct sim_world *world, struct sim_sender *sender,
     return true;
 }
 
-/* Runs of the same label, so that packets are passed over whole, with messages in between that have none. */
+/*
+ * Returns runs of equal labels, so that whole packets are skipped, with messages without a label between
+ * them.
+ */
 static uint32_t sender_label(const struct sim_world *world, const struct lli_tx *tx, uint32_t size)
 {
     uint64_t hash = (tx->pack.number / 12) ^ tx->config.session;
@@ -298,7 +298,9 @@ static bool sender_pack(struct lli_pack *pack, const struct lli_pack_topic *topi
         .label = label, .size = 7, .frame = {LLI_FRAME_ATTRIBUTES, 4, 0, (uint8_t)label}};
     bool packed;
 
-    /* One in three goes the short way of a lone one, where it can. All of them lie in one piece as well. */
+    /*
+     * One in three takes the fast path of single-message packets, if possible. All of them are in one piece.
+     */
     if (label == 0 && pack->number % 3 == 0) {
         lli_pack_prepare(pack, busy);
         if (lli_pack_may_be_single(pack, size)) {
@@ -349,7 +351,7 @@ static bool sender_message(struct sim_world *world, struct sim_sender *sender)
     return true;
 }
 
-/* Gives sealed packets to the network; it may not take all. */
+/* Posts sealed packets to the network, which may not accept all. */
 static void sender_post(struct sim_world *world, struct sim_node *node)
 {
     struct sim_sender *sender = node->sender;
@@ -387,7 +389,7 @@ void sim_sender_send(struct sim_world *world, struct sim_node *node)
         if (!sender_message(world, sender))
             break;
         sender->left--;
-        /* Each on its own, or packed together. */
+        /* Each in its own packet, or packed together. */
         if (lli_random_below(&world->random, 4) == 0)
             lli_pack_flush(&sender->tx.pack);
     }
@@ -462,7 +464,7 @@ static void sender_replay(struct sim_world *world, struct sim_node *node)
     }
 }
 
-/* The same of what topics keep. */
+/* The same for cached messages. */
 static void sender_replay_kept(struct sim_world *world, struct sim_node *node)
 {
     struct sim_sender *sender = node->sender;
@@ -495,7 +497,7 @@ static void sender_events(struct sim_world *world, struct sim_node *node)
                   event.verdict->receivers);
         sim_digest(world, event.verdict->receiver ^ (uint64_t)event.kind);
         sim_check_verdict(world, &event);
-        /* What a notice tells of the others is as of when it was sent. */
+        /* The figures of the other receivers in a notice are those of its time. */
         if (event.kind == LLM_EVENT_EXPELLED && event.verdict->suffering > event.verdict->receivers / 2)
             sim_fail(world, "a receiver is expelled while %u of %u suffer", event.verdict->suffering,
                      event.verdict->receivers);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The operator's switch (llm_transmitter_suspend() and _suspend_all()), thrown for one receiver or for all
- * while packets are lost. While it is on, nothing is repaired but what a receiver lost that is still served;
- * those get everything, as soon as ever. The one that is not is told what it does not get, once and in order,
- * and gets all that is sent when the switch is off again.
+ * The operator's suspension (llm_transmitter_suspend() and _suspend_all()) of one receiver or all while
+ * packets are lost. During it, only losses of receivers with service are repaired; these receivers get
+ * everything without delay. Suspended receivers report their losses, once and in order, and get all later
+ * messages once the suspension ends.
  */
 #include <stdio.h>
 
@@ -16,18 +16,18 @@ enum { SHED_EARS_MAX = 4, SHED_PACKETS_MAX = 16384 };
     CABLE_SCHEME "://shed:1?history_bytes=4M&history_packets=4096&window_packets=4096&reorder_bytes=4M" \
                  "&receivers_max=8&topics_max=4&sessions_max=1&linger_ns=0&slow=off"
 
-/* A packet that is lost a few times in a row is there by then. */
+/* Time after which a packet that was lost a few times in a row has arrived. */
 #define SHED_SOON (100 * CABLE_MS)
 
 struct ear {
     struct llm_context *context;
     struct llm_receiver *receiver;
     uint64_t id;
-    uint32_t loss;               /* ppm of data packets that go to it */
-    uint64_t next;               /* message */
-    uint64_t told;               /* messages that were told lost */
-    bool suspended;              /* it was told so */
-    bool lost[SHED_PACKETS_MAX]; /* packets */
+    uint32_t loss;               /* losses of data packets to it, in ppm */
+    uint64_t next;               /* next message */
+    uint64_t told;               /* messages reported lost */
+    bool suspended;              /* the suspension was reported to it */
+    bool lost[SHED_PACKETS_MAX]; /* packets that it lost */
 };
 
 static struct {
@@ -36,14 +36,14 @@ static struct {
     struct llm_topic *topic;
     struct ear ears[SHED_EARS_MAX];
     uint32_t count;
-    uint32_t shed; /* the ear that is, or count: all */
+    uint32_t shed; /* index of the suspended receiver, or count: all */
     bool on;
     bool was_on;
     lli_ns off_at;
     lli_ns message_at, gap, until;
-    lli_ns sent_at[SHED_PACKETS_MAX]; /* messages */
+    lli_ns sent_at[SHED_PACKETS_MAX]; /* time of sending each message */
     uint64_t sent;
-    uint32_t first, next; /* packets */
+    uint32_t first, next; /* packet numbers */
     bool known;
 } shed;
 
@@ -56,7 +56,7 @@ static bool is_shed(uint32_t ear)
     return ear == shed.shed || shed.shed == shed.count;
 }
 
-/* Whether somebody who is served lost this packet. */
+/* Returns true if a receiver with service lost this packet. */
 static bool is_wanted(uint32_t seq)
 {
     for (uint32_t i = 0; i < shed.count; i++)

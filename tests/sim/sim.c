@@ -2,11 +2,11 @@
 /*
  * Runs seeded histories of transmitters and receivers on a virtual network:
  *
- *     sim [--first N] [--seeds N]   runs that many seeds, the first one first
- *     sim --seed N -v               runs one again, and tells what happens
- *     sim --crowd ...               a thousand receivers that join late, in each
+ *   sim [--first N] [--seeds N]   runs that many seeds, the first one first
+ *   sim --seed N -v               runs one again, and prints every event
+ *   sim --crowd ...               a thousand late joiners in each
  *
- * One of the seeds is run twice, to see that a seed reproduces a run exactly. Exits with 1 at the first
+ * One of the seeds is run twice, to check that a seed reproduces a run exactly. Exits with 1 at the first
  * violation.
  */
 #include <stdlib.h>

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One receiver whose application is too slow for what is sent, beside others that read at once and whose
- * network loses packets: the production core on both sides, over links that delay and lose, and sockets that
- * hold so many packets until they are read.
+ * One receiver whose application is too slow, beside others that read at once over a lossy network: the
+ * production core on both sides, with links that delay and lose, and socket buffers of limited size.
  *
- * Nobody but the slow one may lose a message, be behind for long or be judged; the slow one is suspended
- * where the policy goes so far.
+ * Other receivers must not lose a message, lag for long or get a notice; the slow one is suspended if the
+ * policy allows it.
  *
  *   slow [--seed N] [--count N] [-v]
  */
@@ -22,7 +21,7 @@
 #define S (1000 * MS)
 
 #define BEGINS S
-#define QUIET (200 * MS) /* first: all are there, and know how far away they are */
+#define QUIET (200 * MS) /* at the beginning: all receivers become known, and measure the round trip */
 #define SETTLES (500 * MS)
 #define SENDS_FOR (3 * S)
 #define ENDS_IN (2 * S)
@@ -41,12 +40,13 @@ enum {
 };
 
 struct packet {
-    lli_ns at; /* it is in the socket by then */
+    lli_ns at; /* time at which it is in the socket */
     uint32_t size;
-    uint8_t bytes[160]; /* data is short here, and so are all others but NAKs and rejects of many ranges */
+    /* Data is short here, and so are all other packets but NAKs and rejects of many ranges. */
+    uint8_t bytes[160];
 };
 
-/* Packets on their way to somebody, and in the socket there, in order. */
+/* Packets on the way to a node, and in its socket, in order. */
 struct queue {
     struct packet *ring;
     uint32_t head, tail;
@@ -71,9 +71,9 @@ static struct {
     uint64_t seed, random;
     lli_ns now;
     uint32_t followers;
-    bool suspends;      /* the policy goes so far, or as far as warnings */
-    lli_ns reads_every; /* the slow one ... */
-    uint32_t reads;     /* ... so many packets */
+    bool suspends;      /* the policy suspends; else it only warns */
+    lli_ns reads_every; /* interval of the slow receiver's reads ... */
+    uint32_t reads;     /* ... and packets that it reads at a time */
     uint64_t messages;
     struct lli_tx tx;
     void *memory;
@@ -116,7 +116,7 @@ static void put(struct queue *queue, const struct lli_packet *packet)
     queue->tail++;
 }
 
-/* The next packet that is in the socket, NULL if there is none. */
+/* Returns the next packet in the socket; NULL: none. */
 static const struct packet *take(struct queue *queue)
 {
     const struct packet *packet = &queue->ring[queue->head % SOCKET_MAX];
@@ -148,7 +148,7 @@ static void transmit_message(void)
     world.messages++;
 }
 
-/* Whom the judge spoke of is known by its identity. */
+/* Identifies the receiver of each verdict. */
 static void transmit_events(void)
 {
     struct llm_event event;
@@ -237,10 +237,7 @@ static void follower_poll(struct follower *follower, uint32_t most)
         follower_pull(follower);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------- a
- * history
- */
+/* ---------------------------------------------------------------------------------------------- a history */
 
 static void layout_follower(struct follower *follower, struct lli_arena *arena)
 {
@@ -328,10 +325,10 @@ static void begin(uint64_t seed, bool verbose)
     world.verbose = verbose;
     world.now = BEGINS;
     world.suspends = seed % 2 == 0;
-    /* More than eight are many, who wait before they ask. */
+    /* More than eight receivers back off before their NAKs. */
     world.followers = (uint32_t)(lli_random_below(&world.random, 2) == 0 ? 3 : FOLLOWERS_MAX);
     world.reads_every = MS + lli_random_below(&world.random, 9 * MS);
-    /* Between a quarter and nine tenths of what is sent. */
+    /* Between a quarter and nine tenths of the packets sent. */
     world.reads =
         (uint32_t)lli_max(world.reads_every / TICK * (25 + lli_random_below(&world.random, 65)) / 100, 1);
     make_transmitter();

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Limits of topics' rates, and changes of them while messages flow (ADR 22): over any window of time a topic
- * sends at most limit * window + burst, and the rest of the message that used up the last of it; what is
- * within the limit is taken; who is refused is woken when it may; topics without a limit do not notice; and
- * all that was taken comes, in order.
+ * Rate limits of topics, and their changes while messages flow (ADR 22): over any window of time a topic
+ * sends at most limit * window + burst bytes, plus the rest of the message that used up the last token;
+ * messages within the limit are accepted; a refused sender is woken when it may send; topics without a limit
+ * are not affected; and all accepted messages arrive, in order.
  *
- * Counted by buckets of the test's own, as in rates.c: one never emptier than the limit allows, one never
- * fuller.
+ * Checked by buckets of the test, as in rates.c: one never emptier than the limit allows, one never fuller.
  */
 #include <math.h>
 #include <stdio.h>
@@ -17,7 +16,7 @@
 
 enum { TOPICS_MAX = 4, TOPICS_MESSAGE_MAX = 1400, TOPICS_STEP = 1024 };
 
-/* The library's buckets round to whole bytes, and moments to a nanosecond, each time they are filled. */
+/* The library's buckets round to whole bytes, and times to a nanosecond, at each fill. */
 #define TOPICS_ROUNDED 1e-3
 #define TOPICS_BYTES 2.0
 #define TOPICS_LATE ((lli_ns)10 * CABLE_US)
@@ -27,7 +26,7 @@ struct topic {
     uint64_t bytes_per_s; /* 0: no limit */
     double burst, most, least;
     lli_ns at;
-    lli_ns free_at; /* refused messages may go by then at the latest, LLI_NEVER: none was refused */
+    lli_ns free_at; /* latest time at which refused messages may be sent; LLI_NEVER: none was refused */
     lli_ns message_at;
     lli_ns gap;
     uint64_t sent, received;
@@ -88,7 +87,7 @@ static void topic_refused(struct topic *topic)
     seen.refused++;
 }
 
-/* False: not now. */
+/* Sends a message. False: not now. */
 static bool topic_send(struct topic *topic)
 {
     uint64_t data[TOPICS_MESSAGE_MAX / 8 + 1] = {topic->sent};
@@ -136,7 +135,7 @@ static void sender_turn(void)
 
         if (cable.now >= topic->message_at && topic_send(topic))
             topic->message_at = cable.now + cable_between(1, 2 * topic->gap);
-        /* Who is refused waits to be woken. */
+        /* A refused sender waits to be woken. */
         if (topic->message_at > cable.now)
             next = lli_min(next, topic->message_at);
     }

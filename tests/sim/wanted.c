@@ -31,10 +31,7 @@ static const struct {
 } patterns[] = {{"a%", '\0'},  {"_b%", '\0'}, {"%", '\0'}, {"%b%c", '\0'}, {"_", '\0'},
                 {"%'s", '\0'}, {"%!%", '!'},  {"", '\0'},  {"_!%%", '!'},  {"%%b_", '\0'}};
 
-/*
- * ------------------------------------------------------------------------------------------------------
- * drawing
- */
+/* ------------------------------------------------------------------------------------------------ drawing */
 
 static int64_t draw_integer(bool literal)
 {
@@ -75,7 +72,9 @@ static uint32_t node_add(struct wanted_tree *tree, struct wanted_node node, cons
     return tree->count++;
 }
 
-/* The text of a node as part of another: in brackets if it binds less closely, and now and then. */
+/*
+ * Returns the text of a node as part of another: in brackets if it binds less closely, and sometimes anyway.
+ */
 static const char *node_text(struct wanted_tree *tree, uint32_t at, uint32_t binds)
 {
     char *text = tree->nodes[at].text;
@@ -117,7 +116,7 @@ static uint32_t draw_property(struct wanted_tree *tree, uint32_t first, uint32_t
                     "%s", wanted_names[code]);
 }
 
-/* Of the properties mostly numbers. */
+/* Draws a value; most properties are numbers. */
 static uint32_t draw_atom(struct wanted_tree *tree)
 {
     if (cable_chance(40))
@@ -220,7 +219,7 @@ static uint32_t draw_comparison(struct wanted_tree *tree)
                     node_text(tree, node.right, BINDS_SUM));
 }
 
-/* Some comparisons, joined by twos in any order. */
+/* Draws some comparisons, joined in pairs in any order. */
 void wanted_draw_tree(struct wanted_tree *tree)
 {
     uint32_t parts[5], count = (uint32_t)cable_between(1, COUNT(parts));
@@ -249,10 +248,7 @@ void wanted_draw_tree(struct wanted_tree *tree)
     }
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------
- * evaluating
- */
+/* --------------------------------------------------------------------------------------------- evaluating */
 
 static struct wanted_value truth(int64_t of)
 {
@@ -274,7 +270,7 @@ static bool is_number(const struct wanted_value *value)
     return value->kind == WANTED_INTEGER || value->kind == WANTED_REAL;
 }
 
-/* A long double has all integers and all doubles. */
+/* Converts to long double, which represents all integers and all doubles. */
 static long double number(const struct wanted_value *value)
 {
     return value->kind == WANTED_INTEGER ? (long double)value->integer : (long double)value->real;
@@ -331,7 +327,7 @@ static int64_t compare(enum wanted_op op, const struct wanted_value *a, const st
                                        : order >= 0);
 }
 
-/* Which beginnings of the text the beginning of the pattern takes, a sign of it at a time. */
+/* Matches prefixes of the text with prefixes of the pattern, one element of the pattern at a time. */
 static bool is_like(const char *text, const char *pattern, char escape)
 {
     const size_t size = strlen(text);

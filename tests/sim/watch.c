@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The watch that names bottlenecks, and the reports that carry what it found out (ADR 22, docs/protocol.md
- * section 7.4). To each receiver one thing is done for a while, or nothing; to the transmitter one, too. What
- * is expected of the watch is counted here, by what was done: when the application polled, which packets the
- * network lost and which found no room.
+ * The bottleneck watch, and the reports that carry its results (ADR 22, docs/protocol.md section 7.4). Each
+ * receiver has one bottleneck for a while, or none; the transmitter likewise. The expected figures are
+ * counted here from their causes: when the application polled, which packets the network lost and which found
+ * no buffer.
  *
- * - The figures of each interval are exactly those, and the verdict is what event.h says of them.
- * - What is named was done to that receiver, in that interval or just before; what was done is named. Of the others nothing is.
- * - The application is told when that changes, and then only.
- * - Reports have it where the receiver has a watch, as of the latest interval, and the transmitter sees what the latest of
- *   them had.
- * - Without watches the same packets go at the same times, and the same messages come.
+ * - The figures of each interval are exactly those, and the verdict follows from them as event.h says.
+ * - A named bottleneck was imposed on that receiver, in that interval or just before; an imposed one is
+ *   named, and no other.
+ * - The application gets an event when it changes, and only then.
+ * - Reports carry it if the receiver has a watch, as of the latest interval, and the transmitter's view is
+ *   the latest report.
+ * - Without watches the same packets are sent at the same times, and the same messages arrive.
  */
 
 #include <stdio.h>
@@ -24,89 +25,89 @@ enum { WATCH_EARS_MAX = 5, WATCH_BURST = 48, WATCH_MESSAGE_MAX = 700, WATCH_SMAL
     CABLE_SCHEME "://watch:1?history_bytes=8M&history_packets=8192&window_packets=8192&reorder_bytes=4M" \
                  "&receivers_max=8&topics_max=4&sessions_max=2&linger_ns=0&slow=off&message_bytes_max=64K"
 
-/* Who is away for so long at once has to expect that buffers overflow. */
+/* An application away for this long at once must expect buffer overflow. */
 #define WATCH_LONG (50 * CABLE_MS)
 
-/* What is done to a receiver. */
+/* Bottleneck imposed on a receiver. */
 enum part {
     PART_FINE,
     PART_SLOW,    /* its application has no time left */
-    PART_ABSENT,  /* it has, but stays away for long now and then, and the buffer is small */
+    PART_ABSENT,  /* its application has time, but is sometimes away for long, and the buffer is small */
     PART_BUFFER,  /* the buffer has no room for bursts */
     PART_NETWORK, /* packets to it are lost */
 };
 
-/* What is expected of a watch. */
+/* Expected results of a watch. */
 struct expected {
     lli_ns polled_at;
     lli_ns assessed_at;
     bool delivered;
-    struct llm_bottleneck now;  /* of the interval that is not over */
-    struct llm_bottleneck last; /* of that before, if time_ns is not 0 */
-    uint64_t dropped;           /* counted by the latest judgement */
-    uint64_t dropped_away;      /* the same of those while the application was away */
-    uint64_t present_before;    /* so many it was not away for, in the interval before */
-    uint64_t unused;            /* drops that explained nothing yet ... */
+    struct llm_bottleneck now;  /* of the current interval */
+    struct llm_bottleneck last; /* of the interval before, if time_ns is not 0 */
+    uint64_t dropped;           /* drops counted by the latest evaluation */
+    uint64_t dropped_away;      /* the same for drops while the application was away */
+    uint64_t present_before;    /* drops of the previous interval while the application was present */
+    uint64_t unused;            /* drops that explained no miss yet ... */
     lli_ns unused_away;         /* ... and how long the application had been away then */
     enum llm_limit told;
-    uint32_t named; /* bits of what was named in all */
+    uint32_t named; /* bits of all limits that were named */
 };
 
 struct ear {
     struct llm_context *context;
     struct llm_receiver *receiver;
     enum part part;
-    lli_ns from, to; /* it is done then */
+    lli_ns from, to; /* time of the bottleneck */
     bool watches;
-    uint64_t id; /* as it reports */
+    uint64_t id; /* identity in its reports */
     uint64_t received;
     uint32_t handled;     /* messages of this turn ... */
-    uint32_t delivered;   /* ... and all that a poll counts, of this poll */
-    uint32_t events;      /* of the watch, in this poll */
-    enum llm_limit event; /* the latest of these */
+    uint32_t delivered;   /* ... and all items delivered by this poll */
+    uint32_t events;      /* events of the watch in this poll */
+    enum llm_limit event; /* latest of these */
     struct expected expected;
     bool follows;
-    uint32_t end;    /* one past the last packet that it knows of */
-    uint64_t lost;   /* packets that did not come the first time */
-    uint64_t missed; /* found by it */
+    uint32_t end;    /* one past the highest packet known to it */
+    uint64_t lost;   /* packets whose first transmission did not arrive */
+    uint64_t missed; /* missing packets that it found */
     uint64_t dropped_ever;
-    uint32_t away_from; /* ms, and to: of who is slow */
+    uint32_t away_from; /* ms: range of absences of a slow application */
     uint32_t away_to;
-    lli_ns absent_at;            /* the next time */
-    struct lli_wire_limits seen; /* by the transmitter, in the latest report */
+    lli_ns absent_at;            /* time of the next absence */
+    struct lli_wire_limits seen; /* figures in its latest report to the transmitter */
     bool reports;
     uint32_t seen_dropped;
     enum llm_limit seen_told;
 };
 
 static struct {
-    bool on; /* contexts have watches, as drawn */
+    bool on; /* contexts have watches, at random */
     struct llm_context *context;
     struct llm_transmitter *transmitter;
     struct llm_topic *topics[2];
     bool watches;
-    enum llm_limit holds; /* what holds the transmitter ... */
-    lli_ns from, to;      /* ... then */
+    enum llm_limit holds; /* limit that blocks the transmitter ... */
+    lli_ns from, to;      /* ... at this time */
     bool bursts;
-    lli_ns gap; /* between messages */
+    lli_ns gap; /* time between messages */
     lli_ns message_at;
-    lli_ns traffic;  /* no more after this */
-    lli_ns interval; /* of watches */
+    lli_ns traffic;  /* no messages after this time */
+    lli_ns interval; /* interval of the watches */
     lli_ns nap;
     uint64_t sent;
-    uint32_t first; /* packet */
-    uint32_t next;  /* packet that was not sent yet */
-    bool known;     /* these two are */
+    uint32_t first; /* first packet */
+    uint32_t next;  /* next packet to be sent */
+    bool known;     /* the two above are known */
     lli_ns assessed_at;
-    lli_ns held_at; /* messages are refused since then, LLI_NEVER: they are not */
-    lli_ns held;    /* of the interval that is not over */
+    lli_ns held_at; /* time since which messages are refused; LLI_NEVER: they are not */
+    lli_ns held;    /* blocked time in the current interval */
     uint32_t named;
     uint32_t events;
     enum llm_limit event;
     enum llm_limit told;
     uint32_t ears_count;
     struct ear ears[WATCH_EARS_MAX];
-    uint64_t wire; /* all packets */
+    uint64_t wire; /* digest of all packets */
     uint64_t deliveries;
 } watch;
 
@@ -131,12 +132,9 @@ static bool is_done(const struct ear *ear)
     return cable.now >= ear->from && cable.now < ear->to && cable.now < watch.traffic;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------- the
- * verdict
- */
+/* -------------------------------------------------------------------------------------------- the verdict */
 
-/* What event.h says of these figures. */
+/* Returns the verdict on these figures according to event.h. */
 static enum llm_limit verdict(const struct llm_bottleneck *f)
 {
     const uint64_t dropped = lli_min(f->packets_dropped, f->packets_missed);
@@ -150,7 +148,10 @@ static enum llm_limit verdict(const struct llm_bottleneck *f)
     return LLM_LIMIT_NONE;
 }
 
-/* Whether it was done to this receiver, in this interval or the one before; the figures are its own. */
+/*
+ * Returns true if the limit was imposed on this receiver, in this interval or the one before; its figures are
+ * correct.
+ */
 static bool is_true(const struct ear *ear, enum llm_limit limit, uint64_t present)
 {
     switch (limit) {
@@ -159,7 +160,7 @@ static bool is_true(const struct ear *ear, enum llm_limit limit, uint64_t presen
     case LLM_LIMIT_APPLICATION:
         return ear->part == PART_SLOW || ear->part == PART_ABSENT;
     case LLM_LIMIT_BUFFER:
-        /* Who comes back asks for much at once, which may find no room either. */
+        /* An application that returns requests much at once, which may overflow the buffer as well. */
         return ear->part == PART_BUFFER || (ear->part == PART_ABSENT && present > 0);
     case LLM_LIMIT_NETWORK:
         return ear->part == PART_NETWORK;
@@ -193,7 +194,8 @@ static void expect_judged(struct ear *ear, uint32_t node, lli_ns now)
     const struct cable_node *of = &cable.nodes[node];
     const uint64_t drops = of->dropped - e->dropped;
     const uint64_t present = drops - (of->dropped_away - e->dropped_away);
-    const uint64_t late = lli_min(e->unused, e->now.packets_missed); /* dropped before, and missed only now */
+    /* Dropped before, but found missing only now. */
+    const uint64_t late = lli_min(e->unused, e->now.packets_missed);
 
     e->last = e->now;
     e->last.time_ns = now - e->assessed_at;
@@ -221,7 +223,7 @@ static void expect_judged(struct ear *ear, uint32_t node, lli_ns now)
     e->told = e->last.limit;
 }
 
-/* A poll began now, and is done. */
+/* Updates the expectation after a poll that began now. */
 static void expect_polled(struct ear *ear, uint32_t node)
 {
     struct expected *e = &ear->expected;
@@ -246,12 +248,9 @@ static void expect_polled(struct ear *ear, uint32_t node)
         expect_figures(ear, node, &is);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------- what is
- * seen
- */
+/* -------------------------------------------------------------------------------------------- observation */
 
-/* All that goes, but for what only watches say. */
+/* Adds a packet to the digest, without the fields that depend on watches. */
 static void watch_digest(uint32_t from, uint32_t to, const uint8_t *bytes, uint32_t size,
                          struct lli_wire_status *status)
 {
@@ -322,7 +321,7 @@ static void watch_sent(uint32_t from, uint32_t to, const uint8_t *bytes, uint32_
     watch_digest(from, to, bytes, size, reports ? &status : NULL);
 }
 
-/* A packet that is sent for the first time is lost to this receiver. */
+/* Counts packets whose first transmission a receiver missed. */
 static void watch_missed(struct ear *ear, uint32_t end)
 {
     if (!ear->follows || (int32_t)(end - ear->end) <= 0)
@@ -393,7 +392,7 @@ static void watch_took(uint32_t node, const uint8_t *bytes, uint32_t size)
         ear->end++;
 }
 
-/* The part that loses: for a while, a share of what goes to it. */
+/* Bottleneck NETWORK: loses a share of the packets to a receiver for a while. */
 static bool watch_loses(uint32_t to, const uint8_t *bytes, uint32_t size)
 {
     struct ear *ear;
@@ -406,10 +405,7 @@ static bool watch_loses(uint32_t to, const uint8_t *bytes, uint32_t size)
     return ear->part == PART_NETWORK && is_done(ear) && cable_chance(ear->away_from);
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------
- * receivers
- */
+/* ---------------------------------------------------------------------------------------------- receivers */
 
 static void on_message(void *arg, const struct llm_message *message)
 {
@@ -454,7 +450,7 @@ static void ear_poll(struct ear *ear, uint32_t node)
         cable_fail("node %u: told of a limit without a watch", node);
 }
 
-/* How long the application is away now, 0: it is not. */
+/* Returns how long the application is away now; 0: it is not. */
 static lli_ns ear_away(struct ear *ear)
 {
     if (!is_done(ear) || ear->handled == 0)
@@ -504,10 +500,7 @@ static void ear_open(struct ear *ear)
         cable.nodes[node].inbox_max = WATCH_SMALL;
 }
 
-/*
- * -------------------------------------------------------------------------------------------------
- * transmitter
- */
+/* -------------------------------------------------------------------------------------------- transmitter */
 
 static void on_tx_event(void *arg, const struct llm_event *event)
 {
@@ -534,7 +527,7 @@ static void on_tx_event(void *arg, const struct llm_event *event)
     cable_fail("a receiver that is none is limited by %d", (int)event->bottleneck->limit);
 }
 
-/* What the transmitter sees of a receiver is its latest report. */
+/* Checks that the transmitter's view of a receiver is its latest report. */
 static void expect_seen(const struct llm_congestion *is)
 {
     for (uint32_t i = 0; i < watch.ears_count; i++) {
@@ -558,7 +551,7 @@ static void expect_seen(const struct llm_congestion *is)
     cable_fail("a receiver that is none is seen");
 }
 
-/* Whether that was done to the transmitter, just now or a little before. */
+/* Returns true if the limit was imposed on the transmitter, now or recently. */
 static bool is_held(void)
 {
     return watch.holds != LLM_LIMIT_NONE && cable.now >= watch.from &&
@@ -620,7 +613,7 @@ static void mouth_poll(void)
         expect_held();
 }
 
-/* One message: taken, or refused and not sent again. */
+/* Sends one message: accepted, or refused and not sent again. */
 static void mouth_say(void)
 {
     uint8_t data[WATCH_MESSAGE_MAX] = {0};
@@ -692,10 +685,7 @@ static void mouth_open(void)
     cable_must(llm_topic_assure(watch.topics[1], &assurance), "an assured topic");
 }
 
-/*
- * -------------------------------------------------------------------------------------------------- the
- * history
- */
+/* -------------------------------------------------------------------------------------------- the history */
 
 static void ear_draw(struct ear *ear)
 {
@@ -735,7 +725,7 @@ static void watch_draw(void)
         ear_draw(&watch.ears[i]);
 }
 
-/* What holds the transmitter begins, or is over. */
+/* Imposes or removes the transmitter's limit. */
 static void watch_hold(bool on)
 {
     struct llm_rate rate;
@@ -766,7 +756,7 @@ static void watch_check(void)
             ear->to - ear->from > 3 * watch.interval + 200 * CABLE_MS &&
             !(named >> LLM_LIMIT_APPLICATION & 1))
             cable_fail("node %u was slow, and nothing was ever named", i + 1);
-        /* All that it missed was dropped then. */
+        /* Then all missing packets were dropped by the host. */
         if (ear->part == PART_ABSENT && watch.holds == LLM_LIMIT_NONE && ear->missed > 0 &&
             cable.nodes[i + 1].dropped == cable.nodes[i + 1].dropped_away &&
             !(named >> LLM_LIMIT_APPLICATION & 1))
@@ -814,10 +804,7 @@ void watch_run(uint64_t seed)
         for (uint32_t i = 0; i < watch.ears_count; i++)
             (void)printf("node %u: part %d, missed %llu, named %x\n", i + 1, (int)watch.ears[i].part,
                          (unsigned long long)watch.ears[i].missed, watch.ears[i].expected.named);
-    /*
-     * Where a rate holds packets back, a bucket that is looked at more often rounds otherwise: by a
-     * nanosecond.
-     */
+    /* With a rate limit, a bucket that is filled more often rounds differently: by a nanosecond. */
     if (seed % 3 != 0 || watch.holds == LLM_LIMIT_RATE)
         return;
     wire = watch.wire;

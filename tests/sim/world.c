@@ -6,10 +6,10 @@
 
 #include "check.h"
 
-/* A node does not get to run more often than this. */
+/* Minimum interval of a node's turns. */
 #define WORLD_TICK SIM_US
 
-/* Wake-ups in vain, one after the other, that count as spinning. */
+/* Useless wake-ups in a row that count as spinning. */
 enum { WORLD_IDLE_MAX = 200 };
 
 enum { WORLD_SCRATCH = 1 << 20 };
@@ -64,7 +64,7 @@ static lli_ns node_deadline(const struct sim_world *world, const struct sim_node
                                        : sim_follower_deadline(node->follower);
 }
 
-/* Sees to it that the node wakes up when its deadline comes. */
+/* Schedules the node's wake-up at its deadline. */
 static void node_schedule(struct sim_world *world, struct sim_node *node)
 {
     lli_ns deadline = node_deadline(world, node);
@@ -124,7 +124,7 @@ static void node_stop(struct sim_world *world, struct sim_node *node)
     node->wake_version++;
 }
 
-/* A packet cut short lies in memory of just its size, so that a reader beyond its end is caught. */
+/* Puts a truncated packet into memory of exactly its size, so that reads beyond its end are detected. */
 static void node_cut(struct sim_event *event)
 {
     struct sim_packet *whole = event->packet;
@@ -319,7 +319,7 @@ static void world_run_until(struct sim_world *world, lli_ns until)
 typedef bool world_condition(struct sim_world *world, const struct sim_node *node,
                              const struct sim_session *session);
 
-/* Whether it holds for every receiver and session; says for which it does not. */
+/* Checks a condition for every receiver and session; prints those that violate it. */
 static bool world_holds(struct sim_world *world, world_condition *condition, bool alive, bool complain)
 {
     for (uint32_t i = world->scenario.transmitters; i < world->network.nodes; i++) {
@@ -384,7 +384,7 @@ static void world_heal(struct sim_world *world)
     }
 }
 
-/* The time in which everything is repaired and told, once nothing keeps it from that. */
+/* Returns the time within which everything is repaired and reported after all faults ended. */
 static lli_ns world_patience(const struct sim_world *world)
 {
     const struct sim_scenario *s = &world->scenario;
@@ -395,19 +395,19 @@ static lli_ns world_patience(const struct sim_world *world)
         const struct sim_sender *sender = world->nodes[i].sender;
 
         bytes = lli_max(bytes, sender->data_bytes);
-        /* With next to no memory for what comes early, packets are repaired a few at a time. */
+        /* With very little memory for early packets, a few packets at a time are repaired. */
         patience += (sender->tx.sent - s->start) * 4 * (s->delay_min + s->delay_mean);
     }
-    /* What a dead session holds in a receiver's memory is free again when it times out. */
+    /* Memory held by a dead session at a receiver is free after its timeout. */
     for (uint32_t i = 0; i < world->sessions_count; i++)
         patience = lli_max(patience, world->sessions[i]->crashed ? 2 * s->timeout : 0);
-    /* Who was expelled comes back, and may be slow again: twice, and ever longer away. */
+    /* An expelled receiver returns, and may be slow again: twice, with increasing absence. */
     patience +=
         (7 * s->slow.rejoin + 3 * (s->slow.expel + s->slow.patience + s->slow.recover + LLI_SLOW_PERIOD)) *
         (s->slow.most != LLI_STANDING_FINE);
     if (s->lossy_to_the_end)
         patience *= 8;
-    /* At worst each receiver has to be sent everything. */
+    /* At worst each receiver has to be sent everything again. */
     if (s->joining)
         patience += (lli_ns)((double)bytes * s->receivers / (double)s->replay_bytes_per_s * 2e9);
     return patience + (lli_ns)((double)bytes * s->receivers / (double)s->repair_bytes_per_s * 2e9) +
@@ -425,7 +425,7 @@ static void world_close(struct sim_world *world)
     }
 }
 
-/* Members that died silently are waited for until they are forgotten. */
+/* Waits for members that died silently, until they are forgotten. */
 static void world_drain(struct sim_world *world)
 {
     lli_ns until = world->now + world->scenario.status * (world->scenario.receivers / 5 + 2) * 12 +

@@ -64,7 +64,7 @@ def paragraphs(path):
 
 
 def slug(heading):
-    """The anchor that GitHub makes of a heading; that of MkDocs is the same for the headings that anchors are used of."""
+    """The anchor that GitHub makes of a heading; MkDocs makes the same for headings with referenced anchors."""
     text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
     text = re.sub(r"[`*]", "", text).strip().lower()
     return re.sub(r" ", "-", re.sub(r"[^\w\- ]", "", text))
@@ -97,7 +97,7 @@ def targets(path):
 
 
 def fault(root, path, target):
-    """What is wrong with a link, and what to do; None if nothing is."""
+    """The fault of a link, and its remedy; None if there is none."""
     if re.match(r"[a-z][a-z0-9+.-]*:", target):
         return None
     name, _, anchor = target.partition("#")

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# The scripts that run tests lose no result: a failure ends nothing, and a test that was announced and has no result has failed.
+# The scripts that run tests lose no result: a failure ends no script, and an announced test without a result has failed.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=../setup.sh
@@ -23,7 +23,7 @@ skipped_for_a_reason() {
     why="no device" && return 77
 }
 
-# In a shell of its own, in which a check that ends the script would show.
+# In a separate shell, to detect a check that ends the script.
 checked=$(
     check fails_without_a_word_of_cmocka
     check skipped_for_a_reason

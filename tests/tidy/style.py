@@ -23,7 +23,7 @@ def tracked(root, *patterns):
 
 
 def run(program, files, arguments, root):
-    """What the program says about the files, in runs of a few at a time on every core."""
+    """The program's output about the files, a few files at a time on every core."""
     runs = [files[i::max(len(files) // 8, 1)] for i in range(max(len(files) // 8, 1))]
 
     def one(names):

@@ -17,19 +17,19 @@ TOP_LEVEL = {"meson.build", "meson_options.txt", "include", "src", "transports",
              "LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md"}
 CODE_DIRS = ("include", "src", "transports", "bench", "tests", "examples", "tools", "docs")
 
-# What the core includes of the system, beside its own headers.
+# System headers that the core includes.
 CORE_SYSTEM = {"assert.h", "math.h", "stdatomic.h", "stdbool.h", "stddef.h", "stdint.h", "string.h", "sys/uio.h", "llm/llm.h"}
-# What the core's objects may need from elsewhere. The last ones are the compiler's own, by its flags.
+# External symbols that the core's objects may need. The last ones are the compiler's own, by its flags.
 CORE_SYMBOLS = re.compile(r"(memcpy|memset|memmove|memcmp|bcmp|strlen|log|log1p|exp|__assert_fail|lli_\w+"
                           r"|__stack_chk_fail|__mem\w+_chk|_GLOBAL_OFFSET_TABLE_|__(asan|ubsan|tsan|sanitizer|gcov)_\w+)$")
-# What a transport includes of the library, beside its own headers and those of transports/common.
+# Library headers that a transport includes, besides its own and those of transports/common.
 TRANSPORT_HEADERS = {"transport.h", "core/base/types.h", "system/clock.h", "system/log.h", "system/memory.h", "system/owned.h"}
-# A transport that is made of another: its directory, and the header of the other.
+# Transports built on another one: their directory, and the other's header.
 BUILT_ON = {"bypass": {"../udp/udp.h"}}
 
-# Words that one file of the library alone may use: which files they are looked for in, what it does, what the others do.
+# Words that only one file of the library may use: files that are searched, what it does, what the others do.
 ONLY_IN = (
-    # A transport may map what its device needs; where that lies is not its affair.
+    # A transport may map memory of its device; the placement of other memory is not its concern.
     (r"^src/", r"\b(mmap|munmap|madvise)\s*\(", "src/system/memory.c", "takes big memory", "call lli_memory_map()"),
     (r"", r"\b(mbind|numa_\w+)\s*\(", "src/system/memory.c", "places memory on nodes", "call lli_memory_map()"),
     (r"", r"\b(clock_gettime)\s*\(", "src/system/clock.c", "reads the clock", "call lli_clock_ns(), or take the time as an argument"),
@@ -81,7 +81,7 @@ def includes(tree, path):
 
 
 def check_core(tree):
-    """The core includes itself only."""
+    """The core includes only its own headers."""
     for path in tree.files("*.c", "*.h", under=("src/core",)):
         for line, header, is_system in includes(tree, path):
             if header not in CORE_SYSTEM if is_system else not header.startswith("core/"):
@@ -94,7 +94,7 @@ def folder(name):
 
 
 def included(tree, path, header):
-    """The file that an #include of the library's own means, by the include directories of meson.build."""
+    """The file that an #include of the library refers to, by the include directories of meson.build."""
     for base in (path.parent, tree.source / "src", tree.source / "transports"):
         if (base / header).is_file():
             return tree.name((base / header).resolve())
@@ -149,7 +149,7 @@ def check_folders(tree):
 
 
 def check_transports(tree):
-    """A transport knows the contract and nothing else of the library."""
+    """A transport includes only the transport interface of the library."""
     common = {f"common/{path.name}" for path in tree.files("*.h", under=("transports/common",))}
     for path in tree.files("*.c", "*.h", under=("transports",)):
         allowed = TRANSPORT_HEADERS | common | {file.name for file in path.parent.glob("*.h")} | BUILT_ON.get(path.parent.name, set())
@@ -160,7 +160,7 @@ def check_transports(tree):
 
 
 def check_alone(tree):
-    """Some things are done in one file only."""
+    """Some functions are used in one file only."""
     for path in tree.files("*.c", "*.h", under=("src", "transports")):
         code = without_comments(path.read_text()).splitlines()
         for where, pattern, home, does, remedy in ONLY_IN:
@@ -228,7 +228,7 @@ def calls_between_folders(tree):
             if symbol in defined and folder(defined[symbol]) != folder(name)]
 
 
-# Sources without a unit test of their own: the test that covers them. Nothing tests the one that reads the clock.
+# Sources without a unit test of their own: the test that covers them. No test covers the one that reads the clock.
 COVERED_BY = {
     "api/context": "api/api", "api/receiver": "api/api", "api/send": "api/answers", "api/transmitter": "api/api",
     "connection/confirm": "connection/connection", "connection/listener": "connection/connection",
@@ -248,7 +248,7 @@ COVERED_BY = {
 
 
 def check_mirror(tree):
-    """Each source has a unit test in the folder of the same name, or one that is named here."""
+    """Each source has a unit test in the folder of the same name, or one that is listed here."""
     for path in tree.files("*.c", under=("src",)):
         name = tree.name(path)[len("src/"):-len(".c")]
         has = (tree.source / "tests" / "unit" / f"{name}.c").exists()
@@ -327,14 +327,14 @@ def check_licence(tree):
 
 
 def ignored(tree, path):
-    """Whether it is a build, or .gitignore names it."""
+    """True for a build directory, or a name in .gitignore."""
     listed = tree.source / ".gitignore"
     patterns = [line.strip("/") for line in tree.lines(listed)] if listed.exists() else []
     return path.resolve() == tree.build or any(pattern and path.match(pattern) for pattern in patterns)
 
 
 def check_top_level(tree):
-    """The top level holds what a reader expects there."""
+    """The top level contains only the expected files."""
     for path in sorted(tree.source.iterdir()):
         if path.name not in TOP_LEVEL and not path.name.startswith(".") and not ignored(tree, path):
             problem(path.name, 1, "does not belong to the top level", f"move it below one of {', '.join(sorted(TOP_LEVEL))}")
@@ -574,7 +574,7 @@ def check_e2e(tree):
 
 
 def check_manual(tree):
-    """The manual pages agree with the header."""
+    """The manual pages agree with the headers."""
     status, text = run(sys.executable, str(tree.source / "docs" / "man" / "check.py"))
     if status != 0:
         problems.extend(line.strip() for line in text.strip().splitlines())

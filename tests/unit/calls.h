@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two contexts and a connection between them: what the tests of connections share. */
+/* Shared by the tests of connections: two contexts and a connection between them. */
 #ifndef TESTS_CALLS_H
 #define TESTS_CALLS_H
 
@@ -18,7 +18,7 @@ enum { SIDES = 2, LISTENS = 0, CONNECTS = 1 };
 #define LOOP "loop://calls:1?" SMALL
 #define WAIT_NS UINT64_C(10000000000)
 
-/* One side: its context, its end of a connection, and what it was told. */
+/* One side: its context, its end of a connection, and its messages and events. */
 struct side {
     struct llm_context *context;
     struct llm_connection *connection;
@@ -31,7 +31,7 @@ struct side {
 
 static struct side sides[SIDES];
 static struct llm_listener *listener;
-static int answer; /* of the request handler */
+static int answer; /* result of the request handler */
 static int requests;
 static char shown[LLM_CONNECT_PAYLOAD_MAX + 1];
 static uint64_t caller_id;
@@ -44,7 +44,7 @@ static inline void log_keep(void *arg, enum llm_level level, const char *text)
     snprintf(logged, sizeof logged, "%s", text);
 }
 
-/* Each message is numbered, and of a length that goes with it. */
+/* Messages are numbered, and the number determines the length. */
 static inline uint32_t message_size(uint64_t number)
 {
     return 8 + (uint32_t)(number % 7) * 300;
@@ -78,7 +78,7 @@ static inline void on_event(void *arg, struct llm_connection *connection, const 
         side->disconnected++;
     } else {
         side->others++;
-        /* Of an unreliable topic: the connection goes on behind it. */
+        /* For an unreliable topic: the connection continues after the gap. */
         if (event->kind == LLM_EVENT_GAP)
             side->received = event->last + 1;
     }
@@ -190,7 +190,7 @@ static inline int send_one(struct side *side, uint64_t number)
     return llm_send(side->topic, bytes, message_size(number), 0);
 }
 
-/* Each side sends so many, whatever the other does. */
+/* Each side sends this many messages, independently of the other. */
 static inline void exchange(uint64_t count)
 {
     const uint64_t until = llm_clock() + 3 * WAIT_NS;

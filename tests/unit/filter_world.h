@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages with attributes that go through a transmitter's session and a receiver's with a filter, and a
- * model of what has to come.
+ * Messages with attributes from a transmitter's session to a receiver's with a filter, and a model of the
+ * expected ones.
  */
 #ifndef TESTS_FILTER_WORLD_H
 #define TESTS_FILTER_WORLD_H
@@ -14,7 +14,7 @@
 
 enum { TOPICS = 4, REFUSED = 2, MESSAGES_MAX = 6000, ROUND = 24, SIZE_MAX_SENT = 900 };
 
-/* What was sent, by number. */
+/* Sent messages, by number. */
 struct sent {
     struct lli_attributes attributes;
     bool has;
@@ -33,7 +33,7 @@ static lli_ns now;
 static struct sent sent[MESSAGES_MAX];
 static bool came[MESSAGES_MAX];
 static uint64_t sent_count, told, delivered, lost;
-static bool arriving; /* messages are taken as they arrive: in any order, each once, or lost */
+static bool arriving; /* unordered delivery: in any order, each message once, or lost */
 
 static inline void topics_open(void)
 {
@@ -103,7 +103,7 @@ static inline bool model_wants(const struct sent *message)
     return label && (!filter.bitmap || (filter.any ? common > 0 : wrong == 0));
 }
 
-/* What comes next was passed over up to this number: none of it was wanted. */
+/* The next messages were skipped up to this number: none of them was wanted. */
 static inline void model_pass(uint64_t number)
 {
     assert_true(number >= told && number <= sent_count);
@@ -178,7 +178,7 @@ static inline void heartbeat_due(void)
     pull();
 }
 
-/* The receiver asks for what is missing, to no avail. */
+/* The receiver requests missing packets without success. */
 static inline void wait_for(lli_ns time)
 {
     struct lli_packet packet;
@@ -233,7 +233,7 @@ static inline bool pack_labelled(uint32_t label, uint32_t size)
     return pack_message(&message, 0);
 }
 
-/* All that was packed leaves, and arrives in some order; some is lost. */
+/* Delivers all packed messages in some order; some packets are lost. */
 static inline void deliver(lli_seq from, uint32_t loss_percent, bool reorders)
 {
     lli_seq order[HISTORY];
@@ -252,7 +252,7 @@ static inline void deliver(lli_seq from, uint32_t loss_percent, bool reorders)
         order[other] = seq;
     }
     for (uint32_t i = 0; i < count; i++)
-        /* The last one is what tells of those before. */
+        /* The last packet reveals those before it. */
         if (order[i] + 1 == tx->history.next || !chance(&seeded, loss_percent))
             carry(order[i]);
 }

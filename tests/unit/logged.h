@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The latest line of the log. */
+/* Latest line of the log. */
 #ifndef TESTS_LOGGED_H
 #define TESTS_LOGGED_H
 

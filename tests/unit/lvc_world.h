@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A transmitter of topics that keep messages, and a receiver that joins late: what was sent, what was got,
- * and what should be.
- */
+/* A transmitter with cached topics and a late receiver: sent, delivered and expected messages. */
 #ifndef TESTS_KEPT_WORLD_H
 #define TESTS_KEPT_WORLD_H
 
@@ -22,11 +19,11 @@ static uint8_t buffer[1024], bytes[SIZE_MAX_SENT];
 static struct llm_join join;
 static lli_ns now;
 static uint64_t dice = 1;
-static uint32_t loss;         /* percent, of everything but data that is sent for the first time */
-static bool deaf;             /* the transmitter hears nothing */
-static uint64_t refused_from; /* topics from this one on are not wanted */
+static uint32_t loss;         /* percentage, of all packets but new data */
+static bool deaf;             /* the transmitter receives nothing */
+static uint64_t refused_from; /* topics from this one on are refused */
 
-/* What was sent. */
+/* Sent messages. */
 static struct {
     uint32_t topic;
     uint32_t size;
@@ -35,13 +32,13 @@ static struct lli_lvc_topic *kept[TOPICS];
 static char names[TOPICS][8];
 static uint8_t *lvc_memory;
 
-/* What was got. */
+/* Delivered messages. */
 static struct {
-    uint64_t splice;   /* of the session */
-    uint64_t expected; /* behind it */
+    uint64_t splice;   /* the session's start of the stream */
+    uint64_t expected; /* next message after it */
     bool given[MESSAGES_MAX];
-    uint64_t next[TOPICS]; /* after the latest message of a topic */
-    uint64_t at_live;      /* the message that was next, as it went live */
+    uint64_t next[TOPICS]; /* by topic: number after its latest message */
+    uint64_t at_live;      /* next message at LLM_EVENT_LIVE */
     int before, news, lives, gaps;
     struct llm_event refused, lost, gap;
 } got;
@@ -117,7 +114,7 @@ static uint32_t open_topic(void)
     return id;
 }
 
-/* So many topics that each keep so many messages. */
+/* Opens this many topics that each cache this many messages. */
 static void open_topics(uint32_t count, uint32_t messages, uint32_t bytes_max)
 {
     while (count-- > 0)
@@ -127,7 +124,7 @@ static void open_topics(uint32_t count, uint32_t messages, uint32_t bytes_max)
 
 static void rx_take(const struct lli_packet *packet);
 
-/* A message, in a packet of its own, of which the receiver hears or not. */
+/* Sends a message in its own packet, which the receiver hears or not. */
 static void send(uint32_t topic, uint32_t size, bool heard)
 {
     const struct lli_pack_topic to = {.id = topic};
@@ -188,7 +185,7 @@ static void take_event(const struct llm_event *event)
     }
 }
 
-/* In order in its topic; and behind the splice over all topics that are wanted, with none left out. */
+/* Checks the order: in its topic before the splice; after it over all wanted topics, without omissions. */
 static void take_message(const struct llm_message *message)
 {
     const uint64_t number = message->number;
@@ -247,7 +244,7 @@ static void rx_take(const struct lli_packet *out)
     receiver_take(&r, out->data, out->size, now, pull);
 }
 
-/* Everything that either has to say, once. */
+/* Carries all due packets between both once. */
 static void turn(void)
 {
     struct lli_packet packet;
@@ -293,8 +290,8 @@ static void talk_until_new(void)
 /* ------------------------------------------------------------------------------------------------ oracle */
 
 /*
- * Of each topic that is wanted: everything from the splice on, and before it nothing but the last ones that
- * it keeps; of these all that were among its last ones still when the receiver went live.
+ * Checks a wanted topic: every message from the splice on, and before it only the last ones that it cached;
+ * of these, all that were still among its last ones when the receiver went live.
  */
 static void expect_topic(uint32_t topic, uint64_t keeps)
 {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Rows of calls that are refused, with their codes and lines of the log, and the objects that they are made
- * on.
- */
+/* Table of refused calls, with their results and log lines, and the objects for them. */
 #ifndef TESTS_REFUSED_H
 #define TESTS_REFUSED_H
 
@@ -22,13 +19,11 @@ enum { CALLS_MAX = 128, NAME_MAX_BYTES = 64, ROUNDS = 100000 };
 #define CHANNEL "loop://refusals:1" SMALL
 #define CALLS "loop://refusals:2" SMALL
 
-/*
- * ------------------------------------------------------------------------------------------------ the table
- */
+/* ---------------------------------------------------------------------------------------------- the table */
 
 static char covered[CALLS_MAX][NAME_MAX_BYTES];
 static int covered_count;
-static char line[1024]; /* the latest of the log */
+static char line[1024]; /* latest line of the log */
 static int lines;
 
 static inline void log_count(void *arg, enum llm_level level, const char *text)
@@ -40,7 +35,7 @@ static inline void log_count(void *arg, enum llm_level level, const char *text)
     snprintf(line, sizeof line, "%s", text);
 }
 
-/* Notes the first public function in the text of a call, if there is one. */
+/* Records the first public function in the text of a call, if there is one. */
 static inline void cover(const char *call)
 {
     const char *name = strstr(call, "llm_");
@@ -62,7 +57,7 @@ static struct llm_receiver *receiver;
 static struct llm_listener *listener;
 static struct llm_connection *connection, *accepted;
 
-/* As if the log had been silent for long. */
+/* As if nothing had been logged for long. */
 static inline void row_begin(void)
 {
     lines = 0;
@@ -80,12 +75,12 @@ static inline void row_end(const char *call, int64_t result, int64_t expected, c
         fail_msg("%s logs %d lines, the latest: %s", call, lines, line);
     if (told != NULL && strstr(line, told) == NULL)
         fail_msg("%s: \"%s\" is not in: %s", call, told, line);
-    /* What is wrong, and behind it what would be right. */
+    /* The wrong value, followed by the remedy. */
     if (told != NULL && strstr(line, ": ") == NULL && strstr(line, "; ") == NULL)
         fail_msg("%s names no remedy: %s", call, line);
 }
 
-/* A call, what it returns, and a part of the line that the log gets; NULL: none. */
+/* A call, its result, and a part of the log line; NULL: no line. */
 #define ROW(call, expected, told)                          \
     do {                                                   \
         int64_t result;                                    \
@@ -107,12 +102,10 @@ static inline void row_end(const char *call, int64_t result, int64_t expected, c
         lli_context_leave(inside);              \
     } while (0)
 
-/* The same of a call that returns nothing, and must do nothing. */
+/* The same for a call that returns nothing, and must do nothing. */
 #define ROW_VOID(call) ROW(((call), LLM_OK), LLM_OK, NULL)
 
-/*
- * ---------------------------------------------------------------------------------------------- the objects
- */
+/* -------------------------------------------------------------------------------------------- the objects */
 
 static inline void on_message(void *arg, const struct llm_message *message)
 {

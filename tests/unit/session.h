@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A transmitter's session and a receiver's, with packets carried between them by hand and time as a number.
+ * A transmitter's and a receiver's session, with packets carried between them by hand and a simulated time.
  */
 #ifndef TESTS_SESSION_H
 #define TESTS_SESSION_H
@@ -58,7 +58,7 @@ static inline void transmitter_make(struct transmitter *transmitter, const struc
     lli_tx_init(&transmitter->tx, config, &arena, now);
 }
 
-/* A message in a packet of its own, sealed and not sent. */
+/* Packs a message into a packet of its own, which is sealed and not sent. */
 static inline void pack_one(struct lli_tx *tx, const char *text)
 {
     const struct lli_pack_topic topic = {.id = 0};
@@ -75,7 +75,7 @@ static inline void send_one(struct lli_tx *tx, const char *text, lli_ns now)
     lli_tx_reaped(tx, true);
 }
 
-/* Passes on every repair, replayed packet and control packet that a transmitter has to send now. */
+/* Sends every due repair, replay packet and control packet of a transmitter. */
 static inline void tx_speak(struct lli_tx *tx, lli_ns now, uint8_t *buffer, size_t size,
                             void (*take)(const uint8_t *, size_t))
 {
@@ -106,7 +106,7 @@ static inline void tx_take(struct lli_tx *tx, const uint8_t *packet, size_t size
     free(copy);
 }
 
-/* A receiver's session, with all that it needs. */
+/* A receiver's session, with everything that it needs. */
 struct receiver {
     struct lli_rx rx;
     struct lli_rx_config config;
@@ -143,7 +143,7 @@ static inline void receiver_place(struct receiver *receiver, uint32_t packets, s
                 arena, rare);
 }
 
-/* Starts one with the configuration that stands in it. packets: so many can be held. */
+/* Starts one with its configuration. packets: number that can be buffered. */
 static inline void receiver_make(struct receiver *receiver, uint32_t packets, lli_ns now)
 {
     struct lli_arena arena = {.memory = NULL}, rare = {.memory = NULL};
@@ -163,7 +163,7 @@ static inline void receiver_free(struct receiver *receiver)
     free(receiver->memories[1]);
 }
 
-/* A packet comes, what can be delivered is pulled, and the packet is gone. */
+/* Receives a packet, delivers all items, and frees the packet. */
 static inline void receiver_take(struct receiver *receiver, const uint8_t *packet, size_t size, lli_ns now,
                                  void (*pull)(void))
 {
@@ -176,12 +176,12 @@ static inline void receiver_take(struct receiver *receiver, const uint8_t *packe
     rx->pending.service_due = false;
     if (lli_rx_input(rx, &in, now))
         pull();
-    /* Who polls looks for what is due only if it is said that there is something. */
+    /* Due work is looked for only if the session asks for it. */
     assert_true(rx->pending.service_due || lli_rx_deadline(rx) >= due_at);
     free(copy);
 }
 
-/* It holds no packet in the end. */
+/* No packet is buffered in the end. */
 static inline void receiver_unmake(struct receiver *receiver)
 {
     lli_rx_stop(&receiver->rx);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A judge of receivers that report and ask as a test has them, and time as a number. */
+/* The slow-receiver policy, with reports and NAKs from the test, and a simulated time. */
 #ifndef TESTS_JUDGED_H
 #define TESTS_JUDGED_H
 
@@ -98,8 +98,8 @@ static inline enum lli_standing standing(uint64_t id)
 }
 
 /*
- * 100 packets in 10 ms, then judgement. Receivers 1 to healthy report every 100 ms that they have all but
- * one.
+ * Sends 100 packets in 10 ms, then evaluates. Receivers 1 to healthy report every 100 ms that they have all
+ * packets but one.
  */
 static inline void step(uint64_t healthy)
 {
@@ -117,7 +117,7 @@ static inline void steps(uint64_t healthy, lli_ns time)
         step(healthy);
 }
 
-/* The next event, which must be of this kind and about this receiver. */
+/* Returns the verdict of the next event, which must be of this kind and about this receiver. */
 static inline struct llm_verdict expect_event(enum llm_event_kind kind, uint64_t receiver)
 {
     struct llm_event event;
@@ -137,7 +137,7 @@ static inline void expect_no_event(void)
                  llm_threshold_name(event.verdict->threshold));
 }
 
-/* How many notices there are for this receiver; the latest is kept. */
+/* Returns the number of notices for this receiver, and the latest. */
 static inline int notices(uint64_t receiver, struct lli_wire_notice *latest)
 {
     struct lli_wire_notice notice;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the unit tests share: cmocka, seeded random numbers, and memory for arenas. */
+/* Shared by the unit tests: cmocka, seeded random numbers, and memory for arenas. */
 #ifndef TESTS_UNIT_H
 #define TESTS_UNIT_H
 
@@ -14,7 +14,7 @@
 
 #include "core/base/arena.h"
 
-/* Where numbers of 32 bits wrap once, and once more: a session that starts here passes the edge soon. */
+/* Shortly before the wrap of 32-bit numbers: a session that starts here wraps soon. */
 #define BEFORE_WRAP_32 (((lli_seq)1 << 32) - 40)
 #define BEFORE_WRAP_33 (((lli_seq)1 << 33) - 40)
 
@@ -29,7 +29,7 @@ static inline bool chance(uint64_t *random, uint32_t percent)
     return below(random, 100) < percent;
 }
 
-/* Zeroed memory as large as the arena measured. free() it by arena.memory, kept by the caller. */
+/* Allocates zeroed memory of the size that the arena measured. The caller frees arena.memory. */
 static inline void arena_fill(struct lli_arena *arena)
 {
     const size_t size = (size_t)lli_round_up(arena->used, 4096);
@@ -40,7 +40,7 @@ static inline void arena_fill(struct lli_arena *arena)
     arena->used = 0;
 }
 
-/* A copy that ends where its block ends, so that a sanitizer sees any read beyond. */
+/* Copies to a block of exactly this size, so that a sanitizer detects reads beyond it. */
 static inline uint8_t *exact_copy(const void *data, size_t size)
 {
     uint8_t *copy = malloc(size == 0 ? 1 : size);
@@ -51,7 +51,7 @@ static inline uint8_t *exact_copy(const void *data, size_t size)
     return copy;
 }
 
-/* A byte that depends on a message or packet, and on the place in it. */
+/* Returns a byte that depends on the number of a message or packet, and on the position in it. */
 static inline uint8_t pattern(uint64_t which, size_t at)
 {
     return (uint8_t)(which * 31 + at * 7 + (at >> 8));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Test vectors as bytes, and packets of every type decoded. */
+/* Test vectors as bytes, and decoding of packets of every type. */
 #ifndef TESTS_WIRE_DECODE_H
 #define TESTS_WIRE_DECODE_H
 
@@ -69,7 +69,7 @@ struct decoded {
     };
 };
 
-/* How long a packet says that it is, so that one which is cut, or longer, is not refused for that alone. */
+/* Sets the size field, so that a truncated or extended packet is not refused for its size alone. */
 static inline void set_size(uint8_t *packet, size_t size)
 {
     if (size >= LLI_WIRE_HEADER)
@@ -99,7 +99,7 @@ static inline bool decode_connection(const uint8_t *packet, size_t size, struct 
     }
 }
 
-/* Whether all of a packet was taken; the frames of data are read as far as they go. */
+/* Returns true if all of a packet was decoded; the frames of data are read as far as possible. */
 static inline bool decode(const uint8_t *packet, size_t size, struct decoded *out)
 {
     struct lli_reader names;
@@ -138,7 +138,7 @@ static inline bool decode(const uint8_t *packet, size_t size, struct decoded *ou
     }
 }
 
-/* The packet of a vector, changed at one byte, in a block of exactly its size. */
+/* Decodes the packet of a vector with one byte changed, in a block of exactly its size. */
 static inline bool decode_changed(const struct vector *vector, size_t at, uint8_t value)
 {
     uint8_t bytes[VECTOR_MAX];

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Packets byte by byte, as docs/protocol.md quotes them: written from the specification, not from the codec.
- */
+/* Packets byte by byte, as quoted in docs/protocol.md: written from the specification, not from the codec. */
 #ifndef TESTS_WIRE_VECTORS_H
 #define TESTS_WIRE_VECTORS_H
 
 #include "core/wire/wire.h"
 
-enum { VECTOR_MAX = 256, FIELDS_MAX = 32 }; /* with one that ends them */
+enum { VECTOR_MAX = 256, FIELDS_MAX = 32 }; /* including the terminating one */
 
 struct field {
     const char *hex;
@@ -19,7 +17,7 @@ struct vector {
     struct field fields[FIELDS_MAX];
 };
 
-/* 192.0.2.1, port 5001, as the UDP transport writes it. */
+/* 192.0.2.1, port 5001, in the format of the UDP transport. */
 #define ADDRESS_HEX "04 c0 00 02 01 13 89"
 /* clang-format off */
 #define ADDRESS_VALUE {.size = 7, .bytes = {4, 192, 0, 2, 1, 0x13, 0x89}}
@@ -63,7 +61,7 @@ static const struct vector continued_vector = {
     },
 };
 
-/* The next five go on in one another, across the wrap of both numbers. */
+/* The next five continue in one another, across the wrap of both numbers. */
 static const struct vector header_last_vector = {
     "DATA: a message, and the header of another at the end of the packet",
     {

@@ -22,7 +22,7 @@ signal.signal(signal.SIGTERM, lambda *_: stopped.append(True))
 
 
 def frames(endpoint):
-    """Each frame with the kernel's time, until the signal came and nothing has been waiting for 0.1 s."""
+    """Each frame with the kernel's time, until the signal came and no frame was waiting for 0.1 s."""
     while True:
         try:
             data, control, _, _ = endpoint.recvmsg(FRAME_MAX, 64)

@@ -19,7 +19,7 @@ from packets import *  # pylint: disable=wildcard-import,unused-wildcard-import
 
 MUTATIONS = 1500
 
-# The session that most packets belong to. The low half of its packet numbers wraps.
+# Session of most packets. The low half of its packet numbers wraps.
 S = 0xa1a2a3a4b1b2b3b4
 N = 0x1fffffffe
 R = 0x99aabbccddeeff01
@@ -27,7 +27,7 @@ OTHER = 0x0102030405060708
 
 
 class Tshark:
-    """Runs it with the dissector of the source, and no other that the user may have."""
+    """Runs it with the dissector of the source, without those installed for the user."""
 
     def __init__(self, source, scratch):
         self.scratch = scratch
@@ -175,7 +175,7 @@ VECTORS = {
     "CLOSE": {**VECTOR_SESSION, **ADDRESS, "type": 13, "close.reason": 4, "close.next": 0x201020302},
 }
 
-# Vectors that are faulty, and the experts that they raise.
+# Faulty vectors, and the experts that they raise.
 VECTOR_FAULTS = {"DATA with a frame that is not used, behind which nothing can be read": {"frame"}}
 
 
@@ -198,7 +198,7 @@ TAIL = LONG[1100:] + b"\xe0" * 5 + b"\xf5\x03\x00xyz" + b"\x01z"
 TRAIN = data(S, N + 8, 7, b"\x02hi") + data(S, N + 4, 5, b"\x02am") + data(S, N + 9, 8, b"\x01!")
 X = 0x5555555577777777  # of what is malformed
 
-# What each frame is, what it shows, and which experts it raises.
+# Each frame with its shown fields and the experts that it raises.
 STORY = [
     (heartbeat(S, N, clock=1000, flags=YOUNG), {"heartbeat.lead": N, "heartbeat.flags.young": "1"}, set()),
     (data(S, N, 0, FRAMES),
@@ -278,7 +278,7 @@ def story_is_told(tshark, *options):
 
 
 def runs_of_naks_are_taken_apart(tshark):
-    """Whoever asks for more than one NAK can name sends another with it."""
+    """A receiver with more ranges than fit into a NAK sends several at once."""
     naks = nak(S, R, [(N + at, 1) for at in range(0, 128, 2)]) + nak(S, R, [(N + at, 1) for at in range(128, 152, 2)])
     (found,) = tshark.fields(tshark.capture("naks", [naks]), "-o", f"llm.ports:{PORT}")
     expect([fields["llm.nak.packets"] for fields in found] == [["64"], ["12"]], "a run of NAKs is taken apart")
@@ -308,7 +308,7 @@ def fields_are_documented(tshark, source):
 
 
 def quoted_packets_are_not_counted(tshark):
-    """By an ICMP error: that a port is closed."""
+    """An ICMP error for a closed port quotes a packet."""
     path = tshark.scratch / "quoted.pcap"
     sent = frame(STORY[1][0], PORT, 40000)
     capture_frames(path, [sent, icmp_error(sent), sent])
@@ -408,7 +408,7 @@ def heuristics_take_what_is_certain(tshark):
 
 
 def seeds(build, scratch):
-    """Those of all fuzzers, and what they once found."""
+    """Seeds of all fuzzers, and their past findings."""
     found = [bytes_of for _, bytes_of in vectors(build / "tests" / "unit" / "unit_core_wire_wire")] + [packet for packet, _, _ in STORY]
     for replay in sorted((build / "tests" / "fuzz").glob("replay_*")):
         if replay.is_file():

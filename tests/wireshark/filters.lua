@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: Apache-2.0
--- Prints for each display filter that it is given the numbers of the frames it selects: one line each, at the end.
+-- Prints the numbers of the frames that each given display filter selects: one line per filter, at the end.
 local filters = { ... }
 local taps = {}
 local probe = Proto("llm_filters", "display filters of a test")
@@ -11,7 +11,7 @@ local function listen(filter)
     return tap
 end
 
--- A file is opened after all fields have been registered, which is not so yet.
+-- A file is opened after all fields are registered, which is later than this.
 local function open()
     for _, filter in ipairs(filters) do
         taps[filter] = taps[filter] or listen(filter)

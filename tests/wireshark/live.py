@@ -37,7 +37,7 @@ def main(messages, sender_path, receiver_path, fields_path):
     found = found_in(fields_path)
     rules = [
         ("data but repeats", found["data"] - found["repeats"], "==", sender["packets_data"]),
-        # The sender prints before it closes, which is when the last ones may go.
+        # The sender prints before it closes, and may send repairs during the close.
         ("repeats", found["repeats"], ">=", sender["packets_repaired"]),
         ("repeats", found["repeats"], ">", 0),
         ("heartbeats", found["heartbeats"], ">=", sender["heartbeats_sent"]),
@@ -47,7 +47,7 @@ def main(messages, sender_path, receiver_path, fields_path):
         ("captured", found["captured"], "==", found["nak_packets"]),
         ("status", found["status"], ">=", sender["status_received"]),
         ("notices", found["notices"], ">=", sender.get("notices_sent", 0)),
-        # Tokens, which confirm the receiver's address.
+        # Includes tokens, which confirm the receiver's address.
         ("joins", found["joins"], ">=", sender["tokens_sent"]),
         ("missing", found["missing"], "==", 0),
         ("malformed", found["malformed"], "==", 0),

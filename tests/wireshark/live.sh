@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Captures what two programs send each other, with loss behind the capture, has tshark dissect it by its heuristics alone, and
-# compares what it counts with what the programs counted.
+# Captures the packets of two programs, with losses after the capture point, dissects them with tshark by its heuristics alone,
+# and compares its counts with those of the programs.
 #
 #   tests/wireshark/live.sh BUILD_DIR
 #
-# Exits with 77, and says why, if it cannot.
+# Exits with 77 and the reason if that is not possible.
 set -euo pipefail
 
 build=$(cd "${1:?usage: live.sh BUILD_DIR}" && pwd)
@@ -28,7 +28,7 @@ setup_hosts
 work=$SETUP_SCRATCH
 channel=udp://239.192.3.1:5003
 
-# says NAME TEXT: waits until a program has said so.
+# says NAME TEXT: waits until a program prints a text.
 says() {
     for _ in $(seq 600); do
         grep -qs "$2" "$work/$1.err" && return 0
@@ -38,7 +38,7 @@ says() {
     return 1
 }
 
-# What the receiver loses is lost behind the interface, so that all of it is in the capture.
+# The receiver's losses occur after the interface, so that all packets are in the capture.
 $HOST_B "$here/capture.py" "$IF_B" "$work/live.pcap" 2>"$work/capture.err" &
 capture=$!
 says capture capturing

@@ -23,7 +23,7 @@ def packet(kind, tag, body=b"", version=1, flags=0, first=0, seq=0, number=0, ex
 
 
 def sized(changed):
-    """A packet that was cut or went on, with the size that it has."""
+    """Sets the size field of a truncated or extended packet."""
     return changed[:2] + struct.pack("<H", len(changed)) + changed[4:]
 
 
@@ -78,7 +78,7 @@ def announcement(topic, name):
 
 
 def vectors(unit_wire):
-    """Those of tests/unit/wire_vectors.h: name and bytes."""
+    """The vectors of tests/unit/wire_vectors.h: name and bytes."""
     found = []
     for line in subprocess.run([unit_wire, "--print"], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines():
         title = re.match(r"(\S.*) \((\d+) bytes\)$", line)
@@ -93,7 +93,7 @@ def vectors(unit_wire):
 
 
 def mutated(source, seed):
-    """The same small changes for a seed: bits and bytes, cuts, noise."""
+    """Small changes that depend on the seed only: bits and bytes, truncation, noise."""
     random_of = random.Random(seed)
     changed = bytearray(source[:1400])
     for _ in range(random_of.randint(1, 4)):
@@ -125,13 +125,13 @@ def frame(payload, port, source_port):
 
 
 def icmp_error(sent):
-    """Of a port that nobody listens on."""
+    """ICMP error about a port without a listener."""
     icmp = bytes([3, 3]) + bytes(6) + sent[len(ETHERNET):]
     return ETHERNET + ip_header(1, len(icmp)) + icmp
 
 
 def capture_frames(path, frames, snap=65535):
-    """One a millisecond."""
+    """Writes a capture with one frame per millisecond."""
     with open(path, "wb") as file:
         file.write(struct.pack("<IHHiIII", 0xa1b2c3d4, 2, 4, 0, 0, snap, 1))
         for at, whole in enumerate(frames):
@@ -140,5 +140,5 @@ def capture_frames(path, frames, snap=65535):
 
 
 def capture(path, payloads, snap=65535, port=PORT, source_port=40000):
-    """Of datagrams."""
+    """Writes a capture of datagrams."""
     capture_frames(path, [frame(payload, port, source_port) for payload in payloads], snap)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bad days of the AF_XDP transport: what is refused and how, and interfaces that change or go. */
+/* Failures of the AF_XDP transport: refused opens, and interfaces that change or are removed. */
 #define _GNU_SOURCE
 #include "rig.h"
 
@@ -24,10 +24,7 @@
 #include "../patience.h"
 #include "xdp_program.h"
 
-/*
- * --------------------------------------------------------------------------------------------------------
- * refused
- */
+/* ------------------------------------------------------------------------------------------------ refused */
 
 static void expect_refused(const struct llm_options *options, int error, const char *text)
 {
@@ -55,8 +52,8 @@ static void an_interface_has_one_instance(void **state)
 }
 
 /*
- * Has a program attached to an interface of this namespace, or none with -1, as tools do, which leave it
- * there when they end.
+ * Attaches a program to an interface of this namespace, or removes it with -1, as tools do, which leave it
+ * attached when they exit.
  */
 static bool attach_as_a_tool(const char *interface, int program, uint32_t flags)
 {
@@ -220,12 +217,12 @@ static void a_limit_of_locked_memory_is_named(void **state)
     expect_logged("ulimit -l");
 }
 
-/*
- * --------------------------------------------------------------------------------- a cable that may be
- * pulled
- */
+/* ---------------------------------------------------------------------------------- cable that is removed */
 
-/* From this namespace to a far host, with so many queues: near, 10.81.0.1, and far, 10.81.0.2. */
+/*
+ * Creates a cable from this namespace to another host, with this many queues: near, 10.81.0.1, and far,
+ * 10.81.0.2.
+ */
 static void cable_make(int mtu, int queues)
 {
     const int home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
@@ -250,7 +247,7 @@ static void cable_pull(void)
     assert_true(network_command("ip link del near"));
 }
 
-/* An instance at one end of the cable. */
+/* Opens an instance at one end of the cable. */
 static void end_open(struct station *station, int place, const struct llm_options *options)
 {
     memset(station, 0, sizeof *station);
@@ -290,7 +287,7 @@ static void ends_close(struct station *near, struct station *far)
     cable_pull();
 }
 
-/* A sender sends by its own queue, and veth delivers in the queue of the same number. */
+/* A transmitter sends by its own queue, and veth delivers to the queue of the same number. */
 static void packets_of_queues_without_a_socket_go_to_the_kernel(void **state)
 {
     static const struct {
@@ -314,7 +311,7 @@ static void packets_of_queues_without_a_socket_go_to_the_kernel(void **state)
     }
 }
 
-/* A program that the kernel attaches to no interface. */
+/* Loads a program that the kernel attaches to no interface. */
 static int program_of_another_kind(void)
 {
     struct bpf_insn code[] = {{.code = BPF_ALU64 | BPF_MOV | BPF_K}, {.code = BPF_JMP | BPF_EXIT}};
@@ -376,7 +373,7 @@ static void an_mtu_beyond_all_buffers_is_refused(void **state)
     cable_pull();
 }
 
-/* Packets of several chunks wait in their queue when no memory is left to put them together in. */
+/* Packets of several chunks stay in their queue while no memory is left to reassemble them. */
 static void large_packets_wait_for_the_release_of_lent_packets(void **state)
 {
     enum { SENT = 300 };
@@ -404,7 +401,7 @@ static void large_packets_wait_for_the_release_of_lent_packets(void **state)
 
 static void an_interface_loses_packets_while_it_is_down(void **state)
 {
-    enum { SENT = 2000 }; /* more than there are frames to send from */
+    enum { SENT = 2000 }; /* more than there are chunks to send from */
     const struct llm_options options = options_on("near");
     struct lli_out packet = {(const uint8_t *)"down", 4, 0};
     struct station near, far;
@@ -458,7 +455,7 @@ static void a_removed_interface_blocks_no_call(void **state)
     free(near.instance);
 }
 
-/* Somebody who waits for messages by an interface, and what is logged. */
+/* A receiver that waits for messages on an interface, and its log. */
 struct waiting {
     struct llm_context *context;
     struct llm_receiver *receiver;
@@ -499,7 +496,7 @@ static void waiting_open(struct waiting *waiting, const char *with, bool sends)
     assert_string_equal(waiting->text, "");
 }
 
-/* Polls until something was logged, with or without sleep in between; how often. */
+/* Polls until something was logged, with or without sleeping in between; returns the number of polls. */
 static unsigned waiting_is_told(struct waiting *waiting, bool sleeps)
 {
     const uint64_t give_up_at = llm_clock() + patience(20000000000u);
@@ -540,7 +537,7 @@ static void a_receiver_is_informed_of_a_removed_interface(void **state)
     assert_in_range(waiting_is_told(&frames, true), 1, 100);
     waiting_is_told(&packets, false);
     waiting_is_told(&sender, false);
-    /* Once. */
+    /* Logged once. */
     for (const uint64_t until = llm_clock() + UINT64_C(1100000000); llm_clock() < until;) {
         (void)llm_poll(frames.context);
         (void)llm_poll(packets.context);
@@ -585,7 +582,7 @@ static void a_killed_process_leaves_no_program(void **state)
     assert_true(network_command(
         "for i in $(seq 200); do ip -d link show near | grep -q prog/xdp || exit 0; sleep 0.01; done;"
         " exit 1"));
-    ends_open(&near, &options, &far, "all"); /* which the queue is free for */
+    ends_open(&near, &options, &far, "all"); /* for which the queue is free */
     station_send(&far, must_join(&far, LLI_JOIN_SEND), "again", 5);
     assert_int_equal(heard(&near), 1);
     assert_int_equal(frames_received(&near), 1);

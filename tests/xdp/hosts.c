@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hosts in the place of groups: to whom packets go, by which way, and how they come in. */
+/* Unicast hosts in place of groups: destinations, paths of the packets, and receiving. */
 #define _GNU_SOURCE
 #include "rig.h"
 
@@ -20,12 +20,9 @@
 #define NOBODY "10.77.0.99"
 #define WAIT_NS UINT64_C(10000000000)
 
-/*
- * ------------------------------------------------------------------------------------------------- sockets,
- * hosts
- */
+/* ----------------------------------------------------------------------------------------- sockets, hosts */
 
-/* A socket of a host, at its address. */
+/* Opens a socket on a host, at its address. */
 static int plain(int place, const char *text, uint16_t at)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(at)};
@@ -50,7 +47,7 @@ static void say_to(int fd, const char *text, size_t size)
                      (ssize_t)size);
 }
 
-/* Expects the next number, and nothing behind it unless there is more. */
+/* Expects the next number. */
 static void expect_number(int fd, uint32_t number)
 {
     uint32_t got = 0;
@@ -95,7 +92,7 @@ static uint64_t detours(const struct station *station)
     return station_counter(station, "xdp_host_detours");
 }
 
-/* Numbers to one host, until they leave as frames; returns the next number. */
+/* Sends numbers to one host until they leave as frames; returns the next number. */
 static uint32_t talk_until_frames(struct station *station, lli_handle to, int fd, uint32_t number)
 {
     const uint64_t until = lli_clock_ns() + WAIT_NS, before = frames_sent(station);
@@ -108,10 +105,7 @@ static uint32_t talk_until_frames(struct station *station, lli_handle to, int fd
     return number;
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * sending
- */
+/* ------------------------------------------------------------------------------------------------ sending */
 
 /* The kernel resolves the neighbour with the first packet; each packet arrives once, by either path. */
 static void packets_to_a_resolved_neighbour_leave_as_frames(void **state)
@@ -231,12 +225,12 @@ static void an_unanswering_host_is_named_once(void **state)
     (void)state;
     opens(&station, FAR);
     to = joins(&station, NOBODY, LLI_JOIN_SEND);
-    /* The kernel asks three times, a second apart; here it shall not take as long. */
+    /* The kernel asks three times, a second apart; this shortens it. */
     at_first("ip neigh replace " NOBODY " dev " HOSTS_INTERFACE " nud failed");
     while (station_counter(&station, "xdp_hosts_dead") == 0 && lli_clock_ns() < until)
         station_send(&station, to, "abcd", 4);
     assert_int_equal(station_counter(&station, "xdp_hosts_dead"), 1);
-    assert_string_equal(log_text, ""); /* data operations say nothing */
+    assert_string_equal(log_text, ""); /* data operations do not log */
     transport->report(station.instance);
     expect_logged("host " NOBODY ":17003 does not answer on interface " HOSTS_INTERFACE);
     expect_logged("'ip neigh'");
@@ -280,10 +274,7 @@ static void a_stale_neighbour_gets_a_packet_by_the_kernel(void **state)
     station_close(&station);
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------
- * receiving
- */
+/* ---------------------------------------------------------------------------------------------- receiving */
 
 static void packets_to_this_host_and_port_arrive_as_frames(void **state)
 {
@@ -301,7 +292,7 @@ static void packets_to_this_host_and_port_arrive_as_frames(void **state)
     station_close(&station);
 }
 
-/* Packets of the instance to itself go by the kernel. */
+/* Packets of the instance to itself pass the kernel. */
 static void an_instance_receives_its_own_unicasts_once(void **state)
 {
     struct station station;
@@ -331,7 +322,8 @@ static void invalid_host_addresses_are_refused(void **state)
         assert_int_equal(station_join(&station, none[i], PORT, LLI_JOIN_SEND, &handle), LLM_EGROUP);
         expect_logged(none[i]);
     }
-    assert_true(station_join(&station, FAR, PORT, LLI_JOIN_RECEIVE, &handle) < 0); /* it is another's */
+    /* The address of another host. */
+    assert_true(station_join(&station, FAR, PORT, LLI_JOIN_RECEIVE, &handle) < 0);
     expect_logged(FAR);
     station_close(&station);
 }

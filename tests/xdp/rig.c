@@ -9,10 +9,7 @@
 #include "../network.h"
 #include "config/registry.h"
 
-/*
- * ------------------------------------------------------------------------------------------------------
- * instances
- */
+/* ---------------------------------------------------------------------------------------------- instances */
 
 struct llm_options options_on(const char *interface)
 {
@@ -45,14 +42,14 @@ lli_handle must_join(struct station *station, enum lli_join_mode mode)
     return handle;
 }
 
-/* Opens an instance at the first host and has it receive the group. */
+/* Opens an instance on the first host and joins the group to receive. */
 lli_handle must_listen(struct station *station, const struct llm_options *options)
 {
     must_open(station, options);
     return must_join(station, LLI_JOIN_RECEIVE);
 }
 
-/* How many packets come until none does for a while. */
+/* Returns the number of packets until none comes for a while. */
 int heard(struct station *station)
 {
     struct lli_in packets[BURST];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the AF_XDP transport sends, and what comes how, seen by plain sockets on other hosts. */
+/* Packets sent and received by the AF_XDP transport, checked with plain sockets on other hosts. */
 #define _GNU_SOURCE
 #include "rig.h"
 
@@ -16,10 +16,7 @@
 #include "../hosts.h"
 #include "../network.h"
 
-/*
- * ------------------------------------------------------------------------------------------- sockets of the
- * test
- */
+/* ------------------------------------------------------------------------------------ sockets of the test */
 
 static struct sockaddr_in address_v4(const char *text)
 {
@@ -34,7 +31,7 @@ static void set(int fd, int level, int name, int value)
     assert_int_equal(setsockopt(fd, level, name, &value, sizeof value), 0);
 }
 
-/* A socket at another host that sends to the group. */
+/* Opens a socket on another host that sends to the group. */
 static int talker(int place)
 {
     const struct sockaddr_in address = address_v4(GROUP);
@@ -51,7 +48,7 @@ static int talker(int place)
     return fd;
 }
 
-/* A socket at a host that has joined the group there. */
+/* Opens a socket on a host that joins the group there. */
 static int listener(int place)
 {
     const struct sockaddr_in address = address_v4(GROUP);
@@ -76,7 +73,7 @@ static void say(int fd, size_t size)
     assert_int_equal(send(fd, data, size, 0), (ssize_t)size);
 }
 
-/* Expects so many datagrams at a socket, and no more. */
+/* Expects this many datagrams at a socket, and no more. */
 static void expect_heard_by(int fd, int count)
 {
     char data[64];
@@ -88,12 +85,9 @@ static void expect_heard_by(int fd, int count)
     assert_false(readable(fd, 30));
 }
 
-/*
- * ------------------------------------------------------------------------------------------------ what is
- * sent
- */
+/* ------------------------------------------------------------------------------------------------ sending */
 
-/* Every frame that a host gets from now on. */
+/* Opens a socket for all frames that a host receives. */
 static int tap(int place)
 {
     struct sockaddr_ll address = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_IP)};
@@ -125,14 +119,14 @@ static void frames_equal_those_of_the_kernel(void **state)
     assert_int_equal(recv(seen, own, sizeof own, 0), 42 + 14);
     fd = talker(0);
     set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
-    /* What is not connected has no count of its packets: as frames, they all have the identification 0. */
+    /* An unconnected socket does not number its packets: as in our frames, the identification is 0. */
     assert_int_equal(connect(fd, &(const struct sockaddr){.sa_family = AF_UNSPEC}, sizeof(struct sockaddr)),
                      0);
     assert_int_equal(sendto(fd, "the same bytes", 14, 0, (const struct sockaddr *)&group, sizeof group), 14);
     assert_true(readable(seen, 2000));
     assert_int_equal(recv(seen, kernel, sizeof kernel, 0), 42 + 14);
-    memcpy(kernel + 34, own + 34, 2); /* each has a port of its own, */
-    memcpy(kernel + 40, own + 40, 2); /* and only the kernel a checksum */
+    memcpy(kernel + 34, own + 34, 2); /* each has its own port, */
+    memcpy(kernel + 40, own + 40, 2); /* and only the kernel's has a checksum */
     assert_memory_equal(own, kernel, 42 + 14);
     assert_int_equal(own[40] | own[41], 0);
     close(fd);
@@ -165,7 +159,7 @@ static void each_packet_arrives_once(void **state)
     station_close(&station);
 }
 
-/* No copy for this host is sent if the instance wants other sources than itself. */
+/* No copy for this host is sent if the instance receives from other sources only. */
 static void each_packet_arrives_once_without_own_packets(void **state)
 {
     struct llm_options options = options_on(HOSTS_INTERFACE);
@@ -199,9 +193,7 @@ static void packets_with_a_ttl_of_zero_stay_on_the_host(void **state)
     station_close(&station);
 }
 
-/*
- * ------------------------------------------------------------------------------------------- what comes how
- */
+/* ---------------------------------------------------------------------------------------------- receiving */
 
 static void packets_of_a_plain_socket_arrive_as_frames(void **state)
 {
@@ -300,7 +292,7 @@ static void trains_of_a_plain_socket_arrive_packet_by_packet(void **state)
     station_close(&station);
 }
 
-/* Packets of so many bytes, each of which says so at its beginning, in one piece. */
+/* Sends a train of packets of this size, each with the size at its beginning. */
 static void say_train(int fd, uint16_t size, int count)
 {
     uint8_t data[4096] = {0};
@@ -396,7 +388,7 @@ static void a_source_specific_join_receives_its_source_only(void **state)
     station_close(&station);
 }
 
-/* The kernel makes copies; when one is left again, frames come. */
+/* The kernel makes the copies; frames come again after one join is left. */
 static void each_join_of_a_group_receives_its_own_source(void **state)
 {
     struct llm_options options = options_on(HOSTS_INTERFACE);

@@ -3,8 +3,8 @@
 -- A Wireshark dissector for what libllm puts on a network. docs/protocol.md specifies that; section numbers here are its.
 -- docs/wireshark.md says how to load this and lists the fields. One file, so that it can be copied anywhere; Lua 5.2 to 5.4.
 --
--- The wire's kinds are in tables: `types` has packets, with the layout of each, and `frames` what data packets are made of. A new
--- kind is an entry in one of them. Bytes are untrusted: what moves on over them checks.
+-- Packets and frames are described in tables: `types` has the packets, with the layout of each, and `frames` the frames of data
+-- packets. A new kind is an entry in one of them. Bytes are untrusted: every function that advances over them checks the bounds.
 
 local llm = Proto("llm", "libllm reliable multicast")
 
@@ -172,7 +172,7 @@ warn_of("leaving", "The receiver leaves", "SEQUENCE", "CHAT")
 
 -- -------------------------------------------------------------------------------------------------------- sessions
 
--- By tag. Filled while the capture is read for the first time; its results for a frame are stored with the frame.
+-- Sessions by tag. Filled while the capture is read for the first time; the results for a frame are stored with the frame.
 local sessions, analyses, expected_next
 
 local function forget()
@@ -185,8 +185,8 @@ llm.init = forget
 local function session_of(tag)
     local session = sessions[tag]
     if session == nil then
-        -- carried: by the packet in which it goes on, a message. seen: by packet number, frames. naks: the latest ones. clocks:
-        -- by what they say, heartbeats. reports: by receiver, what it has counted.
+        -- carried: message that continues, by the packet of the continuation. seen: frames, by packet number. naks: the latest
+        -- ones. clocks: heartbeats, by their time. reports: counters, by receiver.
         session = { topics = {}, carried = {}, seen = {}, naks = {}, nak_next = 1, clocks = {}, reports = {},
             outstanding = 0 }
         sessions[tag] = session
@@ -194,13 +194,13 @@ local function session_of(tag)
     return session
 end
 
--- How far low is from another low half, in either direction.
+-- Distance of `low` from another low half, in either direction.
 local function distance(low, from)
     local distance_to = (low - from) % WRAP
     return distance_to < WRAP / 2 and distance_to or distance_to - WRAP
 end
 
--- The number near a known one that has this low half; nil if none is known.
+-- Returns the number near a known one that has this low half; nil if none is known.
 local function absolute(known, low)
     local number = known and known + distance(low, known % WRAP)
     return number and number >= 0 and number or nil
@@ -210,7 +210,7 @@ local function uint64(number)
     return UInt64.new(number % WRAP, math.floor(number / WRAP) % WRAP)
 end
 
--- nil beyond what is exact: no session gets there, but bytes may.
+-- nil beyond exact integers: no session gets there, but forged bytes may.
 local function exact(number)
     local value = number:tonumber()
     return value >= 0 and value < EXACT and value or nil
@@ -236,14 +236,14 @@ end
 
 -- ------------------------------------------------------------------------------------------------------- the cursor
 
--- A packet on its way through the functions below, p: tvb, raw (its bytes), at, stop (where what was captured ends), whole (where the packet ended),
--- tree, values (by the field's name), session, info (texts of the column), found (the analysis from the packets before it).
+-- A packet being dissected, p: tvb, raw (its bytes), at, stop (end of the captured bytes), whole (end of the packet), tree,
+-- values (by the field's name), session, info (texts of the column), found (the analysis from the packets before it).
 
--- Stands in for a tree when a packet is only tried.
+-- Replaces a tree when a packet is only tried.
 local nothing = {}
 setmetatable(nothing, { __index = function() return function() return nothing end end })
 
--- Wireshark counts what has the same text: numbers belong into fields and the info column.
+-- Wireshark counts items of equal text: numbers belong into fields and the info column.
 local function note(p, name, text, item)
     item = item or p.tree
     if text then
@@ -260,7 +260,7 @@ local function fault(p, name, text)
     return false
 end
 
--- The next bytes; nil if the packet, or what was captured of it, ends before.
+-- Returns the next bytes; nil if the packet, or its captured part, ends before.
 local function take(p, bytes)
     local at = p.at
     if bytes <= p.stop - at then
@@ -305,7 +305,7 @@ local function unused(bytes)
     end
 end
 
--- Integers and functions one after the other; false if the packet ends or contradicts itself.
+-- Dissects integers and functions one after the other; false if the packet ends early or contradicts itself.
 local function layout_read(p, layout)
     for _, step in ipairs(layout) do
         local done = type(step) == "function" and step(p) or type(step) == "table" and integer_take(p, step)
@@ -416,7 +416,7 @@ local function duration(seconds)
     return NSTime.new(whole, math.floor((seconds - whole) * 1e9 + 0.5))
 end
 
--- The latest NAK for this packet.
+-- Returns the latest NAK for this packet.
 local function nak_find(session, low)
     for back = 1, math.min(#session.naks, NAKS_MAX) do
         local nak = session.naks[(session.nak_next - 1 - back) % NAKS_MAX + 1]
@@ -429,7 +429,7 @@ local function nak_find(session, low)
     return nil
 end
 
--- Numbers from the one expected up to low are missing; so they are whether data or a heartbeat tells of what comes behind.
+-- Packets from the expected number up to `low` are missing, whether data or a heartbeat reveals it.
 local function analysis_skip(session, low, found)
     local distance_to = session.next and distance(low, session.next) or 0
     if distance_to > 0 then
@@ -492,7 +492,7 @@ local function analysis_nak(p)
     p.session.nak_next = p.session.nak_next % NAKS_MAX + 1
 end
 
--- Counters only grow: what they grew by is news.
+-- Counters only grow: shows their increase.
 local function analysis_report(p, found)
     local receiver = p.values.receiver:tohex()
     local before = p.session.reports[receiver] or { lost = 0, dropped = 0 }
@@ -539,7 +539,7 @@ local function analysis_texts(p, found)
     end
 end
 
--- What was found when the frame was read first is shown each time.
+-- The results of the first pass are shown each time.
 local function analysis_show(p)
     local found = p.found
     analysis_texts(p, found)
@@ -560,7 +560,7 @@ end
 
 -- ---------------------------------------------------------------------------------------------------------- frames
 
--- By the first byte: what reads the rest of the frame that began at `at`; false if nothing behind it can be read.
+-- By first byte: the function that reads the rest of the frame that began at `at`; false if nothing after it can be read.
 local frames = {}
 
 local function frame_none(p, at)
@@ -572,7 +572,7 @@ local function message_number(p, low)
     return absolute(p.session.messages, low % WRAP) or low % WRAP
 end
 
--- Leaves word for the packet in which it goes on.
+-- Leaves a note for the packet in which the message continues.
 local function message_carry(p, message)
     if message.left > 0 and p.learns then
         p.session.carried[(p.values.seq + 1) % WRAP] = message
@@ -582,7 +582,7 @@ local function message_carry(p, message)
     end
 end
 
--- Items of messages take most of the time: those that nobody looks at or filters by are left out.
+-- Items of messages take most of the time: omits those that are neither shown nor used by a filter.
 local MESSAGE_FIELDS = { "message", "message.size", "message.number", "message.topic", "message.topic_name", "message.data",
                          "message.left" }
 
@@ -677,7 +677,7 @@ frames[0xe2] = function(p, at)
     return id and topic(p, at, id:le_uint())
 end
 
--- A run of it is shown as one.
+-- A run of padding is shown as one item.
 frames[0xe0] = function(p, at)
     while p.at < p.stop and p.tvb:range(p.at, 1):uint() == 0xe0 do
         p.at = p.at + 1
@@ -690,7 +690,7 @@ for code = 0xe3, 0xef do
     frames[code] = frame_none
 end
 
--- From f0 on a frame has its size: what a version does not know it can skip.
+-- From f0 on a frame has its size: unknown ones can be skipped.
 local function sized(p)
     local size = take(p, 2)
     local bytes = size and (size:le_uint() == 0 and true or take(p, size:le_uint()))
@@ -700,7 +700,7 @@ local function sized(p)
     return size, size:le_uint() > 0 and bytes or nil
 end
 
--- A topic's name ends at a zero byte; what stands behind that is its flags.
+-- A topic's name ends at a zero byte; its flags follow.
 local function name_add(item, key, bytes)
     local zero = bytes:raw():find("\0", 1, true)
     local name = zero == 1 and "" or (zero and bytes(0, zero - 1) or bytes):string(ENC_UTF_8)
@@ -732,7 +732,7 @@ frames[0xf0] = function(p, at)
     return true
 end
 
--- By type of a property: bytes of its value, where these are always as many, its name, and how it reads.
+-- By type of a property: bytes of its value, if constant, its name, and its reader.
 local property_types = {
     [1] = { size = 4, name = "int32", text = function(value) return tostring(value:le_int()) end },
     [2] = { size = 8, name = "int64", text = function(value) return tostring(value:le_int64()) end },
@@ -740,7 +740,7 @@ local property_types = {
     [4] = { name = "bytes", text = function(value) return '"' .. value:string() .. '"' end },
 }
 
--- One property at `at`, of all up to the end; returns where the next one begins, nil if there is none that can be read.
+-- Dissects the property at `at`; returns the position of the next one, nil if there is none that can be read.
 local function property(tree, bytes, at)
     local code, kind, size, head, item, value
     if at + 3 > bytes:len() then
@@ -866,7 +866,7 @@ local function continued_show(p, first, message)
     p.cut = p.cut or shown < first
 end
 
--- The bytes before `first` belong to a message that began in an earlier packet, which the capture may have or not.
+-- The bytes before `first` belong to a message that began in an earlier packet, which may be missing in the capture.
 local function continued(p, first, body)
     local message = p.session.carried[p.values.seq]
     if message and not continued_check(p, first, body, message) then
@@ -944,7 +944,7 @@ end
 
 -- --------------------------------------------------------------------------------------------------------- control
 
--- Whose low half is the tag. The first one heard under a tag is followed, others are foreign.
+-- The tag is the low half of the session. The first session heard under a tag is followed, others are foreign.
 local function session_check(p)
     local id = p.values.session:tohex()
     if p.values.session:lower() ~= p.values.tag then
@@ -982,7 +982,7 @@ local function heartbeat_check(p)
     return true
 end
 
--- Section 7.3: where what is not acknowledged starts, and which topics are to be acknowledged.
+-- Section 7.3: position of the first unacknowledged message, and the assured topics.
 local ASSURED = {
     integer("heartbeat.kept", 8, "Unacknowledged messages start here or later"),
     integer("heartbeat.kept_messages", 8, "The first message that starts there or later"),
@@ -1061,7 +1061,7 @@ local function status_check(p)
     return true
 end
 
--- Section 7.3: the messages that a receiver holds, and of which assured topics.
+-- Section 7.3: the messages that a receiver acknowledges, and the assured topics that it accepts.
 local ACKNOWLEDGEMENT = {
     integer("status.held_from", 8, "Held from this message on"),
     integer("status.held_next", 8, "To the one before this"),
@@ -1087,7 +1087,7 @@ local function acknowledgement(p)
     return v["status.name_size"] == 0 or name ~= nil
 end
 
--- Section 7.4: what limits the receiver, and by which figures.
+-- Section 7.4: the bottleneck of the receiver, and its figures.
 local LIMITS = { [0] = "nothing", [1] = "its application", [2] = "its receive buffer", [3] = "the network" }
 local LIMITED = {
     integer("status.limit", 1, "Limited by", { values = LIMITS }),
@@ -1309,7 +1309,7 @@ local function notice_summarize(p)
         .. THRESHOLDS[v["notice.threshold"]] .. ", limit " .. tostring(v["notice.limit"]))
 end
 
--- Section 13. The connection's identity stands in the place of a session's.
+-- Section 13. The connection's identity is in the place of a session's.
 local REFUSALS = { [1] = "by the application", [2] = "FULL" }
 local CLOSINGS = { [1] = "ABANDONED", [2] = "BROKEN", [3] = "UNKNOWN", [4] = "LEFT", [5] = "HEARD" }
 field("bytes", "connect.payload", "Payload")
@@ -1352,9 +1352,8 @@ end
 
 -- ----------------------------------------------------------------------------------------------------------- types
 
--- Of each packet type: its name, the integers at 8 and 12 of the header where they are used, the layout of the body behind the
--- session, and what tells of it in the info column. A layout has integers and functions; a function that finds a contradiction
--- returns false.
+-- By packet type: its name, the integers at 8 and 12 of the header where they are used, the layout of the body after the session,
+-- and the text for the info column. A layout has integers and functions; a function that finds a contradiction returns false.
 local types = {
     [1] = { name = "DATA", header = { SEQ, NUMBER }, body = data },
     [2] = {
@@ -1544,7 +1543,7 @@ local function extensions(p)
     return bytes == 0 or range ~= nil
 end
 
--- The first byte; the packet's kind if there is one.
+-- The first byte; returns the packet's kind if it is known.
 local function first_byte(p)
     local range = take(p, 1)
     local version, code
@@ -1568,7 +1567,7 @@ local function header(p, kind)
     return layout_read(p, { FLAGS, SIZE, TAG, rest[1], rest[2] })
 end
 
--- Of a data packet: so many directly before it are of unreliable topics.
+-- For a data packet: the number of packets directly before it that belong to unreliable topics.
 local function unrepaired(p, range)
     if p.values.flags % 0x40 > 0 then
         p.tree:add(fields["flags.unrepaired"], range)
@@ -1586,7 +1585,7 @@ local function control(p, kind)
     end
 end
 
--- Reads the packet; p.fault says whether a receiver would drop it.
+-- Reads the packet; p.fault is set if a receiver would drop it.
 local function packet(p)
     local kind
     local at = p.at
@@ -1629,9 +1628,9 @@ end
 
 -- ---------------------------------------------------------------------------------------------------------- trains
 
--- Hosts that send or receive with segmentation offload capture runs of packets as one datagram: packets of one size, the last may
--- be shorter. All have the same tag, and two NAKs are a run as well.
--- Bits that nobody sends.
+-- On hosts with segmentation offload, trains are captured as one datagram: packets of one size, of which the last may be shorter.
+-- All have the same tag; several NAKs may form a train as well.
+-- Bits that are never set.
 local function flags_are_odd(code, flags)
     return flags % 0x80 >= (code == 1 and 0x40 or 1)
 end
@@ -1649,7 +1648,7 @@ local function train_fits(raw, tag, step, size)
     return true
 end
 
--- The distance between the packets of a train, as the first one says; the size of the datagram if it is one packet.
+-- Returns the distance between the packets of a train, from the first one's size; the size of the datagram if it is one packet.
 local function train_step(tvb, raw)
     local size = tvb:reported_len()
     local said = #raw >= HEADER_BYTES and raw:byte(3) + 256 * raw:byte(4) or size
@@ -1661,7 +1660,7 @@ end
 
 -- ------------------------------------------------------------------------------------------------------- dissectors
 
--- A frame is learned from once: when it is read first, and not where an ICMP error quotes it.
+-- A frame updates the session once: when it is read first, and not when an ICMP error quotes it.
 local function dissect_one(p, index)
     local pinfo = p.pinfo
     local known = analyses[pinfo.number] and analyses[pinfo.number][index]
@@ -1703,8 +1702,8 @@ end
 
 -- ------------------------------------------------------------------------------------------------------ heuristics
 
--- Data packets prove nothing alone. They are taken if a control packet has shown that there is a session of their tag, or if
--- another from the same source came before, from which packet and message numbers go on.
+-- A data packet alone proves nothing. It is accepted if a control packet has shown a session with its tag, or if its packet and
+-- message numbers continue those of an earlier packet from the same source.
 local function data_is_likely(p, pinfo)
     local from = tostring(pinfo.src) .. " " .. pinfo.src_port .. " " .. p.values.tag
     local before = expected_next[from]
@@ -1726,11 +1725,11 @@ local function is_likely(tvb, pinfo)
     if p.fault or flags_are_odd(code % 16, p.values.flags) then
         return false
     end
-    -- Control packets have the session's identity beside its tag; a part of one is not taken for it.
+    -- Control packets have the session's identity beside its tag; a part of one is not accepted.
     return types[code % 16].body and data_is_likely(p, pinfo) or types[code % 16].layout ~= nil and not p.cut
 end
 
--- What follows between the same two ports is libllm's as well, whatever it is.
+-- Later packets between the same two ports are libllm's as well, with any contents.
 local function heuristic(tvb, pinfo, tree)
     if pinfo.in_error_pkt or not is_likely(tvb, pinfo) then
         return false

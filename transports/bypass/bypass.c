@@ -11,10 +11,7 @@ static const struct lli_stack *const stacks[] = {&lli_stack_onload, &lli_stack_v
 
 enum { UNICAST = LLI_UDP_GROUPS_MAX }; /* index of the unicast socket among the receivers */
 
-/*
- * ------------------------------------------------------------------------------------------------------
- * sockets
- */
+/* ------------------------------------------------------------------------------------------------ sockets */
 
 /* Derives the gauges and the lists of the data path from the state of each socket. */
 static void bypass_survey(struct lli_bypass *bypass)
@@ -91,10 +88,7 @@ static int bypass_admit_sender(struct lli_bypass *bypass, const struct lli_group
     return status;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------- open,
- * close
- */
+/* -------------------------------------------------------------------------------------------- open, close */
 
 static bool bypass_has(const struct lli_udp *udp, int fd)
 {
@@ -206,7 +200,7 @@ static void bypass_sweep(struct lli_bypass *bypass)
     bypass->parted_count = stay;
 }
 
-/* Packets delivered from the stack's memory are the parent's to release. */
+/* The parent releases packets delivered from the stack's memory. */
 static void bypass_abandon(void *instance)
 {
     struct lli_bypass *bypass = instance;
@@ -225,10 +219,7 @@ static void bypass_close(void *instance)
     lli_udp_close(&bypass->udp);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------- join,
- * leave
- */
+/* -------------------------------------------------------------------------------------------- join, leave */
 
 /*
  * Retains the socket of a group that was left while packets from it are not released: the stack's memory must
@@ -289,12 +280,9 @@ static int bypass_join(void *instance, const struct lli_group *group, enum lli_j
     return status;
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * waiting
- */
+/* ------------------------------------------------------------------------------------------------ waiting */
 
-/* The calling thread is about to sleep, and spinning is a setting of that thread. */
+/* Sets spinning of the calling thread, which is about to sleep: spinning is a setting of the thread. */
 static int bypass_arm(void *instance)
 {
     const struct lli_bypass *bypass = instance;
@@ -304,10 +292,7 @@ static int bypass_arm(void *instance)
     return lli_udp_arm(instance);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * table
- */
+/* -------------------------------------------------------------------------------------------------- table */
 
 static const struct lli_transport *bypass_inner(const void *instance, int index, const void **inner_instance)
 {
@@ -317,7 +302,7 @@ static const struct lli_transport *bypass_inner(const void *instance, int index,
     return ((const struct lli_bypass *)instance)->below;
 }
 
-/* Packets delivered from the stack's memory were sent to a group. */
+/* Accepts packets in the stack's memory from any source: they were sent to a group. */
 static bool bypass_came_from(void *instance, const struct lli_in *packet, const struct lli_address *address)
 {
     return (packet->buffer & LLI_BYPASS_UNRELEASED) != 0 || lli_udp_came_from(instance, packet, address);

@@ -33,7 +33,7 @@ enum {
 #define LLI_BYPASS_OPTIONS(X)                                                                                                    \
     X(u32, INSTANCE, bypass_required, 1, 0, 1, "refuse a socket that no stack accelerates; 0: the kernel may have it")           \
     X(u32, INSTANCE, zero_copy, 1, 0, 1, "lend received packets from the stack's own memory")                                    \
-    X(u64, INSTANCE, warm_ns, 0, 0, 10000000000, "a warm send after so long without a packet, where there are; 0: never")        \
+    X(u64, INSTANCE, warm_ns, 0, 0, 10000000000, "time without a packet after which a warm send is made; 0: never")              \
     X(str, INSTANCE, stack_name, "", 0, 17, "the Onload stack to be in; empty: as the environment says")                         \
     X(u32, INSTANCE, stack_spin, 2, 0, 2, "Onload spins in blocking calls of the polling thread; 2: as the environment says")
 /* clang-format on */
@@ -145,10 +145,7 @@ struct lli_bypass {
     uint64_t warm_errors;
 };
 
-/*
- * ------------------------------------------------------------------------------------------------
- * bypass_data.c
- */
+/* ------------------------------------------------------------------------------------------ bypass_data.c */
 
 int lli_bypass_receive(void *instance, struct lli_in *packets, int max);
 void lli_bypass_release(void *instance, const struct lli_in *packets, int count);

@@ -14,10 +14,7 @@ enum {
     WARM_BYTES = 64, /* size of a short packet */
 };
 
-/*
- * ------------------------------------------------------------------------------------------- zero-copy
- * delivery
- */
+/* ------------------------------------------------------------------------------------- zero-copy delivery */
 
 bool lli_bypass_room(const struct lli_bypass *bypass)
 {
@@ -116,10 +113,7 @@ void lli_bypass_recall(struct lli_bypass *bypass)
             lli_bypass_release(bypass, &(struct lli_in){.buffer = LLI_BYPASS_UNRELEASED | place}, 1);
 }
 
-/*
- * --------------------------------------------------------------------------------------------------- warm
- * sends
- */
+/* --------------------------------------------------------------------------------------------- warm sends */
 
 /*
  * Warm send: takes the path of a packet without transmitting. If the stack transmits it nevertheless,
@@ -152,10 +146,7 @@ static void bypass_stay_warm(struct lli_bypass *bypass)
     bypass->warm_at = now + bypass->warm_ns;
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------
- * receiving
- */
+/* ---------------------------------------------------------------------------------------------- receiving */
 
 static int bypass_copy(struct lli_bypass *bypass, struct lli_udp_receiver *receiver, struct lli_in *packets,
                        int max)
@@ -168,7 +159,7 @@ static bool bypass_lends(const struct lli_bypass *bypass, const struct lli_udp_r
 {
     const uint32_t place = receiver->handle == LLI_HANDLE_UNICAST ? LLI_UDP_GROUPS_MAX : receiver->handle;
 
-    /* Time stamps and source addresses are available for copied messages only. */
+    /* Only copied messages have time stamps and source addresses. */
     return bypass->lends[place] && !receiver->apart;
 }
 

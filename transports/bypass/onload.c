@@ -46,7 +46,7 @@ static int onload_check(const struct lli_bypass *bypass, const struct lli_bypass
     if (options->bypass_required != 0 && onload->fd_stat == NULL)
         return lli_fail(bypass->udp.log, LLM_ESCHEME,
                         "bypass: this Onload cannot tell which sockets it accelerates; update it, or "
-                        "take its word with bypass_required=0");
+                        "accept this with bypass_required=0");
     if (options->stack_name[0] != '\0' && (onload->set_stackname == NULL || onload->stackname_save == NULL ||
                                            onload->stackname_restore == NULL))
         return lli_fail(bypass->udp.log, LLM_EOPTION,
@@ -84,7 +84,7 @@ static void onload_end(const struct lli_bypass *bypass)
 {
     if (bypass->stack_name[0] != '\0' && bypass->onload.stackname_restore() < 0)
         lli_log(bypass->udp.log, LLM_LEVEL_WARNING,
-                "bypass: Onload did not take back the stack's name: further sockets of this "
+                "bypass: Onload did not restore the stack's name: further sockets of this "
                 "thread are in stack '%s'",
                 bypass->stack_name);
 }
@@ -128,10 +128,7 @@ static void onload_spin(const struct lli_bypass *bypass, bool on)
         bypass->onload.thread_set_spin(types[i], on);
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------
- * receiving
- */
+/* ---------------------------------------------------------------------------------------------- receiving */
 
 static bool onload_lends(const struct lli_bypass *bypass)
 {

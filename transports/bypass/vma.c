@@ -27,7 +27,7 @@ static int vma_check(const struct lli_bypass *bypass, const struct lli_bypass_op
         !vma_has(bypass, VMA_API_GET_SOCKET_RINGS_NUM | VMA_API_GET_SOCKET_TX_RING_FD))
         return lli_fail(bypass->udp.log, LLM_ESCHEME,
                         "bypass: this VMA cannot tell which sockets it accelerates; update it, or "
-                        "take its word with bypass_required=0");
+                        "accept this with bypass_required=0");
     if (options->stack_name[0] != '\0')
         return lli_fail(bypass->udp.log, LLM_EOPTION,
                         "bypass: stack_name=%s: VMA has no names for stacks; leave it out",
@@ -72,10 +72,7 @@ static bool vma_accelerates(const struct lli_bypass *bypass, int fd)
     return vma_has(bypass, VMA_API_GET_SOCKET_RINGS_NUM) && bypass->vma->get_socket_rings_num(fd) > 0;
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------
- * receiving
- */
+/* ---------------------------------------------------------------------------------------------- receiving */
 
 static bool vma_lends(const struct lli_bypass *bypass)
 {

@@ -139,10 +139,7 @@ unsigned lli_follow_changes(struct lli_follow *follow, const union lli_ip_addres
     return changes;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------
- * addresses
- */
+/* ---------------------------------------------------------------------------------------------- addresses */
 
 static bool addresses_request(struct lli_follow *follow)
 {

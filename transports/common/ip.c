@@ -20,9 +20,7 @@ enum {
     MTU_DEFAULT_MAX = 9000,
 };
 
-/*
- * ------------------------------------------------------------------------------------------------- addresses
- */
+/* ---------------------------------------------------------------------------------------------- addresses */
 
 static uint32_t address_v4(const union lli_ip_address *address)
 {
@@ -106,9 +104,7 @@ int lli_ip_resolve(const struct lli_log *log, const char *scheme, int error, con
     return 0;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------ interfaces
- */
+/* --------------------------------------------------------------------------------------------- interfaces */
 
 static bool interface_link_local(const struct ifaddrs *entry)
 {
@@ -198,7 +194,7 @@ static const struct ifaddrs *interface_default(const struct ifaddrs *list, const
         interface_route_source(group, &source) ? interface_by_address(list, &source) : NULL;
     const struct ifaddrs *loopback = NULL;
 
-    /* A unicast host is reachable by its route only. */
+    /* A unicast host can be reached only by its route. */
     if (found != NULL && (interface_fits(found) || !lli_ip_multicast(group)))
         return found;
     for (const struct ifaddrs *entry = list; entry != NULL; entry = entry->ifa_next) {
@@ -371,9 +367,7 @@ bool lli_ip_is_host(const struct lli_ip_interface *interface, const union lli_ip
                                              : host_acceptable_v6(interface, address);
 }
 
-/*
- * ----------------------------------------------------------------------------------------------- groups, MTU
- */
+/* -------------------------------------------------------------------------------------------- groups, MTU */
 
 int lli_ip_group_resolve(const struct lli_log *log, const char *scheme, const char *host, sa_family_t family,
                          union lli_ip_address *address)

@@ -25,7 +25,7 @@ enum {
     HYBRID_GIVE = 64,      /* packets passed to a part at a time */
     HYBRID_JOINS_MAX = 256,
     HYBRID_PEERS_MIN = 4096,
-    HYBRID_FAR_TURNS = 8,     /* while shared memory has packets, one in so many calls polls the network */
+    HYBRID_FAR_TURNS = 8,     /* while shared memory has packets, one call in this many polls the network */
     HYBRID_BUFFERED_MAX = 32, /* packets received from the network at a time */
 };
 
@@ -82,10 +82,7 @@ struct hybrid {
     int epoll;
 };
 
-/*
- * ----------------------------------------------------------------------------------------------- open and
- * close
- */
+/* ----------------------------------------------------------------------------------------- open and close */
 
 static int part_open(struct hybrid *hybrid, int which, const struct lli_transport_config *config)
 {
@@ -202,10 +199,7 @@ static int hybrid_open(void *instance, const struct lli_transport_config *config
     return error;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------
- * memory
- */
+/* ------------------------------------------------------------------------------------------------- memory */
 
 static int hybrid_region(void *instance, void *base, size_t size)
 {
@@ -237,10 +231,7 @@ static void hybrid_region_end(void *instance, void *base, size_t size)
         hybrid->part[i].transport->region_end(hybrid->part[i].instance, base, size);
 }
 
-/*
- * ---------------------------------------------------------------------------------------------- join and
- * leave
- */
+/* ----------------------------------------------------------------------------------------- join and leave */
 
 static void hybrid_release(void *instance, const struct lli_in *packets, int count)
 {
@@ -339,10 +330,7 @@ static void hybrid_leave(void *instance, lli_handle handle, enum lli_join_mode m
         hybrid->part[i].transport->leave(hybrid->part[i].instance, join->handle[i], mode);
 }
 
-/*
- * --------------------------------------------------------------------------------------------- address,
- * peers
- */
+/* ----------------------------------------------------------------------------------------- address, peers */
 
 static int hybrid_address(void *instance, struct lli_address *address)
 {
@@ -406,10 +394,7 @@ static bool hybrid_came_from(void *instance, const struct lli_in *packet, const 
     return far->transport->came_from(far->instance, &inner, address);
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * sending
- */
+/* ------------------------------------------------------------------------------------------------ sending */
 
 static int hybrid_post(void *instance, const struct lli_out *packets, int count)
 {
@@ -513,10 +498,7 @@ static int hybrid_flush(void *instance)
     return hybrid->part[NEAR].stuck || hybrid->part[FAR].stuck ? LLM_EAGAIN : LLM_OK;
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------
- * receiving
- */
+/* ---------------------------------------------------------------------------------------------- receiving */
 
 static lli_handle receive_from(const struct hybrid *hybrid, int which, lli_handle inner)
 {
@@ -578,10 +560,7 @@ static int hybrid_arm(void *instance)
     return hybrid->epoll;
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * table
- */
+/* -------------------------------------------------------------------------------------------------- table */
 
 static const struct lli_counter hybrid_counters[] = {{NULL, 0}};
 

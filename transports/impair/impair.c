@@ -99,10 +99,7 @@ struct impair {
     uint64_t delayed;
 };
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * dice
- */
+/* --------------------------------------------------------------------------------------------------- dice */
 
 /* SplitMix64: G. L. Steele, D. Lea, C. H. Flood, "Fast splittable pseudorandom number generators", 2014. */
 static uint64_t dice_draw(uint64_t *state)
@@ -161,10 +158,7 @@ static bool loss_throw(struct impair_loss *loss)
     return loss->running;
 }
 
-/*
- * -------------------------------------------------------------------------------------------------- open,
- * close
- */
+/* -------------------------------------------------------------------------------------------- open, close */
 
 static const struct lli_option impair_options[] = {
 #define IMPAIR_OPTION(...) LLI_OPTION_ROW(struct lli_impair_options, __VA_ARGS__)
@@ -286,10 +280,7 @@ static int impair_open(void *instance, const struct lli_transport_config *config
     return status;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------
- * pass-through
- */
+/* ------------------------------------------------------------------------------------------- pass-through */
 
 static int impair_region(void *instance, void *base, size_t size)
 {
@@ -366,10 +357,7 @@ static uint64_t impair_reap(void *instance)
     return impair->inner->reap(impair->inner_instance);
 }
 
-/*
- * -------------------------------------------------------------------------------------------- waiting
- * packets
- */
+/* ---------------------------------------------------------------------------------------- waiting packets */
 
 static bool heap_before(const struct impair_packet *a, const struct impair_packet *b)
 {
@@ -431,10 +419,7 @@ static void waiting_release(struct impair *impair, uint64_t now)
     impair->waiting_count = remaining;
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * faults
- */
+/* ------------------------------------------------------------------------------------------------- faults */
 
 static uint8_t *slot_data(const struct impair *impair, uint32_t slot)
 {
@@ -540,10 +525,7 @@ static void timer_set(const struct impair *impair)
     timerfd_settime(impair->timer, TFD_TIMER_ABSTIME, &timer, NULL);
 }
 
-/*
- * --------------------------------------------------------------------------------------------------
- * receiving
- */
+/* ---------------------------------------------------------------------------------------------- receiving */
 
 /*
  * Receives packets from the inner transport; true if there were any. A packet may need two slots; without
@@ -659,10 +641,7 @@ static int impair_arm(void *instance)
     return impair->epoll;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------
- * table
- */
+/* -------------------------------------------------------------------------------------------------- table */
 
 static const struct lli_counter impair_counters[] = {
     {"impaired_lost", offsetof(struct impair, lost)},

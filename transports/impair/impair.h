@@ -11,7 +11,7 @@
     X(u32, INSTANCE, impair_loss_ppm, 0, 0, 1000000, "packets lost, in parts per million")                                       \
     X(u32, INSTANCE, impair_burst_packets, 1, 1, 1000000, "mean length of a run of losses")                                      \
     X(u32, INSTANCE, impair_duplicate_ppm, 0, 0, 1000000, "packets sent twice")                                                  \
-    X(u32, INSTANCE, impair_reorder_ppm, 0, 0, 1000000, "packets held back behind later ones")                                   \
+    X(u32, INSTANCE, impair_reorder_ppm, 0, 0, 1000000, "packets delayed until later ones arrived")                              \
     X(u32, INSTANCE, impair_corrupt_ppm, 0, 0, 1000000, "packets with flipped bits or cut short")                                \
     X(u64, INSTANCE, impair_delay_ns, 0, 0, 10000000000, "every received packet is late by a random time up to this")
 /* clang-format on */

@@ -91,10 +91,7 @@ static struct {
     uint64_t last_id;
 } hub = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * fork()
- */
+/* ------------------------------------------------------------------------------------------------- fork() */
 
 static pthread_once_t hub_once = PTHREAD_ONCE_INIT;
 
@@ -120,10 +117,7 @@ static void hub_watch(void)
     (void)pthread_atfork(hub_lock, hub_unlock, hub_forget);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------
- * inbox
- */
+/* -------------------------------------------------------------------------------------------------- inbox */
 
 static int inbox_init(struct loop_inbox *inbox, uint32_t payload_max, uint32_t bytes)
 {
@@ -176,10 +170,7 @@ static void inbox_put(struct loop *loop, const struct lli_out *packet, lli_handl
         inbox_wake(loop);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------- open,
- * close
- */
+/* -------------------------------------------------------------------------------------------- open, close */
 
 static int loop_set_up(struct loop *loop, const struct llm_options *options)
 {
@@ -255,10 +246,7 @@ static void loop_abandon(void *instance)
     loop_tear_down(instance);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------- join,
- * leave
- */
+/* -------------------------------------------------------------------------------------------- join, leave */
 
 static bool join_same(const struct loop_join *a, const char *host, uint16_t port)
 {
@@ -363,10 +351,7 @@ static void loop_leave(void *instance, lli_handle handle, enum lli_join_mode mod
     pthread_mutex_unlock(&hub.mutex);
 }
 
-/*
- * --------------------------------------------------------------------------------------------- address,
- * peers
- */
+/* ----------------------------------------------------------------------------------------- address, peers */
 
 static int loop_address(void *instance, struct lli_address *address)
 {
@@ -421,10 +406,7 @@ static void loop_forget(void *instance, const struct lli_address *address)
         loop->peers[place] = 0;
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------
- * sending
- */
+/* ------------------------------------------------------------------------------------------------ sending */
 
 static int loop_post(void *instance, const struct lli_out *packets, int count)
 {
@@ -491,10 +473,7 @@ static uint64_t loop_reap(void *instance)
     return loop->done;
 }
 
-/*
- * --------------------------------------------------------------------------------------------------
- * receiving
- */
+/* ---------------------------------------------------------------------------------------------- receiving */
 
 static int loop_receive(void *instance, struct lli_in *packets, int max)
 {
@@ -561,10 +540,7 @@ static uint64_t loop_drops(void *instance)
     return loop->drops_reported - reported;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------
- * table
- */
+/* -------------------------------------------------------------------------------------------------- table */
 
 static const struct lli_counter loop_counters[] = {
     {"loop_inbox_drops", offsetof(struct loop, inbox_drops)}, /* packets dropped because the inbox was full */

@@ -7,13 +7,10 @@
 #include <errno.h>
 #include <string.h>
 
-/* Upper bound of the drops each time the receive queue runs dry: nothing counts them. */
+/* Upper bound of drops each time that the receive queue runs empty: the device does not count them. */
 enum { DRY_PACKETS = 1024 };
 
-/*
- * ----------------------------------------------------------------------------------------------------
- * sending
- */
+/* ------------------------------------------------------------------------------------------------ sending */
 
 /* Finds the registration of a packet's memory; usually it is that of the previous packet. */
 static LLI_OUT_OF_LINE const struct lli_roce_region *send_region_find(struct lli_roce *roce, uintptr_t at)
@@ -278,10 +275,7 @@ static int roce_flush(void *instance)
     return 0;
 }
 
-/*
- * --------------------------------------------------------------------------------------------------
- * receiving
- */
+/* ---------------------------------------------------------------------------------------------- receiving */
 
 /* Receive completion, fetched or iterated. */
 struct roce_arrival {
@@ -503,10 +497,7 @@ static void roce_release(void *instance, const struct lli_in *packets, int count
         lli_roce_repost(roce);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------
- * table
- */
+/* -------------------------------------------------------------------------------------------------- table */
 
 /* A device without buffers drops any number of packets without counting them. */
 static uint64_t roce_drops(void *instance)

@@ -43,7 +43,7 @@ enum {
     LLI_ROCE_SEND_DEPTH = 1024,        /* of the send queue; a power of two */
     LLI_ROCE_RECEIVE_DEPTH_MAX = 8192, /* of the receive queue; rcvbuf_bytes may ask for less */
     LLI_ROCE_RECEIVE_DEPTH_MIN = 256,
-    LLI_ROCE_SIGNAL = 64,      /* one in so many sends is signalled, and the last of a flush */
+    LLI_ROCE_SIGNAL = 64,      /* one send in this many is signalled, and the last of a flush */
     LLI_ROCE_REPOST = 64,      /* buffers posted to the device at a time */
     LLI_ROCE_POLL = 32,        /* completions fetched per call if they cannot be iterated in place */
     LLI_ROCE_INLINE = 256,     /* inline data to request, in bytes */
@@ -287,10 +287,7 @@ static inline void lli_roce_lose(struct lli_roce *roce, uint64_t number)
     roce->out.lost_end = lli_max(roce->out.lost_end, number + 1);
 }
 
-/*
- * ----------------------------------------------------------------------------------------------
- * roce_device.c
- */
+/* ------------------------------------------------------------------------------------------ roce_device.c */
 
 /* Fails with a code for errno; logs the operation and the remedy. */
 int lli_roce_fail(const struct lli_roce *roce, const char *what);
@@ -313,10 +310,7 @@ struct lli_roce_gid lli_roce_gid_of(const union lli_ip_address *address);
 /* Extracts the GID from a packed address. False: not such an address. */
 bool lli_roce_address_gid(const struct lli_address *address, struct lli_roce_gid *gid);
 
-/*
- * -----------------------------------------------------------------------------------------------
- * roce_queue.c
- */
+/* ------------------------------------------------------------------------------------------- roce_queue.c */
 
 int lli_roce_queues_open(struct lli_roce *roce, const struct llm_options *options,
                          const struct ibv_device_attr *limits);
@@ -333,10 +327,7 @@ void lli_roce_drain(struct lli_roce *roce);
 /* Restarts a send queue that stopped after an error. False: not possible. */
 bool lli_roce_send_repair(const struct lli_roce *roce);
 
-/*
- * -----------------------------------------------------------------------------------------------
- * roce_group.c
- */
+/* ------------------------------------------------------------------------------------------- roce_group.c */
 
 int lli_roce_join(void *instance, const struct lli_group *group, enum lli_join_mode mode, lli_handle *handle);
 void lli_roce_leave(void *instance, lli_handle handle, enum lli_join_mode mode);
@@ -352,10 +343,7 @@ static inline uint32_t lli_roce_bucket(const struct lli_roce_gid *group, uint16_
     return (uint32_t)((group->high ^ group->low ^ ((uint64_t)port << 40)) * 0x9e3779b97f4a7c15u >> 54);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------
- * roce_peer.c
- */
+/* -------------------------------------------------------------------------------------------- roce_peer.c */
 
 int lli_roce_address(void *instance, struct lli_address *address);
 int lli_roce_peer(void *instance, const struct lli_address *packed, lli_handle *handle);
@@ -364,10 +352,7 @@ void lli_roce_forget(void *instance, const struct lli_address *packed);
 /* Creates the requested address handles. Control thread. */
 void lli_roce_peers_resolve(struct lli_roce *roce);
 
-/*
- * -----------------------------------------------------------------------------------------------
- * roce_event.c
- */
+/* ------------------------------------------------------------------------------------------- roce_event.c */
 
 int lli_roce_control_start(struct lli_roce *roce);
 void lli_roce_control_stop(struct lli_roce *roce);
@@ -376,19 +361,14 @@ void lli_roce_control_wake(const struct lli_roce *roce);
 /* Makes an eventfd readable. */
 void lli_roce_signal(int fd);
 
-/*
- * -------------------------------------------------------------------------------------------- roce_control.c
- */
+/* ----------------------------------------------------------------------------------------- roce_control.c */
 
 int lli_roce_open(void *instance, const struct lli_transport_config *config, struct lli_caps *caps);
 void lli_roce_close(void *instance);
 void lli_roce_abandon(void *instance);
 int lli_roce_arm(void *instance);
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * roce.c
- */
+/* ------------------------------------------------------------------------------------------------- roce.c */
 
 /* Processes send completions; returns the number of packets completed. */
 uint64_t lli_roce_reap(void *instance);

@@ -10,9 +10,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/*
- * ----------------------------------------------------------------------------------------------------- open
- */
+/* --------------------------------------------------------------------------------------------------- open */
 
 /* librdmacm finds the device by the interface's address. */
 static int id_open(struct lli_roce *roce, struct rdma_cm_id **id)
@@ -136,8 +134,8 @@ static void memory_free(struct lli_roce *roce)
 
 /*
  * Leaves the device's objects alone: they are the parent's, and destroying one here would destroy it there.
- * The RDMA libraries' own data of them in this process, some hundred bytes each and the descriptors of
- * devices, remain until it exits.
+ * The RDMA libraries' data about them, some hundred bytes each and the descriptors of devices, remains in
+ * this process until it exits.
  */
 void lli_roce_abandon(void *instance)
 {
@@ -171,9 +169,7 @@ void lli_roce_close(void *instance)
     memset(roce, 0, sizeof *roce);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------- waiting
- */
+/* ------------------------------------------------------------------------------------------------ waiting */
 
 int lli_roce_arm(void *instance)
 {

@@ -17,9 +17,7 @@ enum {
     ROCE_HEADERS = 8 + 12 + 8 + 4 + 4,
 };
 
-/*
- * ------------------------------------------------------------------------------------------------ failures
- */
+/* ----------------------------------------------------------------------------------------------- failures */
 
 static const struct device_failure {
     int number;
@@ -53,8 +51,8 @@ static int device_fail_memory(const struct lli_roce *roce, const char *what)
     getrlimit(RLIMIT_MEMLOCK, &limit);
     if (limit.rlim_cur == RLIM_INFINITY)
         return lli_fail(roce->log, LLM_ENOMEM,
-                        "roce: %s on interface %s: out of memory, or of what the device keeps in its own",
-                        what, roce->device.interface.name);
+                        "roce: %s on interface %s: out of memory, or of resources of the device", what,
+                        roce->device.interface.name);
     return lli_fail(roce->log, LLM_EACCESS,
                     "roce: %s on interface %s: out of memory; %llu bytes may be locked, 'ulimit -l "
                     "unlimited' or memlock in "

@@ -90,9 +90,7 @@ static void control_lose(struct lli_roce *roce, const char *why)
     lli_roce_control_wake(roce);
 }
 
-/*
- * --------------------------------------------------------------------------------------- librdmacm's events
- */
+/* ------------------------------------------------------------------------------------- librdmacm's events */
 
 /* Returns true if the route to a group is unchanged: the address handles of its senders were made for it. */
 static bool route_is_unchanged(const struct lli_roce_member *member, const struct rdma_ud_param *found)
@@ -234,9 +232,7 @@ static void async_events_take(const struct lli_roce *roce)
     }
 }
 
-/*
- * -------------------------------------------------------------------------------------------------- thread
- */
+/* ------------------------------------------------------------------------------------------------- thread */
 
 /* Repairs the send queue, which the caller's thread has emptied. */
 static void send_fault_repair(struct lli_roce *roce)

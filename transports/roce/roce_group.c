@@ -16,9 +16,7 @@
 
 #define JOIN_SECONDS 5
 
-/*
- * ---------------------------------------------------------------------------------------------- memberships
- */
+/* -------------------------------------------------------------------------------------------- memberships */
 
 static int member_join(struct lli_roce_member *member, bool to_send)
 {
@@ -229,9 +227,7 @@ lli_ns lli_roce_rejoin(struct lli_roce *roce, lli_ns now)
     return next;
 }
 
-/*
- * -------------------------------------------------------------------------------------------- joins to send
- */
+/* ------------------------------------------------------------------------------------------ joins to send */
 
 /*
  * Sets the route of a join to send. Creating the address handle is a system call, which may take time here.
@@ -298,9 +294,7 @@ static void leave_send(struct lli_roce *roce, lli_handle handle)
     sender->member = NULL;
 }
 
-/*
- * ----------------------------------------------------------------------------------------- joins to receive
- */
+/* --------------------------------------------------------------------------------------- joins to receive */
 
 static void buckets_fill(struct lli_roce *roce)
 {
@@ -380,9 +374,7 @@ static void leave_receive(struct lli_roce *roce, lli_handle handle)
     member_leave(roce, member);
 }
 
-/*
- * ---------------------------------------------------------------------------------------------- join, leave
- */
+/* -------------------------------------------------------------------------------------------- join, leave */
 
 int lli_roce_join(void *instance, const struct lli_group *group, enum lli_join_mode mode, lli_handle *handle)
 {

@@ -219,9 +219,7 @@ int lli_roce_peer(void *instance, const struct lli_address *packed, lli_handle *
     return LLM_EAGAIN;
 }
 
-/*
- * ------------------------------------------------------------------------------------------ control thread
- */
+/* ----------------------------------------------------------------------------------------- control thread */
 
 static struct ibv_ah *peer_handle(struct lli_roce *roce, const struct lli_roce_peer *peer)
 {

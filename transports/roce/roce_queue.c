@@ -14,9 +14,7 @@ enum { CACHE_LINE = 64, PACKET_MAX = 4096 /* on any device */ };
 
 #define SOFT_ROCE_VENDOR 0xffffff
 
-/*
- * ----------------------------------------------------------------------------------------------- send queue
- */
+/* --------------------------------------------------------------------------------------------- send queue */
 
 static int send_queue_open(struct lli_roce *roce)
 {
@@ -38,9 +36,7 @@ static int send_queue_open(struct lli_roce *roce)
     return 0;
 }
 
-/*
- * -------------------------------------------------------------------------------------------- receive queue
- */
+/* ------------------------------------------------------------------------------------------ receive queue */
 
 /*
  * Packets start at cache lines, at an odd number of lines from each other: with a power of two their headers
@@ -104,9 +100,7 @@ void lli_roce_repost(struct lli_roce *roce)
         roce->in.had = roce->in.posted;
 }
 
-/*
- * ---------------------------------------------------------------------------------------- completion queues
- */
+/* -------------------------------------------------------------------------------------- completion queues */
 
 /*
  * Opens a completion queue that is iterated in place, with time stamps if requested and supported; else a
@@ -162,9 +156,7 @@ static int cqs_open(struct lli_roce *roce, uint32_t vendor, const struct llm_opt
     return roce->out.cq != NULL ? 0 : lli_roce_fail(roce, "a completion queue");
 }
 
-/*
- * ---------------------------------------------------------------------------------------------- queue pairs
- */
+/* -------------------------------------------------------------------------------------------- queue pairs */
 
 static int qp_open(struct lli_roce *roce, struct rdma_cm_id *id, struct ibv_cq *cq,
                    const struct ibv_qp_cap *caps, struct ibv_qp **qp)
@@ -282,9 +274,7 @@ void lli_roce_queues_close(struct lli_roce *roce)
     roce->device.domain = NULL;
 }
 
-/*
- * --------------------------------------------------------------------------------------------------- regions
- */
+/* ------------------------------------------------------------------------------------------------ regions */
 
 int lli_roce_region_begin(void *instance, void *base, size_t size)
 {
@@ -336,9 +326,7 @@ void lli_roce_region_end(void *instance, void *base, size_t size)
     }
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------- repair
- */
+/* ------------------------------------------------------------------------------------------------- repair */
 
 static bool qp_move(struct ibv_qp *qp, struct ibv_qp_attr attr, int mask)
 {

@@ -23,10 +23,7 @@ enum {
 /* Interval of scans for segments of dead writers. */
 #define SHM_LOOK_NS ((lli_ns)100000000)
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * sending
- */
+/* ------------------------------------------------------------------------------------------------ sending */
 
 /* Copies a packet into the ring of copies. */
 static void put_copy(struct lli_shm_sender *sender, struct lli_shm_entry *entry, const struct lli_out *packet)
@@ -222,10 +219,7 @@ static uint64_t shm_reap(void *instance)
     return shm->done;
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------
- * receiving
- */
+/* ---------------------------------------------------------------------------------------------- receiving */
 
 /*
  * Skips to a readable entry, half a ring behind the writer. The writer has written at least the given number
@@ -582,10 +576,7 @@ static int shm_arm(void *instance)
     return shm->socket;
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * table
- */
+/* -------------------------------------------------------------------------------------------------- table */
 
 /* Packets overwritten by the writer before they were read. */
 static uint64_t shm_drops(void *instance)

@@ -37,10 +37,7 @@
 #include "transport.h"
 #include "core/base/types.h"
 
-/*
- * ---------------------------------------------------------------------------------------------- segment
- * layout
- */
+/* ----------------------------------------------------------------------------------------- segment layout */
 
 #define LLI_SHM_MAGIC "llm-shm"
 #define LLI_SHM_BELL_MAGIC "llm-bell" /* without the terminating zero */
@@ -113,10 +110,7 @@ struct lli_shm_bell {
     struct lli_shm_reader readers[LLI_SHM_READERS_MAX];
 };
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * instance
- */
+/* ----------------------------------------------------------------------------------------------- instance */
 
 enum {
     LLI_SHM_POST_MAX = 256,
@@ -239,7 +233,7 @@ struct lli_shm {
     /* Rings without a datagram still answered before the next timed check. */
     uint32_t rings;
     bool deaf;                /* ignore rings until the next timed check */
-    _Atomic uint32_t silence; /* stands in for the bell while deaf: never rung */
+    _Atomic uint32_t silence; /* in place of the bell while deaf: never rung */
     lli_ns drained_at;        /* time of the latest check of the socket */
     lli_ns looked_at;         /* time of the latest scan for dead writers */
 
@@ -301,10 +295,7 @@ static inline void lli_shm_rescan(struct lli_shm *shm)
     shm->only = NULL;
 }
 
-/*
- * -------------------------------------------------------------------------------------------------
- * shm_name.c
- */
+/* --------------------------------------------------------------------------------------------- shm_name.c */
 
 /*
  * Determines the directory of an instance's files and creates it; it is removed together with its last file.
@@ -342,10 +333,7 @@ void lli_shm_unlock(const struct lli_shm_root *root, const char *name, int fd);
 bool lli_shm_is_locked(int fd);
 bool lli_shm_take(int fd, short type);
 
-/*
- * ----------------------------------------------------------------------------------------------
- * shm_segment.c
- */
+/* ------------------------------------------------------------------------------------------ shm_segment.c */
 
 struct lli_shm_shape {
     uint32_t entries;
@@ -398,10 +386,7 @@ int lli_shm_each(const struct lli_shm_root *root, const char *name, int (*functi
 /* Removes files of a name whose writers are dead. */
 void lli_shm_sweep(const struct lli_shm_root *root, const char *name);
 
-/*
- * -----------------------------------------------------------------------------------------------
- * shm_socket.c
- */
+/* ------------------------------------------------------------------------------------------- shm_socket.c */
 
 /* Creates the socket and its directories; removes them on failure. */
 int lli_shm_socket_open(struct lli_shm *shm, const struct lli_shm_options *options);
@@ -432,10 +417,7 @@ int lli_shm_address(void *instance, struct lli_address *address);
 int lli_shm_peer(void *instance, const struct lli_address *address, lli_handle *handle);
 void lli_shm_forget(void *instance, const struct lli_address *address);
 
-/*
- * ----------------------------------------------------------------------------------------------
- * shm_control.c
- */
+/* ------------------------------------------------------------------------------------------ shm_control.c */
 
 int lli_shm_open(void *instance, const struct lli_transport_config *config, struct lli_caps *caps);
 void lli_shm_close(void *instance);

@@ -19,10 +19,7 @@ enum {
     SHM_SLOTS_WARM = 32,
 };
 
-/*
- * --------------------------------------------------------------------------------------------- open and
- * close
- */
+/* ----------------------------------------------------------------------------------------- open and close */
 
 static int control_memory(struct lli_shm *shm, const struct llm_options *options)
 {
@@ -152,10 +149,7 @@ void lli_shm_abandon(void *instance)
     control_free(shm);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------
- * scans
- */
+/* -------------------------------------------------------------------------------------------------- scans */
 
 struct look {
     struct lli_shm *shm;
@@ -298,10 +292,7 @@ void lli_shm_look(struct lli_shm *shm)
     }
 }
 
-/*
- * ------------------------------------------------------------------------------------------------
- * diagnostics
- */
+/* -------------------------------------------------------------------------------------------- diagnostics */
 
 static struct lli_shm_logged *logged_find(struct lli_shm *shm, uint64_t id)
 {
@@ -382,10 +373,7 @@ void lli_shm_report(void *instance)
     shm->logging |= shm->logged_count > 0;
 }
 
-/*
- * ---------------------------------------------------------------------------------------------- join and
- * leave
- */
+/* ----------------------------------------------------------------------------------------- join and leave */
 
 static int join_send(struct lli_shm *shm, const struct lli_group *group, const char *name, lli_handle *handle)
 {
@@ -491,10 +479,7 @@ void lli_shm_leave(void *instance, lli_handle handle, enum lli_join_mode mode)
         leave_receive(shm, handle);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------
- * memory
- */
+/* ------------------------------------------------------------------------------------------------- memory */
 
 int lli_shm_region_map(void *instance, lli_handle to, size_t size, struct lli_region *region)
 {

@@ -29,10 +29,7 @@ static bool installed;
 static struct sigaction previous; /* handler installed before ours */
 static atomic_flag changing = ATOMIC_FLAG_INIT;
 
-/*
- * ------------------------------------------------------------------------------------------------------
- * handler
- */
+/* ------------------------------------------------------------------------------------------------ handler */
 
 /*
  * True if an address lies in a range. The guard of the mapping that faulted belongs to this thread and does
@@ -123,10 +120,7 @@ static void handler_remove(void)
         installed = sigaction(SIGBUS, &previous, NULL) != 0;
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * guards
- */
+/* ------------------------------------------------------------------------------------------------- guards */
 
 /* Serializes threads that add and remove guards. */
 static void change_begin(void)

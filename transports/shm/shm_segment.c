@@ -69,10 +69,7 @@ bool lli_shm_is_dead(const struct lli_shm_segment *segment)
            !lli_shm_is_locked(segment->fd);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------- dead
- * writers
- */
+/* ------------------------------------------------------------------------------------------- dead writers */
 
 static int attach_failed(const char *path, int error, const struct lli_log *log)
 {
@@ -171,10 +168,7 @@ void lli_shm_sweep(const struct lli_shm_root *root, const char *name)
     closedir(files);
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * creation
- */
+/* ----------------------------------------------------------------------------------------------- creation */
 
 /* Object being created, for error messages. */
 struct make {
@@ -418,10 +412,7 @@ void lli_shm_remove(struct lli_shm_sender *sender, const struct lli_shm_root *ro
     lli_shm_sender_release(sender);
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------
- * attaching
- */
+/* ---------------------------------------------------------------------------------------------- attaching */
 
 /* Checks that a header's offsets lie within the file; reading beyond it would end the process. */
 static bool header_fits(const struct lli_shm_header *header, uint64_t file_bytes)

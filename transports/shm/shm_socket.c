@@ -183,10 +183,7 @@ void lli_shm_socket_close(struct lli_shm *shm)
     lli_shm_root_end(&shm->root);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------
- * waking
- */
+/* ------------------------------------------------------------------------------------------------- waking */
 
 static void call_one(void *arg, int directory, uint64_t id)
 {
@@ -291,10 +288,7 @@ void lli_shm_socket_wake(struct lli_shm *shm, struct lli_shm_bell *bell)
         wake_put_off(shm, bell);
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------
- * receiving
- */
+/* ---------------------------------------------------------------------------------------------- receiving */
 
 void lli_shm_socket_drain(struct lli_shm *shm)
 {
@@ -323,10 +317,7 @@ void lli_shm_socket_drain(struct lli_shm *shm)
     }
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * sending
- */
+/* ------------------------------------------------------------------------------------------------ sending */
 
 /* Makes a polling peer check its socket: rings the bell of a segment of the peer that this instance reads. */
 static void socket_ring(struct lli_shm *shm, uint64_t id)
@@ -347,10 +338,7 @@ bool lli_shm_socket_send(struct lli_shm *shm, struct lli_shm_peer *peer, const s
     return true;
 }
 
-/*
- * --------------------------------------------------------------------------------------------- address,
- * peers
- */
+/* ----------------------------------------------------------------------------------------- address, peers */
 
 int lli_shm_address(void *instance, struct lli_address *address)
 {

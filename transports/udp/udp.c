@@ -13,16 +13,13 @@
 #include "core/base/types.h"
 
 enum {
-    CONTROL_TURNS = 8,  /* one in so many calls polls the control socket, the others a group */
+    CONTROL_TURNS = 8,  /* one call in this many polls the control socket, the others a group */
     ROTATED_MAX = 4,    /* with more groups, epoll finds the readable ones */
     CHECK_PACKETS = 16, /* a burst of this size may have overflowed the socket buffer */
     CHECK_PACKETS_BUSY = 1024,
 };
 
-/*
- * ----------------------------------------------------------------------------------------------------
- * sending
- */
+/* ------------------------------------------------------------------------------------------------ sending */
 
 static void udp_queue(struct lli_udp *udp, const struct lli_out *packet)
 {
@@ -221,10 +218,7 @@ uint64_t lli_udp_reap(void *instance)
     return udp->out.done;
 }
 
-/*
- * --------------------------------------------------------------------------------------------------
- * receiving
- */
+/* ---------------------------------------------------------------------------------------------- receiving */
 
 /* Handles a receive call that returned no packet. */
 static void udp_fetch_none(struct lli_udp *udp, struct lli_udp_receiver *receiver)
@@ -525,10 +519,7 @@ bool lli_udp_waiting(const void *instance)
     return udp->in.fetched.next != udp->in.fetched.end || poll(fds, 1 + udp->in.polled_count, 0) > 0;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------
- * table
- */
+/* -------------------------------------------------------------------------------------------------- table */
 
 static const struct lli_counter udp_counters[] = {
     /* Packets lost because sending failed. */

@@ -181,10 +181,7 @@ struct lli_udp {
     struct lli_udp_counters counters;
 };
 
-/*
- * ----------------------------------------------------------------------------------------------
- * udp_address.c
- */
+/* ------------------------------------------------------------------------------------------ udp_address.c */
 
 /* Packed address: 4 or 6, the address, the port; address and port in network order. */
 void lli_udp_pack(const union lli_ip_address *address, struct lli_address *packed);
@@ -192,10 +189,7 @@ int lli_udp_peer(void *instance, const struct lli_address *packed, lli_handle *h
 void lli_udp_forget(void *instance, const struct lli_address *packed);
 void lli_udp_describe(const struct lli_address *packed, char *text, size_t size);
 
-/*
- * -----------------------------------------------------------------------------------------------
- * udp_socket.c
- */
+/* ------------------------------------------------------------------------------------------- udp_socket.c */
 
 int lli_udp_open(void *instance, const struct lli_transport_config *config, struct lli_caps *caps);
 void lli_udp_close(void *instance);
@@ -229,10 +223,7 @@ int lli_udp_membership(const struct lli_udp *udp, const struct lli_udp_receiver 
 /* Sets the options of a socket that sends to groups: interface, ttl, loop, no fragmentation. */
 int lli_udp_sender_set_up(const struct lli_udp *udp, int fd, const struct llm_options *options);
 
-/*
- * -----------------------------------------------------------------------------------------------
- * udp_follow.c
- */
+/* ------------------------------------------------------------------------------------------- udp_follow.c */
 
 /*
  * Adapts to changes of the interface's address and MTU. Logs these, removal of the interface, and failed
@@ -244,10 +235,7 @@ void lli_udp_report(void *instance);
 void lli_udp_unreached_note(struct lli_udp *udp, const struct lli_udp_out *out, int number);
 bool lli_udp_unreached(void *instance, struct lli_address *address, int *number);
 
-/*
- * ----------------------------------------------------------------------------------------------
- * udp_offload.c
- */
+/* ------------------------------------------------------------------------------------------ udp_offload.c */
 
 /*
  * Probes the kernel's offloads: sets merges, train_max and train_bytes. Requires interface and payload_max.
@@ -257,10 +245,7 @@ void lli_udp_offload_probe(struct lli_udp *udp, const struct llm_options *option
 /* Repeats the probe for trains: sets train_max only. */
 void lli_udp_trains_probe(struct lli_udp *udp);
 
-/*
- * ------------------------------------------------------------------------------------------------------
- * udp.c
- */
+/* -------------------------------------------------------------------------------------------------- udp.c */
 
 /* Data operations, also used by transports that share these sockets. */
 int lli_udp_post(void *instance, const struct lli_out *packets, int count);

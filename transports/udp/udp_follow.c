@@ -12,10 +12,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * sockets
- */
+/* ------------------------------------------------------------------------------------------------ sockets */
 
 /* Calls act for every sending socket. */
 static void senders_each(struct lli_udp *udp, void (*act)(struct lli_udp *udp, int fd))
@@ -68,10 +65,7 @@ static void groups_rejoin(struct lli_udp *udp)
         group_rejoin(udp, &udp->in.groups[udp->in.polled[i]]);
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------------
- * MTU
- */
+/* ---------------------------------------------------------------------------------------------------- MTU */
 
 /* Reads the MTU of the interface, and its name, which may also change. 0: failed. */
 static uint32_t mtu_read(struct lli_udp *udp)
@@ -123,10 +117,7 @@ static void trains_follow(struct lli_udp *udp)
         lli_udp_trains_probe(udp);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * address
- */
+/* ------------------------------------------------------------------------------------------------ address */
 
 static void address_move(struct lli_udp *udp, const struct lli_follow_address *found)
 {
@@ -146,8 +137,7 @@ static void address_move(struct lli_udp *udp, const struct lli_follow_address *f
         "udp: interface %s has another address: unicasts reach this instance at %s from now on, no longer "
         "at %s; %s",
         udp->interface.name, lli_ip_text(&control->group, now), before,
-        udp->link.again ? "not all sockets could be bound to it, which is tried again"
-                        : "its peers are told");
+        udp->link.again ? "not all sockets could be bound to it; this is retried" : "its peers are notified");
 }
 
 static void address_missing(struct lli_udp *udp)
@@ -192,10 +182,7 @@ static void address_follow(struct lli_udp *udp, unsigned changes)
     udp->link.addressless = false;
 }
 
-/*
- * -------------------------------------------------------------------------------------------------- failing
- * sends
- */
+/* ------------------------------------------------------------------------------------------ failing sends */
 
 void lli_udp_unreached_note(struct lli_udp *udp, const struct lli_udp_out *out, int number)
 {
@@ -251,10 +238,7 @@ static void groups_report(struct lli_udp *udp)
         text, udp->interface.name);
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------
- * diagnostics
- */
+/* -------------------------------------------------------------------------------------------- diagnostics */
 
 static void interface_follow(struct lli_udp *udp, unsigned changes)
 {

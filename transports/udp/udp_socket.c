@@ -53,10 +53,7 @@ static const struct socket_names *socket_names(const struct lli_udp *udp)
     return udp->family == AF_INET ? &socket_names_v4 : &socket_names_v6;
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------
- * failures
- */
+/* ----------------------------------------------------------------------------------------------- failures */
 
 /* Error code and remedy for an errno. */
 static const struct socket_failure {
@@ -113,9 +110,7 @@ static int socket_set(const struct lli_udp *udp, int fd, int level, int name, in
     return socket_fail(udp, what, text);
 }
 
-/*
- * --------------------------------------------------------------------------------------------------- set-up
- */
+/* ------------------------------------------------------------------------------------------------- set-up */
 
 /* Requests a buffer size, first above the system limit, then within it. Returns the granted size. */
 static uint32_t socket_buffer(int fd, int force, int name, uint32_t bytes)
@@ -231,10 +226,7 @@ static void socket_close(int *fd)
     *fd = -1;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------ open,
- * close
- */
+/* -------------------------------------------------------------------------------------------- open, close */
 
 /* Opens the unicast socket: interface address, and a port chosen by the kernel. */
 static int control_open(struct lli_udp *udp, const struct llm_options *options)
@@ -394,10 +386,7 @@ void lli_udp_close(void *instance)
     udp->in.buffers = NULL;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------ join,
- * leave
- */
+/* -------------------------------------------------------------------------------------------- join, leave */
 
 int lli_udp_sender_set_up(const struct lli_udp *udp, int fd, const struct llm_options *options)
 {
@@ -658,10 +647,7 @@ void lli_udp_leave(void *instance, lli_handle handle, enum lli_join_mode mode)
         leave_receive(instance, handle);
 }
 
-/*
- * --------------------------------------------------------------------------------------------- address,
- * waiting
- */
+/* --------------------------------------------------------------------------------------- address, waiting */
 
 int lli_udp_address(void *instance, struct lli_address *address)
 {

@@ -19,10 +19,7 @@ enum {
 #define NOTE_CHUNK (UINT64_C(1) << 62) /* a chunk; the socket is in the upper half */
 #define NOTE_WHOLE (UINT64_C(1) << 61) /* a reassembled frame */
 
-/*
- * ----------------------------------------------------------------------------------------------------
- * queueing
- */
+/* ----------------------------------------------------------------------------------------------- queueing */
 
 static struct lli_xdp_out *xdp_out(struct lli_xdp *xdp, uint64_t number)
 {
@@ -82,10 +79,7 @@ static void xdp_region_end(void *instance, void *base, size_t size)
     xdp->udp->region_end(xdp->udp_instance, base, size);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------
- * frames
- */
+/* ------------------------------------------------------------------------------------------------- frames */
 
 /* Frees the chunks that were sent. The chunk sent last is reused first, because it is in the cache. */
 static void wire_reap(struct lli_xdp_socket *socket)
@@ -218,9 +212,7 @@ static void wire_flush(struct lli_xdp *xdp)
     xdp->out.wire_stuck |= xdp->out.wired != xdp->out.taken;
 }
 
-/*
- * -------------------------------------------------------------------------------------------- sending by UDP
- */
+/* ----------------------------------------------------------------------------------------- sending by UDP */
 
 /* Passes a packet to UDP. False: its queue is full. */
 static bool kernel_post(struct lli_xdp *xdp, const struct lli_xdp_out *out)
@@ -274,10 +266,7 @@ static uint64_t xdp_reap(void *instance)
     return xdp_done(instance);
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------
- * receiving
- */
+/* ---------------------------------------------------------------------------------------------- receiving */
 
 /* Returns the group of a frame; NULL if it is not joined, or not from this source. */
 static const struct lli_xdp_group *group_find(const struct lli_xdp *xdp, const struct lli_xdp_frame *frame)
@@ -481,10 +470,7 @@ static void xdp_release(void *instance, const struct lli_in *packets, int count)
     }
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * waiting
- */
+/* ------------------------------------------------------------------------------------------------ waiting */
 
 static int xdp_arm(void *instance)
 {
@@ -501,10 +487,7 @@ static int xdp_arm(void *instance)
     return xdp->sleep.epoll;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------ addresses,
- * table
- */
+/* --------------------------------------------------------------------------------------- addresses, table */
 
 static int xdp_address(void *instance, struct lli_address *address)
 {

@@ -170,10 +170,7 @@ struct lli_xdp {
     enum lli_xdp_mode mode;
 };
 
-/*
- * -----------------------------------------------------------------------------------------------
- * xdp_control.c
- */
+/* ------------------------------------------------------------------------------------------ xdp_control.c */
 
 int lli_xdp_open(void *instance, const struct lli_transport_config *config, struct lli_caps *caps);
 void lli_xdp_close(void *instance);
@@ -182,10 +179,7 @@ void lli_xdp_abandon(void *instance);
 /* Reads the source address and port of frames: those at which this host receives unicasts. */
 int lli_xdp_own_address(struct lli_xdp *xdp);
 
-/*
- * -----------------------------------------------------------------------------------------------
- * xdp_group.c
- */
+/* -------------------------------------------------------------------------------------------- xdp_group.c */
 
 int lli_xdp_join(void *instance, const struct lli_group *group, enum lli_join_mode mode, lli_handle *handle);
 void lli_xdp_leave(void *instance, lli_handle handle, enum lli_join_mode mode);
@@ -199,10 +193,7 @@ void lli_xdp_report(void *instance);
 /* Returns the slot at which the search for a group starts. */
 uint32_t lli_xdp_group_hash(const union lli_ip_address *group);
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * xdp.c
- */
+/* -------------------------------------------------------------------------------------------------- xdp.c */
 
 /* Drops queued packets of a join to send. */
 void lli_xdp_queue_lose(struct lli_xdp *xdp, lli_handle to);

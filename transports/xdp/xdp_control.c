@@ -20,10 +20,7 @@ enum {
     RX_CHUNKS_MAX = 65536,
 };
 
-/*
- * ----------------------------------------------------------------------------------------------------
- * interface
- */
+/* ---------------------------------------------------------------------------------------------- interface */
 
 /* Queries the interface by ioctl. Fails with errno. */
 static int interface_ioctl(const struct lli_ip_interface *interface, unsigned long what,
@@ -75,10 +72,7 @@ static bool interface_is_veth(const struct lli_xdp *xdp)
            strcmp(about.driver, "veth") == 0;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------
- * options
- */
+/* ------------------------------------------------------------------------------------------------ options */
 
 static const struct lli_option xdp_options[] = {
 #define XDP_OPTION(...) LLI_OPTION_ROW(struct lli_xdp_options, __VA_ARGS__)
@@ -139,10 +133,7 @@ static int option_queues(const struct lli_xdp *xdp, const char *text, uint32_t *
     return 0;
 }
 
-/*
- * --------------------------------------------------------------------------------------------------- open,
- * close
- */
+/* -------------------------------------------------------------------------------------------- open, close */
 
 static int udp_open(struct lli_xdp *xdp, const struct lli_transport_config *config, struct lli_caps *caps)
 {

@@ -43,10 +43,7 @@ static int program_bpf(enum bpf_cmd command, union bpf_attr *attribute)
     return (int)syscall(SYS_bpf, command, attribute, sizeof *attribute);
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------
- * failures
- */
+/* ----------------------------------------------------------------------------------------------- failures */
 
 /* Error code and remedy for an errno. */
 static int program_fail(const struct lli_log *log, const char *what)
@@ -69,10 +66,7 @@ static int program_fail(const struct lli_log *log, const char *what)
                     what);
 }
 
-/*
- * --------------------------------------------------------------------------------------------------
- * instructions
- */
+/* ------------------------------------------------------------------------------------------- instructions */
 
 enum { CODE_MAX = 64, JUMPS_MAX = 16 };
 
@@ -150,10 +144,7 @@ static void code_exit(struct code *code)
     code_add(code, (struct bpf_insn){.code = BPF_JMP | BPF_EXIT});
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * program
- */
+/* ------------------------------------------------------------------------------------------------ program */
 
 /* Offsets of fields in a frame. */
 enum { ETHER_TYPE = 12, IP = 14, HEADERS_V4 = 42, HEADERS_V6 = 62, UDP_BYTES = 8 };
@@ -270,10 +261,7 @@ static void program_decide(struct code *code, const struct lli_xdp_program *prog
     code_exit(code);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------ maps,
- * loading
- */
+/* ------------------------------------------------------------------------------------------ maps, loading */
 
 static int program_map(enum bpf_map_type type, uint32_t key_size, uint32_t entries)
 {
@@ -331,10 +319,7 @@ void lli_xdp_program_fini(struct lli_xdp_program *program)
     program_close(&program->groups);
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * attaching
- */
+/* ---------------------------------------------------------------------------------------------- attaching */
 
 static int program_link(const struct lli_xdp_program *program, const struct lli_ip_interface *interface,
                         uint32_t flags)
@@ -398,10 +383,7 @@ int lli_xdp_program_attach(struct lli_xdp_program *program, const struct lli_log
     return program->link < 0 ? attach_fail(log, interface, LLI_XDP_GENERIC) : 0;
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------- map
- * contents
- */
+/* ------------------------------------------------------------------------------------------- map contents */
 
 static int program_put(int map, const void *key, const uint32_t *value)
 {

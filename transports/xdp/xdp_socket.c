@@ -20,10 +20,7 @@
  */
 enum { BIND_TRIES = 2000, BIND_RETRY_US = 1000 };
 
-/*
- * ---------------------------------------------------------------------------------------------------
- * failures
- */
+/* ----------------------------------------------------------------------------------------------- failures */
 
 /* Error code and remedy for an errno. */
 static const struct socket_failure {
@@ -60,10 +57,7 @@ static int socket_fail(const struct lli_xdp_socket_config *config, const char *w
                     config->interface->name);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * set-up
- */
+/* ------------------------------------------------------------------------------------------------- set-up */
 
 static int memory_open(struct lli_xdp_socket *socket, const struct lli_xdp_socket_config *config)
 {

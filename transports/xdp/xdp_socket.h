@@ -78,10 +78,7 @@ void lli_xdp_socket_fini(struct lli_xdp_socket *socket);
 /* Returns the frames that the kernel dropped for this socket since the previous call. */
 uint64_t lli_xdp_socket_drops(struct lli_xdp_socket *socket);
 
-/*
- * --------------------------------------------------------------------------------------------------------
- * rings
- */
+/* -------------------------------------------------------------------------------------------------- rings */
 
 static inline uint8_t *lli_xdp_chunk(const struct lli_xdp_socket *socket, uint32_t chunk)
 {

@@ -46,18 +46,17 @@ lli_ns lli_connector_deadline(const struct lli_connector *connector);
 /* ------------------------------------------------------------------------------------------- listener */
 
 /* X(name, text) */
-#define LLI_ACCEPTOR_COUNTERS(X)                                                                        \
-    X(requests_received, "requests to connect received")                                                \
-    X(requests_repeated, "of these, repetitions")                                                       \
-    X(requests_accepted, "requests accepted")                                                           \
-    X(requests_refused, "requests that the application refused")                                        \
-    X(requests_full, "requests refused because there were connections_max connections")                 \
-    X(requests_expired, "requests that the application did not answer in connect_timeout_ns")           \
-    X(requests_unreachable,                                                                             \
-      "requests of an address that is none, or was not resolved in connect_timeout_ns")                 \
-    X(refusals_dropped,                                                                                 \
-      "answers not sent: too many were waiting, or the address was not resolved in connect_timeout_ns") \
-    X(connections_unconfirmed, "connections accepted and given up because whoever asked was not heard")
+#define LLI_ACCEPTOR_COUNTERS(X)                                                                            \
+    X(requests_received, "requests to connect received")                                                    \
+    X(requests_repeated, "of these, repetitions")                                                           \
+    X(requests_accepted, "requests accepted")                                                               \
+    X(requests_refused, "requests that the application refused")                                            \
+    X(requests_full, "requests refused because there were connections_max connections")                     \
+    X(requests_expired, "requests that the application did not answer in connect_timeout_ns")               \
+    X(requests_unreachable, "requests whose address is invalid, or was not resolved in connect_timeout_ns") \
+    X(refusals_dropped,                                                                                     \
+      "answers not sent: too many were waiting, or the address was not resolved in connect_timeout_ns")     \
+    X(connections_unconfirmed, "connections accepted and given up because the caller was not heard")
 
 struct lli_acceptor_counters {
 #define LLI_ACCEPTOR_COUNTER_FIELD(name, text) uint64_t name;
@@ -100,7 +99,7 @@ struct lli_acceptor {
     struct lli_applicant *applicants; /* 2 * max entries: the surplus remembers past requests */
     uint64_t *ids;                    /* identity of each entry, 0: free */
     uint32_t places;
-    uint32_t max;         /* maximum of entries in ASKS, WAITS or IN */
+    uint32_t max;         /* maximum of entries in NEW, WAITS or IN */
     uint32_t count;       /* entries in one of these states */
     uint32_t answers_due; /* answers that wait to be sent, to entries of the table */
     lli_ns timeout;
@@ -110,7 +109,7 @@ struct lli_acceptor {
 };
 
 /*
- * guests and ids have 2 * max zeroed entries and belong to the caller. timeout: time allowed for the
+ * applicants and ids have 2 * max zeroed entries and belong to the caller. timeout: time allowed for the
  * application's answer, and for address resolution.
  */
 void lli_acceptor_init(struct lli_acceptor *acceptor, struct lli_applicant *applicants, uint64_t *ids,
@@ -141,9 +140,9 @@ void lli_acceptor_refuse(struct lli_acceptor *acceptor, struct lli_applicant *ap
 void lli_acceptor_leave(struct lli_acceptor *acceptor, uint64_t id, lli_ns now);
 
 /*
- * Answers due. lli_acceptor_answer_due() returns the address of the first one at or after *place, and sets *place
- * to it; NULL: none. lli_acceptor_answer() may be repeated until lli_acceptor_answered() notes that the
- * answer was sent, or cannot be.
+ * Answers due. lli_acceptor_answer_due() returns the address of the first one at or after *place, and sets
+ * *place to it; NULL: none. lli_acceptor_answer() may be repeated until lli_acceptor_answered() notes that
+ * the answer was sent, or cannot be.
  */
 const struct lli_wire_address *lli_acceptor_answer_due(const struct lli_acceptor *acceptor, uint32_t *place);
 size_t lli_acceptor_answer(const struct lli_acceptor *acceptor, uint32_t place, uint8_t *buffer);

@@ -7,7 +7,7 @@
 enum { POSITION_STRIDE = 16384 };
 
 /*
- * While the history drops packets, the oldest one part in this many of it is excluded: those packets would be
+ * While the history drops packets, the oldest 1 / POSITION_MARGIN of it is excluded: those packets would be
  * gone before they are fetched.
  */
 enum { POSITION_MARGIN = 16 };

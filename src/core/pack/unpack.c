@@ -296,7 +296,7 @@ void lli_unpack_next(struct lli_unpack *unpack, struct lli_unpacked *out)
             return;
         }
         if (frame.kind == LLI_FRAME_BAD) {
-            /* Messages after it, if any, are lost: the next packet's number tells how many. */
+            /* Messages after this frame, if any, are lost: the next packet's number gives the count. */
             unpack->malformed++;
             lli_unpack_break(unpack);
         } else {

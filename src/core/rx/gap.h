@@ -123,8 +123,8 @@ int lli_gap_list(const struct lli_gap *gap, lli_seq end, uint64_t most, struct l
                  int max, lli_seq *listed);
 
 /*
- * Notes that a missing packet arrived but could not be buffered. The network is fine, so the packet is asked
- * for at nak_at as if for the first time.
+ * Notes that a missing packet arrived but could not be buffered. The network is fine, so the packet is
+ * requested at nak_at as if for the first time.
  */
 void lli_gap_refuse(struct lli_gap *gap, lli_seq seq, lli_ns nak_at);
 

@@ -410,7 +410,7 @@ bool lli_rx_is_idle(const struct lli_rx *rx)
            rx->names.reported >= rx->topics.known;
 }
 
-/* Returns the next item where it is not plainly a run of messages. */
+/* Slow path: returns the next item when it may be other than messages. */
 static LLI_OUT_OF_LINE bool rx_next_item(struct lli_rx *rx, lli_ns now, struct lli_item *item)
 {
     rx->pending.service_due = true;

@@ -22,7 +22,7 @@ void lli_rx_filter_start(struct lli_rx *rx)
 void lli_rx_filter(struct lli_rx *rx)
 {
     if (rx->config->filter == NULL)
-        return; /* A message being skipped still is: rx_filter_end(). */
+        return; /* A message being skipped is skipped to its end: rx_filter_end(). */
     lli_rx_unsettle(rx);
     lli_rx_set_news(rx, LLI_RX_FILTERED);
     lli_rx_set_slow_path(rx, LLI_RX_FILTERING);
@@ -221,7 +221,7 @@ void lli_rx_filter_begin(struct lli_rx *rx, const struct lli_wire_header *header
     struct rx_wanted wanted;
 
     if (unpack->passing && header->number == (uint32_t)unpack->number) {
-        /* The length of the skipped message may be unknown: `first` tells where it ends. */
+        /* The length of the skipped message may be unknown: `first` gives its end. */
         unpack->at = body + header->first;
         unpack->end = body + size;
         unpack->topic = 0;

@@ -130,7 +130,7 @@ void lli_rx_heard_start(struct lli_rx *rx, lli_ns now);
 /* Takes figures of a heartbeat with which those refused before it agree. */
 void lli_rx_heartbeat_agreed(struct lli_rx *rx, const struct lli_wire_heartbeat *heartbeat);
 
-/* Notes that as many topics exist, from another packet. */
+/* Notes that this many topics exist, according to a packet other than a heartbeat. */
 void lli_rx_heartbeat_topics(struct lli_rx *rx, uint32_t topics);
 
 /* Handles a heartbeat. */

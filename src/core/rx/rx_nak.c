@@ -87,14 +87,12 @@ void lli_rx_note_repair(struct lli_rx *rx, lli_seq seq, lli_ns now)
     rx->counters->packets_recovered++;
     /* A queue at the transmitter, or a clock that jumped, must not delay NAKs for long. */
     elapsed = lli_min(elapsed, rx->config->nak_retry_max);
-    /* Only a packet requested once tells which NAK it answers (Karn's rule). */
+    /* Only for a packet requested once is it known which NAK the repair answers (Karn's rule). */
     if (slot->tries == 1)
         rx->nak.rtt = rx->nak.rtt == 0 ? elapsed : (rx->nak.rtt * 7 + elapsed) / 8;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------ requests
- */
+/* ----------------------------------------------------------------------------------------------- requests */
 
 void lli_rx_delay_naks(struct lli_rx *rx, lli_ns until)
 {

@@ -186,7 +186,10 @@ struct lli_rx_mark {
 /* Conditions that rule out the fast path, and events that are pending: rx_deliver.c. */
 struct lli_rx_pending {
     bool plain; /* fast path allowed: no gap, event or filter is pending; see lli_rx_settle() */
-    /* Not only messages in order: lli_rx_deadline() may be earlier now; lli_rx_take_service() clears it. */
+    /*
+     * lli_rx_deadline() may be earlier now, because more than messages in order arrived;
+     * lli_rx_take_service() clears it.
+     */
     bool service_due;
     uint8_t news;      /* enum lli_rx_news: pending events */
     uint8_t slow_path; /* enum lli_rx_slow_path */
@@ -372,7 +375,7 @@ enum lli_rx_slow_path {
 enum lli_rx_lag {
     LLI_RX_CHASED = 1,    /* packets were gone while this receiver lagged by a window; not caught up since */
     LLI_RX_REPLAYING = 2, /* the past is being fetched */
-    /* Late join of a young session: the past is what it had sent by then, packets before replay_end. */
+    /* Late join of a young session: the past is what it had sent by then, packets before replay.end. */
     LLI_RX_YOUNG = 4,
 };
 
@@ -507,14 +510,15 @@ void lli_rx_resolve(struct lli_rx *rx);
  */
 bool lli_rx_input(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_ns now);
 
-/* True if as many packets arrived since the last report as the transmitter wants one for. */
+/* True if enough packets for a report arrived since the last one. */
 static inline bool lli_rx_owes_report(const struct lli_rx *rx)
 {
     return rx->gap.next >= rx->report.due_seq;
 }
 
 /*
- * Checks if lli_rx_single() may take the next packet. That function does so itself, but later than possible.
+ * Checks if lli_rx_single() may take the next packet, before it arrives: that function checks only on a
+ * packet's arrival.
  */
 void lli_rx_settle(struct lli_rx *rx);
 

@@ -30,9 +30,7 @@ void lli_rx_topics_start(struct lli_rx *rx)
     }
 }
 
-/*
- * --------------------------------------------------------------------------------------------- subscriptions
- */
+/* ------------------------------------------------------------------------------------------ subscriptions */
 
 void lli_rx_topic_refuse(struct lli_rx *rx, uint32_t topic)
 {
@@ -54,9 +52,7 @@ void lli_rx_resolve(struct lli_rx *rx)
     rx->names.resolved = 0;
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------- names
- */
+/* -------------------------------------------------------------------------------------------------- names */
 
 void lli_rx_learn(struct lli_rx *rx, lli_ns now, bool block)
 {
@@ -130,9 +126,7 @@ void lli_rx_input_topics(struct lli_rx *rx, const struct lli_wire_topics *topics
         rx->names.query_at = now;
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------- items
- */
+/* -------------------------------------------------------------------------------------------------- items */
 
 bool lli_rx_topic_item(const struct lli_rx *rx, uint32_t topic, struct lli_item *item)
 {
@@ -182,9 +176,7 @@ bool lli_rx_next_topic(struct lli_rx *rx, struct lli_item *item)
     return false;
 }
 
-/*
- * -------------------------------------------------------------------------------------------------- messages
- */
+/* ----------------------------------------------------------------------------------------------- messages */
 
 LLI_OUT_OF_LINE int lli_rx_account(struct lli_rx *rx, uint32_t topic, struct lli_item *item, int count)
 {

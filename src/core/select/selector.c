@@ -323,8 +323,7 @@ static bool close_comparison(struct compiler *c, const struct open *open)
     if (open->code == OPEN_BETWEEN)
         return refuse(c, open->column, "BETWEEN needs an AND and a second value");
     if (!are_alike(c, operands, open->code == LLI_SELECT_EQUAL || open->code == LLI_SELECT_UNEQUAL))
-        return refuse(c, open->column,
-                      "it compares what is not alike: numbers with numbers, strings with strings");
+        return refuse(c, open->column, "different types: compare numbers with numbers, strings with strings");
     c->depth -= operands;
     c->types[c->depth - 1] = TYPE_CONDITION;
     return emit(c, open->code, 0) && (!open->negated || emit(c, LLI_SELECT_NOT, 0));
@@ -486,7 +485,7 @@ static bool compile_in(struct compiler *c, uint32_t column)
     if (c->token.kind != TOKEN_CLOSE)
         return refuse(c, column_of(&c->token), "a list ends with a bracket");
     if (!are_alike(c, count, false))
-        return refuse(c, column, "it compares what is not alike: numbers with numbers, strings with strings");
+        return refuse(c, column, "different types: compare numbers with numbers, strings with strings");
     c->depth -= count;
     return emit(c, LLI_SELECT_IN, count);
 }

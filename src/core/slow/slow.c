@@ -217,7 +217,7 @@ static void slow_weigh(const struct lli_slow *slow, const struct lli_members *me
 static void slow_set(struct lli_slow *slow, struct lli_member *member, struct lli_slow_record *record,
                      struct lli_slow_level level, lli_ns now)
 {
-    /* An operator's order, and its end, count even in a dry run. */
+    /* An operator's order, and its end, apply even in a dry run. */
     const bool earnest =
         !slow->policy.dry || record->ordered || record->stands.threshold == LLM_THRESHOLD_OPERATOR;
 
@@ -572,7 +572,7 @@ static void slow_weigh_slice(struct lli_slow *slow, struct lli_members *members,
             record->debt = (struct lli_slow_debt){.owes = record->debt.owes};
         slow_weigh(slow, members, record, now);
         /*
-         * A receiver that has not reported counts if it suffers: an only receiver is one before its first
+         * A receiver that has not reported counts if it suffers. So a single receiver counts before its first
          * report, too.
          */
         if ((record->next == 0 && record->wanted.standing == LLI_STANDING_FINE) ||

@@ -129,7 +129,7 @@ struct lli_slow_sent {
 
 /* The receivers as a whole. */
 struct lli_slow_group {
-    bool in_force; /* the group rule: most receivers suffer, or did until a moment ago */
+    bool in_force; /* the group rule: most receivers suffer, or recently did */
     bool event_due;
     lli_ns at;          /* when they last did */
     uint32_t receivers; /* receivers that had reported, at the last complete evaluation */

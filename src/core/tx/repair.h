@@ -3,13 +3,13 @@
  * Repair queues: the packets requested again, by receiver, and the order in which they are sent
  * (docs/protocol.md section 5.2).
  *
- * A packet that one receiver asks for goes to it by unicast. If another asks for it while it waits, or soon
- * after it was sent, it goes to the group. A receiver that asks again before the repair can have arrived is
+ * A packet requested by one receiver goes to it by unicast. If another receiver requests it while it waits,
+ * or soon after it was sent, it goes to the group. A repeated request before the repair can have arrived is
  * ignored.
  *
  * Each member has its own queue; receivers not in the table share one. The queues take turns, one packet
- * each, so a member that asks for much delays another by one packet of every two, not by all that it asks
- * for. A packet is in one queue only: the one from which it leaves sooner.
+ * each, so a member with many requests delays another by one packet of every two, not by all its packets. A
+ * packet is in one queue only: the one from which it leaves sooner.
  */
 #ifndef LLI_REPAIR_H
 #define LLI_REPAIR_H

@@ -17,9 +17,7 @@ enum { TX_HEARTBEAT_SHARE = 4 };
  */
 enum { TX_HEARTBEATS_UNHEARD = 16 };
 
-/*
- * ------------------------------------------------------------------------------------------------ contents
- */
+/* ----------------------------------------------------------------------------------------------- contents */
 
 /*
  * Adds the heartbeat's fields about assured topics. Joining receivers begin with the oldest unacknowledged
@@ -89,9 +87,7 @@ static size_t tx_build_heartbeat(struct lli_tx *tx, lli_ns now, uint8_t *buffer)
     return lli_wire_put_heartbeat(buffer, &heartbeat);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------ interval
- */
+/* ----------------------------------------------------------------------------------------------- interval */
 
 static void tx_heartbeat_next(struct lli_tx *tx, lli_ns now)
 {
@@ -136,9 +132,7 @@ bool lli_tx_control_heartbeat(struct lli_tx *tx, lli_ns now, uint8_t *buffer, st
     return true;
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------- end
- */
+/* ---------------------------------------------------------------------------------------------------- end */
 
 void lli_tx_end(struct lli_tx *tx, lli_ns now)
 {

@@ -16,8 +16,8 @@ void lli_tx_leave(struct lli_tx *tx, uint64_t receiver, lli_seq next)
 
 /*
  * A receiver's last report acknowledges first. A receiver that leaves after the end of the session stays in
- * the table while other receivers have to acknowledge the same messages: nobody joins any more, so it cannot
- * acknowledge them again under another identity.
+ * the table while other receivers have to acknowledge the same messages: no receiver joins any more, so it
+ * cannot acknowledge them again under another identity.
  */
 void lli_tx_input_leaving(struct lli_tx *tx, const struct lli_wire_status *status)
 {

@@ -176,9 +176,7 @@ void lli_tx_input_nak(struct lli_tx *tx, struct lli_wire_nak *nak, lli_ns now)
         lli_tx_reject(tx, NULL, LLI_WIRE_PENDING, nak->ranges, nak->count);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------- repairs
- */
+/* ------------------------------------------------------------------------------------------------ repairs */
 
 void lli_tx_repair_init(struct lli_tx *tx, lli_ns now)
 {

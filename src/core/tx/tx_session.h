@@ -110,7 +110,7 @@ struct lli_tx_config {
     lli_ns heartbeat_busy;
     lli_ns status;
     struct lli_flow_config flow;
-    struct lli_slow_policy slow; /* its `status` is the one above */
+    struct lli_slow_policy slow; /* its `status` equals `status` above */
     bool reports_limits;         /* report receivers' bottlenecks to the application */
     bool confirms; /* receivers count, and are sent more than a token, only after they returned it */
     struct lli_token_key key;

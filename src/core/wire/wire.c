@@ -766,9 +766,7 @@ bool lli_wire_get_close(const uint8_t *body, size_t size, uint32_t tag, struct l
     return reader.ok;
 }
 
-/*
- * ------------------------------------------------------------------------------- addresses, by packet type
- */
+/* ------------------------------------------------------------------------------ addresses, by packet type */
 
 /* Offsets in the body of the address's size and of the address; 0: the type has no address. */
 struct wire_place {

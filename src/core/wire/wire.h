@@ -45,7 +45,7 @@ enum lli_wire_type {
     LLI_WIRE_ACCEPT = 11,
     LLI_WIRE_REFUSE = 12,
     LLI_WIRE_CLOSE = 13,
-    LLI_WIRE_LVC = 14, /* of sessions again */
+    LLI_WIRE_LVC = 14, /* a packet of a session */
 };
 
 /* Mask of the types that lli_wire_get_header() accepts: all but those of connections. */
@@ -240,8 +240,8 @@ enum lli_wire_join_kind {
     LLI_WIRE_JOIN_ASK = 1,    /* receiver asks where to begin */
     LLI_WIRE_JOIN_GRANT = 2,  /* transmitter answers where to begin */
     LLI_WIRE_JOIN_REFUSE = 3, /* transmitter refuses the request */
-    LLI_WIRE_JOIN_FETCH = 4,  /* receiver asks for packets of the past */
-    LLI_WIRE_JOIN_LATEST = 5, /* receiver asks for LVC messages */
+    LLI_WIRE_JOIN_FETCH = 4,  /* receiver requests packets of the past */
+    LLI_WIRE_JOIN_LATEST = 5, /* receiver requests LVC messages */
     LLI_WIRE_JOIN_TOKEN = 6,  /* transmitter sends a token, perhaps with a reason for reduced service */
 };
 

@@ -15,7 +15,7 @@ static struct llm_transmitter *transmitter;
 static struct llm_receiver *receiver;
 static struct llm_topic *topic;
 static struct llm_assurance assurance;
-static struct llm_event acknowledged, waits; /* the latest */
+static struct llm_event acknowledged, waits; /* latest events */
 static int messages;
 
 static void on_transmitter_event(void *arg, const struct llm_event *event)
@@ -88,7 +88,7 @@ static uint64_t counter(const char *name)
     return value;
 }
 
-/* Polls until nothing waits any more. */
+/* Polls until no message is unacknowledged. */
 static void until_acknowledged(void)
 {
     const uint64_t began = llm_clock();
@@ -162,7 +162,7 @@ static void the_seventeenth_topic_is_refused(void **state)
         assert_int_equal(llm_topic_open(transmitter, name, 0, &topic), LLM_OK);
     }
     expect_refused(LLM_ELIMIT, "16 topics");
-    /* It is as it was. */
+    /* Nothing has changed. */
     assert_int_equal(llm_send(topic, "x", 1, 0), LLM_OK);
     assert_int_equal(counter("messages_unacknowledged"), 0);
 }
@@ -193,7 +193,7 @@ static void messages_of_every_kind_wait_until_they_are_acknowledged(void **state
     assert_int_equal(llm_send(topic, "four", 4, LLM_SEND_MORE), LLM_EAGAIN);
     assert_int_equal(llm_topic_claim(topic, 4, &claim), LLM_EAGAIN);
     assert_int_equal(counter("send_blocked_unacknowledged"), 2);
-    /* Longer than may ever be unacknowledged; others do not wait. */
+    /* Too long ever to be unacknowledged; shorter ones do not wait. */
     assert_int_equal(llm_send(topic, data, sizeof data, 0), LLM_EMSGSIZE);
     assert_int_equal(llm_send(plain, "p", 1, 0), LLM_OK);
     receiver_up(CHANNEL);
@@ -206,7 +206,7 @@ static void messages_of_every_kind_wait_until_they_are_acknowledged(void **state
     assert_int_equal(llm_send(topic, "five", 4, 0), LLM_OK);
     until_acknowledged();
     assert_int_equal(acknowledged.first, 4);
-    /* No longer. */
+    /* No longer assured. */
     assert_int_equal(llm_topic_assure(topic, NULL), LLM_OK);
     for (int i = 0; i < 10; i++)
         assert_int_equal(llm_send(topic, "x", 1, LLM_SEND_MORE), LLM_OK);

@@ -22,7 +22,7 @@
 #endif
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || HAS_FEATURE(address_sanitizer) || \
     HAS_FEATURE(thread_sanitizer) || HAS_FEATURE(memory_sanitizer)
-#define SANITIZED 1 /* the sanitizer has an allocator of its own */
+#define SANITIZED 1 /* the sanitizer has its own allocator */
 #else
 #define SANITIZED 0
 #endif
@@ -91,9 +91,7 @@ void *mmap(void *at, size_t size, int protection, int flags, int fd, off_t offse
 }
 #endif
 
-/*
- * ------------------------------------------------------------------------------------------------- traffic
- */
+/* ------------------------------------------------------------------------------------------------ traffic */
 
 struct station {
     struct llm_context *context;
@@ -127,7 +125,7 @@ static void on_event(void *arg, const struct llm_event *event)
     station->next = event->last + 1;
 }
 
-/* False if the channel cannot be had on this machine. */
+/* False if the channel cannot be opened on this machine. */
 static bool station_open(struct station *station, const char *channel)
 {
     struct llm_receiver_handlers handlers;
@@ -189,7 +187,7 @@ static void station_run(struct station *station, int rounds, uint64_t *random)
     for (int round = 0; round < rounds; round++) {
         for (uint32_t burst = below(random, 8); burst > 0; burst--)
             station_send(station, chance(random, 10) ? below(random, 20000) : below(random, 200), random);
-        /* The receiver shares the thread: what waits for it must fit the socket's or the inbox's memory. */
+        /* The receiver shares the thread: pending data must fit the memory of the socket or inbox. */
         if (round % 16 == 0)
             station_poll_until(station, llm_transmitter_next(station->transmitter));
         (void)llm_poll(station->context);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When what is sent from a handler leaves: at once in answer to a message that came alone, else with what its
- * packet brings.
+ * Times at which messages sent in a handler leave: at once in reply to a message that arrived alone, else
+ * after the rest of its packet.
  */
 #include "unit.h"
 
 #include <llm/llm.h>
 
-/* Of what asks, and of what answers: each in a context of its own. */
+/* Sides that send requests and replies, each with a context of its own. */
 static struct llm_context *asking, *answering;
 static struct llm_transmitter *questions, *answers;
 static struct llm_receiver *listener, *hearer;
 static struct llm_topic *question, *answer;
-static unsigned flags;   /* of an answer */
-static uint64_t left[8]; /* packets of answers that had left when a handler was done */
+static unsigned flags;   /* flags of the reply's send */
+static uint64_t left[8]; /* packets of replies sent when a handler returned */
 static unsigned questions_came, answers_came;
 
 static uint64_t packets_of_answers(void)
@@ -75,7 +75,7 @@ static int up(void **state)
     assert_int_equal(llm_transmitter_open(answering, "loop://answers:2", NULL, NULL, &answers), LLM_OK);
     assert_int_equal(llm_topic_open(questions, "questions", 0, &question), LLM_OK);
     assert_int_equal(llm_topic_open(answers, "answers", 0, &answer), LLM_OK);
-    /* Sessions and topics become known. */
+    /* Announces sessions and topics. */
     poll_both(1000);
     return 0;
 }
@@ -97,7 +97,7 @@ static void ask_number(unsigned number)
     assert_int_equal(llm_send(question, &text, 1, LLM_SEND_NOW), LLM_OK);
 }
 
-/* The first one comes with what makes its topic known, or alone: what counts is the second. */
+/* The first request may come with the announcement of its topic: only the second is measured. */
 static void ask(unsigned count, unsigned more)
 {
     for (unsigned i = 0; i < count; i++) {
@@ -108,8 +108,8 @@ static void ask(unsigned count, unsigned more)
 }
 
 /*
- * A thread that is interrupted finds a heartbeat beside the question, or the transport busy: then the answer
- * may leave later.
+ * After an interruption of the thread, a heartbeat may arrive with the request, or the transport may be busy:
+ * then the reply may leave later.
  */
 static void a_reply_to_a_single_message_leaves_at_once(void **state)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public API over the loop transport: what is refused, what each call gives, and what handlers may do. */
+/* The public API over the loop transport: refused calls, results of calls, and calls allowed in handlers. */
 #include "logged.h"
 
 #include <llm/llm.h>
@@ -10,13 +10,13 @@ enum { MESSAGES_MAX = 4096, EVENTS_MAX = 256, TEXT_MAX = 64 };
 
 #define CHANNEL "loop://api:1?mtu=1500&linger_ns=0"
 
-/* Small memory, so that many can be open. */
+/* Little memory, so that many objects can be open. */
 #define SMALL                                                                                              \
     "&history_bytes=1M&history_packets=256&reorder_bytes=64K&sessions_max=2&message_bytes_max=64K&topics_" \
     "max=8"                                                                                                \
     "&window_packets=64&receivers_max=4&rcvbuf_bytes=1M"
 
-/* What a receiver was given. */
+/* Messages and events of a receiver. */
 struct heard {
     int messages;
     int events;
@@ -24,10 +24,10 @@ struct heard {
     char texts[MESSAGES_MAX][TEXT_MAX];
     char topics[MESSAGES_MAX][TEXT_MAX];
     struct llm_event event[EVENTS_MAX];
-    struct llm_verdict verdict; /* the latest */
+    struct llm_verdict verdict; /* latest verdict */
     const char *refuse;         /* a topic, or "" for every session */
     struct llm_context *context;
-    struct llm_topic *reply; /* to send to from the handler */
+    struct llm_topic *reply; /* topic to send to in the handler */
     int handler_results[8];
 };
 
@@ -122,7 +122,7 @@ static int all_down(void **state)
     return 0;
 }
 
-/* Until that many messages were delivered. */
+/* Polls until that many messages were delivered. */
 static void poll_until(int messages)
 {
     const uint64_t until = llm_clock() + UINT64_C(5000000000);
@@ -221,7 +221,7 @@ static void wrong_channels_are_refused_by_name(void **state)
         llm_transmitter_open(context, "loop://a:1?flow=window&slow_lag_bytes=64K", NULL, NULL, &transmitter),
         LLM_EOPTION);
     assert_non_null(strstr(logged, "slow_lag_bytes"));
-    /* Nothing is left behind: the same context works. */
+    /* Nothing is left behind: the context still works. */
     assert_int_equal(llm_transmitter_open(context, CHANNEL SMALL, NULL, NULL, &transmitter), LLM_OK);
 }
 
@@ -264,9 +264,7 @@ static void context_options_outside_their_enums_are_refused(void **state)
     assert_null(other);
 }
 
-/*
- * ------------------------------------------------------------------------------------------ open and close
- */
+/* ----------------------------------------------------------------------------------------- open and close */
 
 static void objects_can_be_closed_in_any_order(void **state)
 {
@@ -309,9 +307,7 @@ static void closing_announces_the_end_after_all_messages(void **state)
     assert_int_equal(end->first, 10);
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------- send
- */
+/* --------------------------------------------------------------------------------------------------- send */
 
 static void messages_of_every_kind_arrive_in_order(void **state)
 {
@@ -431,7 +427,7 @@ static void suspensions_by_hand_are_reported_on_both_sides(void **state)
     assert_int_not_equal(id, 0);
     assert_int_equal(llm_transmitter_resume_all(transmitter), LLM_OK);
     poll_until_event(LLM_EVENT_READMITTED);
-    /* Of this one alone; the transmitter, which has no handler, logs it. */
+    /* The log of this call only; without a handler, the transmitter logs the event. */
     logged[0] = '\0';
     assert_int_equal(llm_transmitter_suspend(transmitter, id), LLM_OK);
     poll_until_event(LLM_EVENT_SUSPENDED);
@@ -462,7 +458,7 @@ static void a_window_is_at_most_half_of_the_history(void **state)
     while (llm_transmitter_receivers(transmitter) == 0 && llm_clock() < until)
         assert_true(llm_poll(sender) >= 0 && llm_poll(context) >= 0);
     assert_int_equal(llm_transmitter_receivers(transmitter), 1);
-    /* The receiver is not polled any more, so nothing is reported; 256 packets are kept. */
+    /* The receiver is not polled, so nothing is reported; 256 packets are retained. */
     for (int i = 0; i < 5000 && error == LLM_OK; i++)
         error = llm_send(topic, large, sizeof large, LLM_SEND_MORE);
     assert_int_equal(error, LLM_EAGAIN);
@@ -471,7 +467,7 @@ static void a_window_is_at_most_half_of_the_history(void **state)
     assert_int_equal(llm_context_close(&sender), LLM_OK);
 }
 
-/* Bursts and their lengths, beside what on_message() keeps of each. */
+/* Bursts and their lengths, beside the records of on_message(). */
 static int bursts;
 
 static void on_messages(void *arg, const struct llm_message *messages, int count)
@@ -521,9 +517,7 @@ static void packed_messages_leave_with_flush_or_poll(void **state)
     poll_until(2);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------- topics
- */
+/* ------------------------------------------------------------------------------------------------- topics */
 
 static void topics_have_names_of_their_own_within_limits(void **state)
 {
@@ -585,9 +579,7 @@ static void a_refused_session_is_silent(void **state)
     assert_int_equal(refused, 1);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------ handlers
- */
+/* ----------------------------------------------------------------------------------------------- handlers */
 
 static void on_message_misbehave(void *arg, const struct llm_message *message)
 {
@@ -673,9 +665,7 @@ static void events_are_logged_and_messages_dropped_without_handlers(void **state
     assert_int_equal(delivered, 1);
 }
 
-/*
- * --------------------------------------------------------------------------------------------------- sleep
- */
+/* -------------------------------------------------------------------------------------------------- sleep */
 
 static void a_sleeper_is_woken_by_its_descriptor_and_its_deadline(void **state)
 {

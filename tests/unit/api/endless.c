@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * More sessions and topics than a receiver has room for: what is refused, by which rule, and what is counted.
+ * More sessions and topics than a receiver has room for: the rule by which they are refused, and the
+ * counters.
  */
 #include "unit.h"
 
@@ -18,7 +19,7 @@ static struct llm_context *context;
 static struct llm_receiver *receiver;
 static char logged[4096];
 static int messages, unnamed, topics_new, sessions_new, sessions_ended;
-static uint64_t latest; /* session of the last message */
+static uint64_t latest; /* session of the latest message */
 
 static void log_keep(void *arg, enum llm_level level, const char *text)
 {
@@ -117,7 +118,7 @@ static void a_session_beyond_the_limit_is_followed_when_another_ends(void **stat
         assert_int_equal(llm_send(topics[i], "y", 1, LLM_SEND_NOW), LLM_OK);
     poll_some();
     assert_int_equal(messages, 2 * SESSIONS_MAX);
-    /* It is told once. */
+    /* The refusal is logged once. */
     assert_string_equal(logged, "");
     assert_true(llm_transmitter_close(&transmitters[0]) >= 0);
     while (latest != llm_transmitter_session(transmitters[SESSIONS_MAX])) {
@@ -147,7 +148,7 @@ static void an_endless_stream_of_sessions_is_followed_one_after_the_other(void *
     assert_int_equal(counter("sessions_dropped"), 0);
 }
 
-/* Opens so many topics more, with names of that size, and sends a message on each. */
+/* Opens this many more topics, with names of this length, and sends a message on each. */
 static void send_on(struct llm_transmitter *transmitter, int count, int size)
 {
     struct llm_topic *topic;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public side of attributes and filters, over the loop transport: what is refused, and what comes. */
+/* Public API of attributes and filters, over the loop transport: refused calls, and delivered messages. */
 #include "logged.h"
 
 #include <stdio.h>
@@ -19,7 +19,7 @@ static struct llm_topic *topic;
 static char heard[256];
 static int count;
 
-/* What the message is that comes next, if it is to be read. */
+/* Expected attributes of the next message, if they are to be read. */
 static struct {
     bool reads;
     uint32_t label;
@@ -138,9 +138,7 @@ static int filter_labels(const struct llm_label_match *labels, uint32_t labels_c
     return llm_receiver_filter(receiver, &filter);
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------- tests
- */
+/* -------------------------------------------------------------------------------------------------- tests */
 
 static void labels_are_chosen_by_mask_and_match(void **state)
 {
@@ -157,7 +155,7 @@ static void labels_are_chosen_by_mask_and_match(void **state)
     assert_string_equal(polled(), "ac");
     assert_int_equal(llm_context_counter(context, "messages_rejected", &rejected), LLM_OK);
     assert_int_equal(rejected, 3);
-    /* Without the filter all of it comes, and nothing is missing between. */
+    /* Without the filter all messages come, and none between is missing. */
     assert_int_equal(llm_receiver_filter(receiver, NULL), LLM_OK);
     assert_int_equal(send_labelled(0x102, "f", 0), LLM_OK);
     assert_int_equal(llm_send(topic, "g", 1, 0), LLM_OK);
@@ -184,7 +182,7 @@ static void bitmaps_are_chosen_by_a_bit_or_by_all(void **state)
             attributes = attributes_of(7, sent[i], 16);
             assert_int_equal(llm_send_with(topic, &text, 1, &attributes, 0), LLM_OK);
         }
-        /* The second has no bit 8 to 15. */
+        /* The second bitmap has no bits 8 to 15. */
         attributes = attributes_of(7, sent[0], 1);
         assert_int_equal(llm_send_with(topic, "d", 1, &attributes, 0), LLM_OK);
         assert_int_equal(llm_send(topic, "e", 1, 0), LLM_OK);
@@ -234,7 +232,7 @@ static void properties_are_selected(void **state)
     assert_int_equal(send_order(11, 2, "xa"), LLM_OK);
     assert_int_equal(llm_send(topic, "plain", 5, 0), LLM_OK);
     assert_string_equal(polled(), "a");
-    /* A message without properties is selected where nothing is asked of any. */
+    /* A message without properties is selected if no condition requires one. */
     assert_int_equal(filter_selector("value = 47244640256 OR symbol IS NULL"), LLM_OK);
     assert_int_equal(send_order(11, 1.5, "v"), LLM_OK);
     assert_int_equal(send_order(12, 1.5, "w"), LLM_OK);
@@ -315,7 +313,7 @@ static void a_bad_selector_is_refused_with_its_column(void **state)
     filter.selector = "TRUE";
     filter.names_count = 1;
     assert_int_equal(llm_receiver_filter(receiver, &filter), LLM_EINVAL);
-    /* The one before stays in force. */
+    /* The previous filter stays in force. */
     assert_int_equal(send_order(9, 1, "a"), LLM_OK);
     assert_int_equal(send_order(11, 1, "b"), LLM_OK);
     assert_string_equal(polled(), "b");
@@ -343,7 +341,7 @@ static void invalid_properties_are_refused(void **state)
     properties[1].value.bytes.size = UINT32_MAX;
     assert_int_equal(llm_send_with(topic, "a", 1, &attributes, 0), LLM_EMSGSIZE);
     assert_non_null(strstr(logged, "property 6"));
-    /* 8 of the frame, 7 of the first, and 5 of this one. */
+    /* 8 bytes of the frame, 7 of the first property, and 5 of this one. */
     properties[1].value.bytes.size = 512 - 20 + 1;
     assert_int_equal(llm_send_with(topic, "a", 1, &attributes, 0), LLM_EMSGSIZE);
     properties[1].value.bytes.size = 512 - 20;
@@ -412,7 +410,7 @@ static void invalid_attributes_are_refused(void **state)
     assert_int_equal(llm_send_with(topic, "a", 1, &attributes, 0), LLM_ESTATE);
     assert_int_equal(llm_topic_commit(topic, 10, 0), LLM_OK);
     assert_int_equal(llm_transmitter_next(transmitter), next + 1);
-    /* And what follows is sent as ever. */
+    /* Later messages are sent normally. */
     assert_int_equal(llm_send_with(topic, "a", 1, &attributes, 0), LLM_OK);
     assert_int_equal(llm_send(topic, "b", 1, 0), LLM_OK);
     assert_int_equal(strlen(polled() + 1), 2);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Contexts of a process that forks: the child is refused, closes them, and the parent's sessions go on. */
+/*
+ * Contexts of a process that forks: the child's calls are refused, it closes the contexts, and the parent's
+ * sessions continue.
+ */
 #define _GNU_SOURCE
 #include "unit.h"
 
@@ -31,7 +34,7 @@ static const char *const channels[] = {
     "impair+udp://239.195.78.3:17078?interface=lo&rcvbuf_bytes=1M&" OPTIONS,
 };
 
-/* An end with a context of its own: transmitter or receiver, or either side of a connection. */
+/* An end with its own context: transmitter, receiver, or one side of a connection. */
 struct end {
     struct llm_context *context;
     struct llm_transmitter *transmitter;
@@ -40,9 +43,9 @@ struct end {
     struct llm_listener *listener;
     struct llm_connection *connection;
     atomic_uint_fast64_t messages;
-    atomic_uint_fast64_t faults; /* gaps, ends, disconnections */
-    atomic_uint_fast64_t lines;  /* of the log */
-    uint64_t forks_at;           /* its handler of this message forks */
+    atomic_uint_fast64_t faults; /* count of gaps, ends and disconnections */
+    atomic_uint_fast64_t lines;  /* lines in the log */
+    uint64_t forks_at;           /* number of the message whose handler forks */
     pid_t child;
 };
 
@@ -62,7 +65,7 @@ static struct end near, far;
 static char directory[64];
 static int descriptors;
 
-/* Ends a child process: cmocka is its parent's. */
+/* Ends the child process on a failure: cmocka belongs to its parent. */
 #define MUST(condition)                                                                  \
     do {                                                                                 \
         if (!(condition)) {                                                              \
@@ -71,10 +74,7 @@ static int descriptors;
         }                                                                                \
     } while (0)
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * ends
- */
+/* --------------------------------------------------------------------------------------------------- ends */
 
 static void on_log(void *arg, enum llm_level level, const char *text)
 {
@@ -143,7 +143,7 @@ static void end_open(struct end *end, enum llm_wait_mode wait)
     assert_int_equal(llm_context_open(&options, &end->context), LLM_OK);
 }
 
-/* A channel with the directory of the test, if it has any in shared memory. */
+/* Adds the directory of the test to a channel in shared memory. */
 static const char *channel_here(const char *channel)
 {
     static char text[512];
@@ -185,7 +185,7 @@ static int down(void **state)
     return system(command);
 }
 
-static bool loop_threads; /* of the contexts of both ends */
+static bool loop_threads; /* both contexts have loop threads */
 
 static void ends_open(const char *channel, enum llm_wait_mode wait)
 {
@@ -205,7 +205,7 @@ static void ends_close(void)
     assert_int_equal(descriptors_open(), descriptors);
 }
 
-/* Sends messages on a topic until so many more have arrived at an end. */
+/* Sends messages on a topic until this many more have arrived at an end. */
 static void deliver(struct llm_topic *topic, struct end *to, uint64_t count)
 {
     const uint64_t wanted = atomic_load(&to->messages) + count, until = llm_clock() + PATIENCE;
@@ -220,9 +220,7 @@ static void deliver(struct llm_topic *topic, struct end *to, uint64_t count)
     assert_int_equal(atomic_load(&to->messages), wanted);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------- the child
- */
+/* ---------------------------------------------------------------------------------------------- the child */
 
 static void child_is_refused(void)
 {
@@ -254,7 +252,7 @@ static void child_is_refused(void)
     MUST(llm_receiver_open(far.context, "loop://x:1", NULL, &handlers, &far.receiver) == LLM_ESTATE);
 }
 
-/* What is opened in the child is the child's. */
+/* Objects opened in the child belong to the child. */
 static void child_opens_its_own(void)
 {
     struct llm_context *context;
@@ -281,8 +279,8 @@ static void child_opens_its_own(void)
 }
 
 /*
- * No more is left open than before the parent opened anything, but for what its loop threads had open at the
- * moment of the fork, for as long as a look into a directory takes: a directory and a file in it each.
+ * No descriptor stays open beyond those from before the parent's opens, except those that its loop threads
+ * had open briefly at the moment of the fork: a directory and a file in it each.
  */
 static void child_closes(void)
 {
@@ -306,12 +304,9 @@ static void child_main(void)
     _exit(0);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------- the
- * parent
- */
+/* --------------------------------------------------------------------------------------------- the parent */
 
-/* Messages go on while the child lives. */
+/* Sends messages while the child lives. */
 static void child_await(pid_t child, struct llm_topic *topic, struct end *to)
 {
     int status;
@@ -336,7 +331,7 @@ static int files(void)
     return count;
 }
 
-/* The descriptor of a context still becomes readable, and a sleeper wakes. */
+/* The descriptor of a context still becomes readable and wakes a sleeper. */
 static void packets_wake(void)
 {
     struct pollfd far_fd = {.fd = llm_context_fd(far.context), .events = POLLIN};
@@ -347,7 +342,7 @@ static void packets_wake(void)
     assert_int_equal(poll(&far_fd, 1, CHILD_S * 1000), 1);
 }
 
-/* The session, names and files are there: also for those who come after the child has gone. */
+/* Session, names and files still exist, also for receivers that join after the child has exited. */
 static void parent_goes_on(const char *channel)
 {
     struct end late;
@@ -509,7 +504,7 @@ static void history_writes_of_the_child_are_invisible_to_others(void **state)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     assert_int_equal(atomic_load(near.transmitter->tx.history.edge), edge);
-    /* Nothing was ever packed there. */
+    /* Nothing was ever packed at this position. */
     assert_int_equal(bytes[near.transmitter->shared.size - 1], 0);
     parent_goes_on("shm://fork?" OPTIONS);
     ends_close();
@@ -543,7 +538,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(sessions_of_the_parent_continue_after_the_child_closes, up, down),
         cmocka_unit_test_setup_teardown(a_sleeping_parent_is_woken_after_the_child_exits, up, down),
-#if !ADDRESS_SANITIZED /* whose allocator may be locked for good in a child of several threads */
+#if !ADDRESS_SANITIZED /* ASan's allocator may stay locked in a child of several threads */
         cmocka_unit_test_setup_teardown(a_child_closes_contexts_with_loop_threads, up, down),
 #endif
         cmocka_unit_test_setup_teardown(a_child_may_return_from_the_forking_handler, up, down),

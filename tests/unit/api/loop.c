@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop thread, and calls from others beside it. */
+/* The loop thread, and calls from other threads beside it. */
 #define _GNU_SOURCE
 #include "unit.h"
 
@@ -148,7 +148,7 @@ static void a_missing_processor_is_refused(void **state)
 
 static atomic_bool batch_over;
 
-/* Sends in batches, as publishers do, until told to stop. */
+/* Sends in batches, as publishers do, until stopped. */
 static void *send_more(void *arg)
 {
     for (uint64_t i = 0; i < MESSAGES || !atomic_load(&batch_over); i++) {
@@ -162,7 +162,7 @@ static void *send_more(void *arg)
     return NULL;
 }
 
-/* Changes what llm_send() decides by: an open claim, and whether the topic has a limit of its rate. */
+/* Changes the conditions of llm_send(): an open claim, and a rate limit of the topic. */
 static void change_claims_and_rates(struct llm_topic *other)
 {
     struct llm_rate rate;

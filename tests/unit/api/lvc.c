@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Topics that keep messages through the public API, over the loop transport. */
+/* Cached topics through the public API, over the loop transport. */
 #include "logged.h"
 
 #include <llm/llm.h>
 #include <stdio.h>
 
-/* A history so small that the session does not begin at its start for whoever joins. */
+/* A history so small that no joining receiver begins at the session's start. */
 #define CHANNEL                                                                                            \
     "loop://"                                                                                              \
     "keeping:1?mtu=1500&linger_ns=0&history_bytes=64K&history_packets=64&reorder_bytes=64K&sessions_max=2" \
@@ -16,7 +16,7 @@ static struct llm_transmitter *transmitter;
 static struct llm_receiver *receiver;
 static struct llm_topic *topic, *filler;
 static struct llm_cache lvc;
-static char got[64][64]; /* topic and text of the messages of others than the filler */
+static char got[64][64]; /* topic and text of messages, without those of the filler topic */
 static int messages, lives;
 static uint32_t label;
 static struct llm_event refused;
@@ -62,7 +62,7 @@ static void join(const char *options)
     }
 }
 
-/* The history forgets what came before. */
+/* Displaces earlier messages from the history. */
 static void forget(void)
 {
     static const char bytes[1400];
@@ -254,7 +254,7 @@ static void topics_are_cached_until_cache_bytes_are_used_up(void **state)
     }
     assert_int_equal(error, LLM_ELIMIT);
     assert_int_equal(count, 7);
-    /* And it sends as any other. */
+    /* It still sends normally. */
     assert_int_equal(llm_send(topics[6], "x", 1, 0), LLM_OK);
 }
 

@@ -24,7 +24,7 @@ static struct llm_transmitter *transmitter;
 static struct llm_topic *limited, *other;
 static uint64_t messages;
 
-/* The library's clock: the program's own definition comes before that of libc. */
+/* Replaces the library's clock: the program's own definition comes before that of libc. */
 int clock_gettime(clockid_t clock, struct timespec *at)
 {
     (void)clock;
@@ -93,7 +93,7 @@ static void ends_open(const char *scheme, const char *tx_options, const char *rx
     assert_int_equal(llm_topic_open(transmitter, "other", 0, &other), LLM_OK);
 }
 
-/* For so many ms a topic sends as fast as it may. Returns how many messages were taken. */
+/* Sends on a topic at the maximum rate for this many ms. Returns how many messages were accepted. */
 static uint64_t flow(struct llm_topic *topic, uint32_t ms)
 {
     static const uint8_t data[SIZE];
@@ -138,13 +138,13 @@ static int limit_topic(struct llm_topic *topic, uint64_t bytes_per_s)
     return llm_topic_limit_rate(topic, &rate);
 }
 
-/* Bytes of new data in a second, less what heartbeats take. */
+/* Returns the bytes of new data sent in a second, without heartbeats. */
 static uint64_t rate_of(struct llm_topic *topic)
 {
     const uint64_t packets = counter(near, "packets_data"), first = lli_tx_lead_number(&transmitter->tx);
 
     (void)flow(topic, 1000);
-    /* With the header of each message, and of each packet. */
+    /* Includes the headers of messages and packets. */
     return (lli_tx_lead_number(&transmitter->tx) - first) * (SIZE + 3) +
            (counter(near, "packets_data") - packets) * LLI_WIRE_DATA_HEADER;
 }
@@ -156,10 +156,7 @@ static void about(uint64_t rate, uint64_t expected)
                  (unsigned long long)expected);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------
- * transmitter
- */
+/* -------------------------------------------------------------------------------------------- transmitter */
 
 static void a_rate_limit_applies_to_new_data_and_is_the_bottleneck(void **state)
 {
@@ -242,17 +239,14 @@ static void repairs_have_a_separate_rate_limit(void **state)
     assert_true((counter(near, "packets_repaired") - repaired) * PACKET > 2 * 65536);
 }
 
-/*
- * ------------------------------------------------------------------------------------------ packets that are
- * held
- */
+/* ---------------------------------------------------------------------------------------- blocked packets */
 
-/* Messages between two polls of the receiver: a window is reported on before it is full, or long after. */
+/* Messages between two polls of the receiver: it reports before the window is full, or long after. */
 enum { OFTEN = 500, SELDOM = 20000 };
 
 /*
- * Sends a small message with a poll behind it. The receiver polls behind every far_every of them. False: it
- * is not taken.
+ * Sends a small message and polls. The receiver polls after every far_every of them. False: the message was
+ * refused.
  */
 static bool offer_small(uint64_t far_every)
 {
@@ -266,10 +260,10 @@ static bool offer_small(uint64_t far_every)
     return taken;
 }
 
-/* Offers more than may leave until a message is refused. Returns how many were taken. */
+/* Sends until a message is refused. Returns how many were accepted. */
 static uint64_t offer_until_refused(uint64_t far_every)
 {
-    /* The window is that of a receiver that has reported. */
+    /* A window begins with a receiver's first report. */
     for (int i = 0; i < 1000 && llm_transmitter_receivers(transmitter) == 0; i++) {
         (void)llm_poll(near);
         (void)llm_poll(far);
@@ -281,7 +275,7 @@ static uint64_t offer_until_refused(uint64_t far_every)
     return 0;
 }
 
-/* Returns how many packets so many messages took while packets were held back. */
+/* Returns how many packets this many messages took while packets were blocked. */
 static uint64_t packets_of(uint64_t count, uint64_t far_every)
 {
     const uint64_t first = transmitter->tx.history.next;
@@ -323,8 +317,8 @@ static void packets_blocked_by_a_window_are_full(void **state)
 }
 
 /*
- * Nobody sends any more, and all polls come when llm_context_deadline() says: the packet that is not full is
- * not forgotten.
+ * No more messages are sent, and polls follow llm_context_deadline() only: the partly filled packet leaves
+ * too.
  */
 static void blocked_messages_arrive(const char *options, uint64_t far_every, uint64_t bytes_per_s)
 {
@@ -344,7 +338,7 @@ static void blocked_messages_arrive(const char *options, uint64_t far_every, uin
     }
     assert_int_equal(messages, sent);
     assert_false(lli_pack_pending(&transmitter->tx.pack));
-    /* Each packet took its turn, and heartbeats theirs; between them a sleeper sleeps. */
+    /* Each packet and each heartbeat took a poll; between polls the thread sleeps. */
     assert_true(polls < 20 * counter(near, "packets_sent"));
 }
 
@@ -383,10 +377,7 @@ static void a_sleeper_is_not_woken_for_a_blocked_packet(void **state)
     assert_false(lli_pack_pending(&transmitter->tx.pack));
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * topic
- */
+/* -------------------------------------------------------------------------------------------------- topic */
 
 static void a_blocked_topic_does_not_block_other_topics(void **state)
 {
@@ -420,7 +411,7 @@ static void a_sleeper_is_woken_when_a_topic_may_send_again(void **state)
     assert_int_equal(limit_topic(limited, 65536), LLM_OK);
     while (llm_send(limited, data, SIZE, LLM_SEND_NOW) == LLM_OK)
         ;
-    /* Polls that have other work to do do not lose it. */
+    /* Polls with other due work do not lose the wake-up. */
     for (int i = 0; i < 10000; i++) {
         (void)llm_poll(near);
         at = llm_context_deadline(near);
@@ -501,10 +492,7 @@ static void claims_are_rate_limited_like_messages(void **state)
     assert_int_equal(llm_topic_abort(other), LLM_OK);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------- bad
- * input
- */
+/* ------------------------------------------------------------------------------------------ invalid input */
 
 static void said(int error, int expected, const char *text)
 {

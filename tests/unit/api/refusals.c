@@ -10,9 +10,7 @@
 #include <limits.h>
 #include <sched.h>
 
-/*
- * ------------------------------------------------------------------------------------------------ the rows
- */
+/* ----------------------------------------------------------------------------------------------- the rows */
 
 static void text_and_init_calls_refuse_wrong_arguments(void **state)
 {
@@ -50,7 +48,7 @@ static void text_and_init_calls_refuse_wrong_arguments(void **state)
 
 static int open_sized(size_t size)
 {
-    /* Ends where its block ends, so that a sanitizer sees a read beyond. */
+    /* Ends at the end of its block, so that a sanitizer detects reads beyond it. */
     struct llm_context_options *options = malloc(sizeof *options);
     struct llm_context *opened = NULL;
     int error;
@@ -118,7 +116,7 @@ static void context_calls_refuse_wrong_arguments(void **state)
     ROW(llm_context_counter(NULL, "naks_sent", &value), LLM_EINVAL, NULL);
     ROW(llm_context_counter(context, NULL, &value), LLM_EINVAL, "name is NULL");
     ROW(llm_context_counter(context, "naks_sent", NULL), LLM_EINVAL, "value is NULL");
-    /* An answer, which is not logged. */
+    /* A result, which is not logged. */
     ROW(llm_context_counter(context, "nothing_of_the_kind", &value), LLM_ENOTFOUND, NULL);
 }
 
@@ -301,7 +299,7 @@ static void send_calls_refuse_wrong_arguments(void **state)
     ROW(llm_send_with(topic, "x", 1, NULL, 0), LLM_EINVAL, "attributes is NULL");
     ROW(llm_send_with(topic, "x", 1, &attributes, 0), LLM_EINVAL, "size is 0");
     llm_attributes_init(&attributes);
-    /* Counted messages take another way. */
+    /* Counted messages take another route. */
     assert_int_equal(llm_transmitter_open(context, CHANNEL "&topic_counters=1", NULL, NULL, &counting),
                      LLM_OK);
     assert_int_equal(llm_topic_open(counting, "counted", 0, &tos[1]), LLM_OK);
@@ -346,7 +344,7 @@ static void send_calls_refuse_wrong_arguments(void **state)
     property.value.bytes.data = large;
     property.value.bytes.size = 5000;
     ROW(llm_send_with(topic, "x", 1, &attributes, 0), LLM_EMSGSIZE, "property 7");
-    /* Nothing of all that was sent. */
+    /* No message was sent. */
     assert_int_equal(llm_transmitter_next(transmitter), 0);
 }
 
@@ -406,7 +404,7 @@ static void messages_longer_than_the_topic_allows_are_refused(void **state)
     ROW(llm_send(other, bytes, 257, 0), LLM_EMSGSIZE, "llm_topic_cache()");
     ROW(llm_topic_claim(other, 257, &data), LLM_EMSGSIZE, "llm_topic_cache()");
     ROW(llm_topic_cache(other, NULL), LLM_ESTATE, "already");
-    /* Back-pressure is no fault: nobody acknowledges more than one. */
+    /* Back-pressure is not an error: only one message may be unacknowledged. */
     assert_int_equal(llm_send(topic, bytes, 100, 0), LLM_OK);
     ROW(llm_send(topic, bytes, 100, 0), LLM_EAGAIN, NULL);
 }
@@ -606,10 +604,7 @@ static void every_public_function_is_in_a_row(void **state)
     fclose(file);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------- in a
- * loop
- */
+/* ---------------------------------------------------------------------------------------------- in a loop */
 
 static void a_call_refused_in_a_loop_is_logged_once_a_second(void **state)
 {
@@ -618,7 +613,7 @@ static void a_call_refused_in_a_loop_is_logged_once_a_second(void **state)
     for (int i = 0; i < 1000; i++)
         assert_int_equal(llm_send(topic, "x", 1, 4), LLM_EINVAL);
     assert_int_equal(lines, 1);
-    /* Another kind is told beside it, and the next line of the first counts the others. */
+    /* Another kind is logged separately, and the next line of the first kind counts the others. */
     assert_int_equal(llm_send(topic, NULL, 1, 0), LLM_EINVAL);
     assert_int_equal(lines, 2);
     for (unsigned i = 0; i < LLI_REFUSALS; i++)

@@ -46,7 +46,7 @@ static int topic_end(void **state)
     return llm_context_close(&context);
 }
 
-/* Sends and claims messages of the longest length, and of one more, in packets that are open or not. */
+/* Sends and claims messages of the maximum length, and of one byte more, with and without an open packet. */
 static void expect_lengths(void)
 {
     static const unsigned flags[] = {LLM_SEND_MORE, LLM_SEND_MORE, 0, 0, LLM_SEND_NOW};
@@ -98,7 +98,7 @@ static void a_counted_topic_counts_all_send_calls(void **state)
     expect_lengths();
     messages = topic->count.messages;
     bytes = topic->count.bytes;
-    /* Five of each length, and the claim. */
+    /* Five of each length, and the claimed one. */
     assert_int_equal(messages, 11);
     assert_int_equal(bytes, 6 * LONGEST + 5);
     assert_int_equal(llm_sendv(topic, pieces, 2, 0), LLM_OK);

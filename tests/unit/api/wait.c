@@ -85,7 +85,7 @@ static void transmitter_wait_returns_when_the_receivers_are_known(void **state)
     expect_logged("receivers_max is 4");
 }
 
-/* Sends as long as the topic takes messages; false: it never refused. */
+/* Sends until a message is refused; false: none was. */
 static bool fill(const void *data, size_t size)
 {
     for (int i = 0; i < MESSAGES; i++) {
@@ -170,10 +170,7 @@ static void handlers_may_not_wait(void **state)
     assert_int_equal(inside, LLM_ESTATE);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------ another
- * thread
- */
+/* ----------------------------------------------------------------------------------------- another thread */
 
 static atomic_int step;
 
@@ -183,7 +180,7 @@ static void await_step(int wanted)
         usleep(100);
 }
 
-/* Claims, and commits when it is told to. */
+/* Claims, and commits on request. */
 static void *claim_elsewhere(void *arg)
 {
     struct llm_rate *failed = arg;
@@ -225,7 +222,7 @@ static void topic_wait_waits_for_a_claim_of_another_thread(void **state)
     pthread_join(other, NULL);
     assert_int_not_equal(rate.size, 0);
     assert_int_equal(llm_send(topic, "x", 1, 0), LLM_OK);
-    /* Its own claim would be waited for in vain. */
+    /* Waiting for the thread's own claim would never end. */
     assert_int_equal(llm_topic_claim(topic, 1, &data), LLM_OK);
     assert_int_equal(llm_send(topic, "x", 1, 0), LLM_ESTATE);
     assert_int_equal(llm_topic_wait(topic, 1, LONG_NS), LLM_ESTATE);
@@ -272,7 +269,7 @@ int main(void)
         T(other_threads_may_wait_beside_the_loop_thread),
     };
 
-    /* A wait that nothing ends would hang the test: end it. */
+    /* A wait that never ends would hang the test: end the process. */
     alarm(WATCHDOG_S);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,7 @@ static const struct lli_log keeper = {.function = log_keep, .level = LLM_LEVEL_E
 
 static int parse(struct lli_channel *channel, const char *text)
 {
-    /* In a block of its own, so that a sanitizer sees reads behind its end. */
+    /* Copied to a block of its own, so that a sanitizer detects reads beyond its end. */
     char *copy = (char *)exact_copy(text, strlen(text) + 1);
     int error;
 

@@ -8,7 +8,7 @@
 
 static const struct lli_log keeper = {.function = log_keep, .level = LLM_LEVEL_ERROR};
 
-/* No transport. */
+/* Values of no transport. */
 static struct lli_option_values none;
 
 static void the_defaults_are_those_of_the_table_and_valid(void **state)
@@ -28,7 +28,7 @@ static void the_defaults_are_those_of_the_table_and_valid(void **state)
     assert_int_equal(lli_options_check(&options, &keeper), LLM_OK);
 }
 
-/* Every number at its bounds and beyond, in the structure and as text. */
+/* Sets a number to its bounds and beyond, in the structure and as text. */
 static void expect_bound(const char *name, uint64_t value, bool allowed)
 {
     struct llm_options options;
@@ -155,7 +155,7 @@ static void options_of_transports_have_the_same_bounds(void **state)
     each_transport_option(expect_transport_bounds);
 }
 
-/* Each option of scope INSTANCE, and no other. */
+/* Expects that exactly the options of scope INSTANCE prevent sharing. */
 static void expect_transport_shared(const char *scheme, const struct lli_option *option)
 {
     struct lli_option_values a, b;
@@ -394,7 +394,7 @@ static void the_slow_receiver_policy_follows_the_options(void **state)
     assert_int_equal(policy.limits[LLM_THRESHOLD_SILENCE], 150000000);
     options.slow = LLM_SLOW_OFF;
     assert_int_equal(lli_options_slow(&options, 16000).most, LLI_STANDING_FINE);
-    /* Where the slowest decides it may take its time. */
+    /* If the slowest receiver decides, it may take any time. */
     assert_int_equal(lli_options_slow(&options, 16000).limits[LLM_THRESHOLD_LAG_TIME], 0);
     options.slow_lag_ns = 1000000000;
     assert_int_equal(lli_options_slow(&options, 16000).limits[LLM_THRESHOLD_LAG_TIME], 1000000000);
@@ -472,9 +472,7 @@ static void the_structure_is_checked_like_its_text(void **state)
     assert_non_null(strstr(logged, "ttl: 256"));
 }
 
-/*
- * ------------------------------------------------------------------------------------------------- versions
- */
+/* ----------------------------------------------------------------------------------------------- versions */
 
 static void a_smaller_structure_leaves_later_options_at_their_defaults(void **state)
 {
@@ -484,7 +482,7 @@ static void a_smaller_structure_leaves_later_options_at_their_defaults(void **st
     llm_options_init(&older);
     older.size = offsetof(struct llm_options, mtu);
     older.ttl = 7;
-    older.mtu = 1500; /* beyond what the caller knows of */
+    older.mtu = 1500; /* beyond the fields known to the caller */
     assert_int_equal(lli_options_copy(&options, &older, &keeper), LLM_OK);
     assert_int_equal(options.ttl, 7);
     assert_int_equal(options.mtu, 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Schemes of a library that was built without RoCE: src/config/registry.c is compiled into this test so,
- * whatever the build has.
+ * Schemes of a library built without RoCE: src/config/registry.c is compiled into this test without it in
+ * every build.
  */
 #include "logged.h"
 

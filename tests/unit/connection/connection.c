@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Connections by the public API: how they come about, what they carry, how they end, and what hostile and
- * dead peers do to them.
- */
+/* Connections by the public API: their setup, traffic and end, and the effect of hostile and dead peers. */
 #include "calls.h"
 
 #include <arpa/inet.h>
@@ -13,10 +10,7 @@
 
 #define ENDLESS LOOP "&connections_max=2&linger_ns=10000000000"
 
-/*
- * ----------------------------------------------------------------------------------------------- coming
- * about
- */
+/* -------------------------------------------------------------------------------------------------- setup */
 
 static void both_peers_connect_and_messages_flow_both_ways(void **state)
 {
@@ -130,9 +124,7 @@ static void a_message_longer_than_the_peer_accepts_is_refused(void **state)
     assert_int_equal(llm_send(sides[LISTENS].topic, bytes, 3001, 0), LLM_EMSGSIZE);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------- carrying
- */
+/* ------------------------------------------------------------------------------------------------ traffic */
 
 static void loss_duplicates_and_reordering_do_not_change_the_stream(void **state)
 {
@@ -189,9 +181,7 @@ static void a_pause_longer_than_the_report_timeout_loses_no_message(void **state
     assert_int_equal(sides[LISTENS].disconnected + sender->disconnected, 0);
 }
 
-/*
- * --------------------------------------------------------------------------------------------------- ending
- */
+/* ------------------------------------------------------------------------------------------------- ending */
 
 static void sent_messages_are_delivered_before_the_end(void **state)
 {
@@ -199,7 +189,7 @@ static void sent_messages_are_delivered_before_the_end(void **state)
     uint64_t sent = 0;
 
     (void)state;
-    /* One context: closing polls it, and so the other side. */
+    /* One context: closing polls it, and thereby the other side. */
     listen_on(LOOP);
     {
         const struct llm_connection_handlers handlers = handlers_of(sender);
@@ -274,7 +264,7 @@ static void a_dead_peer_is_detected_by_its_silence(void **state)
         assert_true(llm_poll(alive->context) >= 0);
     assert_int_equal(alive->last.kind, LLM_EVENT_DISCONNECTED);
     assert_int_equal(alive->last.reason, LLM_REASON_TIMEOUT);
-    assert_true(alive->others > 0); /* the silence before */
+    assert_true(alive->others > 0); /* silence before the close */
     assert_int_equal(send_one(alive, 0), LLM_ESTATE);
     assert_int_equal(llm_topic_open(llm_connection_transmitter(alive->connection), "u", 0, &alive->topic),
                      LLM_ESTATE);
@@ -329,7 +319,7 @@ static void a_delayed_close_still_confirms_delivery(void **state)
     for (const uint64_t until = llm_clock() + WAIT_NS;
          stat_of(other, "receivers_lost") == 0 && llm_clock() < until;)
         assert_true(llm_poll(other->context) >= 0);
-    /* What is left to do for a connection that is over is looked at so often. */
+    /* Interval of checks of connections that are over. */
     for (const uint64_t until = llm_clock() + 200000000; llm_clock() < until;)
         assert_true(llm_poll(other->context) >= 0);
     close_beside(&closes->connection, other);
@@ -346,16 +336,16 @@ static void an_unanswered_close_is_repeated_then_given_up(void **state)
     exchange(3);
     begin = llm_clock();
     assert_int_equal(llm_connection_close(&sides[CONNECTS].connection), 1);
-    /* The endpoint is kept for that, and closed when all is said. */
+    /* The endpoint stays open for the close retries, and is closed after the last. */
     for (; side->context->endpoints != NULL && llm_clock() < begin + WAIT_NS;
          assert_true(llm_poll(side->context) >= 0))
         repeated = stat_of(side, "closes_repeated");
     assert_null(side->context->endpoints);
     assert_true(llm_clock() - begin >= 100000000);
-    assert_int_equal(repeated, LLI_CLOSE_RETRY_WORDS - 2); /* before the last */
+    assert_int_equal(repeated, LLI_CLOSE_RETRY_WORDS - 2); /* before the last retry */
     assert_int_equal(sides[LISTENS].disconnected, 0);
     POLL_UNTIL(sides[LISTENS].disconnected == 1);
-    /* Nothing is missing before the end, which it has heard of too. */
+    /* No message is missing before the end, which was reported too. */
     assert_int_equal(sides[LISTENS].last.reason, LLM_REASON_CLOSED);
     assert_int_equal(llm_connection_close(&sides[LISTENS].connection), 0);
 }
@@ -382,7 +372,7 @@ static void a_closed_peer_still_answers_close(void **state)
 
     (void)state;
     connected_over(LOOP "&linger_ns=0");
-    /* Neither hears the other leave. */
+    /* Neither side hears the other's CLOSE. */
     assert_true(llm_connection_close(&closer->connection) >= 0);
     assert_true(llm_connection_close(&other->connection) >= 0);
     POLL_UNTIL(closer->context->endpoints == NULL && other->context->endpoints->users == 1);
@@ -433,9 +423,7 @@ static void an_ended_connection_may_be_closed_in_its_handler(void **state)
     assert_int_equal(stat_of(&sides[LISTENS], "requests_accepted"), 1);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------- bad days
- */
+/* ------------------------------------------------------------------------------ hostile and failing peers */
 
 static void connects_beyond_connections_max_are_refused_until_one_closes(void **state)
 {
@@ -465,7 +453,7 @@ static void callers_that_vanish_after_connect_leave_no_trace(void **state)
     for (int i = 0; i < 12; i++) {
         const uint64_t until = llm_clock() + 15000000;
 
-        /* Asks once, as the context is not polled any more. */
+        /* Sends one request only, as the context is not polled any more. */
         connect_to(LOOP);
         while (llm_clock() < until)
             assert_true(llm_poll(sides[LISTENS].context) >= 0);
@@ -486,7 +474,7 @@ static void callers_that_vanish_after_connect_leave_no_trace(void **state)
 static void an_endless_stream_of_connections_is_served(void **state)
 {
     (void)state;
-    /* Who closes waits for a side that the machine may hold up. */
+    /* The closing side waits for the other, which the machine may delay. */
     listen_on(ENDLESS);
     assert_int_equal(llm_context_close(&sides[CONNECTS].context), LLM_OK);
     for (int i = 1; i <= 300; i++) {
@@ -506,8 +494,7 @@ static void an_endless_stream_of_connections_is_served(void **state)
 }
 
 /*
- * Something that looks like a packet of a connection, of one that there is or of any, from somebody who knows
- * no identity.
+ * Builds a packet that resembles one of a connection, existing or not, from a sender who knows no identity.
  */
 static size_t forge(uint64_t *random, uint8_t *packet)
 {
@@ -547,7 +534,7 @@ static size_t forge(uint64_t *random, uint8_t *packet)
     return chance(random, 20) ? below(random, (uint32_t)size) : size;
 }
 
-/* To where a listener is, and to where a side of a connection is reached. */
+/* Sends to the address of a listener, and to that of a side of a connection. */
 static void hurl(int fd, uint64_t *random, const struct side *side, uint16_t port)
 {
     struct sockaddr_in to = {
@@ -571,7 +558,7 @@ static void hostile_packets_disturb_no_connection(void **state)
 
     (void)state;
     connected_over("udp://127.0.0.1:15932?connections_max=4&connect_timeout_ns=50000000&" SMALL);
-    /* Long enough for those that were let in to be given up. */
+    /* Long enough for accepted callers to be given up. */
     for (const uint64_t begin = llm_clock();
          llm_clock() < begin + WAIT_NS &&
          (llm_clock() < begin + 500000000 || sides[0].received < 1500 || sides[1].received < 1500);) {
@@ -581,7 +568,7 @@ static void hostile_packets_disturb_no_connection(void **state)
             for (int burst = 0; burst < 10; burst++)
                 sent[i] += sent[i] < 1500 && send_one(&sides[i], sent[i]) == LLM_OK;
         }
-        /* Of eight polls one looks at what comes by unicast. */
+        /* One of eight polls checks the unicast socket. */
         for (int polls = 0; polls < 32; polls++)
             poll_all();
     }
@@ -595,25 +582,23 @@ static void hostile_packets_disturb_no_connection(void **state)
     assert_true(stat_of(&sides[LISTENS], "connections_unconfirmed") > 0);
     assert_true(stat_of(&sides[LISTENS], "packets_malformed") > 0);
     assert_true(stat_of(&sides[CONNECTS], "packets_foreign") > 0);
-    /* They have used nothing up: there is room again when they are given up. */
+    /* They leave nothing in use: there is room again after they are given up. */
     for (const uint64_t until = llm_clock() + 200000000; llm_clock() < until;)
         poll_all();
     connect_to("udp://127.0.0.1:15932?" SMALL);
     POLL_UNTIL(sides[LISTENS].connected == 2 && sides[CONNECTS].connected == 2);
 }
 
-/*
- * --------------------------------------------------------------------------------------------------- by hand
- */
+/* ------------------------------------------------------------------------------------------------ by hand */
 
-/* A caller that writes its packets by hand, over a socket on this host. */
+/* A caller that builds its packets by hand, over a socket on this host. */
 struct hand {
     int fd;
-    struct sockaddr_in to; /* the listener, then the side of a connection */
+    struct sockaddr_in to; /* address of the listener, later of a side of a connection */
     struct lli_wire_address address;
     uint64_t id, session;
     struct lli_wire_accept accept;
-    int accepts, closes, others; /* packets that came */
+    int accepts, closes, others; /* counts of received packets */
 };
 
 static void hand_open(struct hand *hand, uint16_t port)
@@ -698,7 +683,7 @@ static void hand_take(struct hand *hand)
     }
 }
 
-/* Polls until the condition holds, at most for so long. */
+/* Polls until the condition holds, for at most ns. */
 #define HAND_UNTIL(hand, condition, ns)                                                                   \
     for (const uint64_t until = llm_clock() + (ns); !(condition) && llm_clock() < until; hand_take(hand)) \
     assert_true(llm_poll(sides[LISTENS].context) >= 0)
@@ -721,7 +706,7 @@ static void an_unconfirmed_caller_is_sent_only_accept(void **state)
     assert_int_equal(hand.accepts, 1);
     assert_int_equal(hand.closes + hand.others, 0);
     assert_int_equal(sides[LISTENS].connected, 0);
-    /* Repeated, the request is answered again. */
+    /* A repeated request is answered again. */
     memcpy(&hand.to.sin_port, (uint8_t[]){15933 >> 8, 15933 & 255}, sizeof hand.to.sin_port);
     hand_connect(&hand);
     HAND_UNTIL(&hand, hand.accepts > 1, WAIT_NS);
@@ -771,10 +756,7 @@ static void silence_after_accept_is_reported_to_the_caller_in_time(void **state)
     assert_int_equal(llm_connection_close(&sides[CONNECTS].connection), 0);
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * misuse
- */
+/* ------------------------------------------------------------------------------------------------- misuse */
 
 static void invalid_connection_arguments_are_refused(void **state)
 {
@@ -820,7 +802,7 @@ static void invalid_connection_arguments_are_refused(void **state)
     assert_int_equal(llm_transmitter_close(&transmitter), LLM_ESTATE);
     assert_int_equal(llm_listener_close(&listener), LLM_OK);
     assert_null(listener);
-    exchange(10); /* what was accepted stays */
+    exchange(10); /* accepted connections stay open */
 }
 
 int main(void)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections over a transport that resolves addresses in its own time, as RDMA devices do, has room for few,
- * or never resolves them: whoever connects and whoever listens wait, as long as they wait for a connection at
- * all, and keep no address for longer.
+ * Connections over a transport that resolves addresses with a delay, as RDMA devices do, has room for few, or
+ * never resolves them: both sides wait, for as long as they wait for a connection, and need no address longer
+ * than that.
  */
 #include "calls.h"
 
@@ -15,21 +15,21 @@
 
 enum { KNOWN_MAX = 64 };
 
-/* An address that an instance was asked for, and has not been told to forget. */
+/* An address that was requested from an instance, and not forgotten. */
 struct known {
     const void *instance;
     struct lli_address address;
     uint64_t since;
 };
 
-/* Memory as a transport, where it takes a while until an address is known. */
+/* Loop transport, with delayed resolution of addresses. */
 static struct lli_transport late;
 static const struct lli_transport *inner;
 static struct known known[KNOWN_MAX];
 static uint32_t known_count, known_most;
-static uint32_t known_max; /* of an instance */
-static uint64_t takes;     /* ns until it is known */
-static uint64_t made;      /* times that one was known and was not before */
+static uint32_t known_max; /* maximum of addresses of an instance */
+static uint64_t takes;     /* ns until an address is resolved */
+static uint64_t made;      /* number of resolutions */
 
 static bool known_is(const struct known *each, const void *instance, const struct lli_address *address)
 {
@@ -71,7 +71,7 @@ static int late_peer(void *instance, const struct lli_address *address, lli_hand
         known_most = known_count > known_most ? known_count : known_most;
     }
     if (takes == NEVER || llm_clock() - each->since < takes) {
-        *handle = UINT32_MAX / 2; /* nobody's */
+        *handle = UINT32_MAX / 2; /* an unused handle */
         return LLM_EAGAIN;
     }
     return 0;
@@ -108,7 +108,7 @@ static void listen_late(const char *channel)
     listener->endpoint->transport = &late;
 }
 
-/* It has asked, and got no answer yet: that is for the next poll. */
+/* Connects; the request was sent, and the answer is for the next poll. */
 static void connect_late(const char *channel)
 {
     connect_to(channel);
@@ -128,9 +128,7 @@ static void close_both(void)
     assert_int_equal(llm_connection_close(&sides[LISTENS].connection), 0);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------ late
- */
+/* --------------------------------------------------------------------------------------------------- late */
 
 static void both_peers_wait_until_their_addresses_are_resolved(void **state)
 {
@@ -145,7 +143,7 @@ static void both_peers_wait_until_their_addresses_are_resolved(void **state)
     assert_int_equal(known_count, 2);
     assert_int_equal(made, 2);
     close_both();
-    POLL_UNTIL(known_count == 0); /* when the last word was answered */
+    POLL_UNTIL(known_count == 0); /* when the CLOSE was answered */
     assert_int_equal(stat_of(&sides[LISTENS], "requests_full"), 0);
 }
 
@@ -172,7 +170,7 @@ static void a_caller_beyond_the_limit_gets_a_refusal(void **state)
     connect_late(LOOP);
     POLL_UNTIL(sides[LISTENS].connected && sides[CONNECTS].connected);
     first = sides[CONNECTS].connection;
-    /* From another instance, which the listener does not know. */
+    /* From another instance, which is unknown to the listener. */
     sides[CONNECTS].connection = NULL;
     connect_to(LOOP "&rcvbuf_bytes=2M");
     POLL_UNTIL(sides[CONNECTS].disconnected);
@@ -197,7 +195,7 @@ static void a_late_answer_of_the_application_reaches_the_caller(void **state)
     assert_int_equal(llm_listener_accept(listener, caller_id, &handlers), LLM_OK);
     POLL_UNTIL(sides[LISTENS].connected && sides[CONNECTS].connected);
     exchange(10);
-    /* Two of one instance: what becomes of one is not the other's. */
+    /* Two connections of one instance: the end of one does not affect the other. */
     connect_to(LOOP);
     POLL_UNTIL(requests == 2);
     assert_int_equal(llm_listener_refuse(listener, caller_id, 7), LLM_OK);
@@ -220,9 +218,7 @@ static void a_connect_without_an_answer_releases_its_address(void **state)
     assert_int_equal(sides[CONNECTS].last.reason, LLM_REASON_UNANSWERED);
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------- never
- */
+/* -------------------------------------------------------------------------------------------------- never */
 
 static void an_unreachable_caller_is_not_shown_and_given_up(void **state)
 {
@@ -269,10 +265,7 @@ static void an_unsendable_answer_is_given_up(void **state)
     assert_int_equal(sides[CONNECTS].last.reason, LLM_REASON_UNANSWERED);
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * closed
- */
+/* ------------------------------------------------------------------------------------------------- closed */
 
 static void a_connection_closed_during_resolution_leaves_no_address(void **state)
 {
@@ -295,7 +288,7 @@ static void a_listener_closed_during_resolution_leaves_no_address(void **state)
     connect_late(LOOP);
     POLL_UNTIL(sides[LISTENS].connected && sides[CONNECTS].connected);
     endpoint = listener->endpoint;
-    /* The connection keeps the endpoint. */
+    /* The connection needs the endpoint. */
     connect_to(LOOP "&rcvbuf_bytes=2M&connect_timeout_ns=100000000");
     takes = NEVER;
     POLL_UNTIL(known_of(endpoint->instance) == 2);
@@ -344,10 +337,7 @@ static void the_accept_of_a_second_listener_has_no_effect(void **state)
     assert_int_equal(llm_context_close(&context), LLM_OK);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * full
- */
+/* --------------------------------------------------------------------------------------------------- full */
 
 /* The table has room for one address: each caller gets it when the previous one has left. */
 static void callers_in_turn_share_one_place_of_the_address_table(void **state)

@@ -4,19 +4,19 @@
 
 static struct {
     int replies, unanswered, over;
-    uint64_t next; /* that the next reply should have */
+    uint64_t next; /* number expected in the next reply */
     int asked;
     bool silent; /* no reply is given */
     uint64_t ids[LLM_REQUESTS_MAX + 1];
     enum llm_reason reason;
-    int deep; /* requests that are asked from the function that gets the reply */
+    int deep; /* requests to send in the reply function */
     struct {
         uint64_t id, number;
-    } owed[LLM_REQUESTS_MAX]; /* replies, in turns; those that back-pressure held up are given later */
+    } owed[LLM_REQUESTS_MAX]; /* delayed replies, in a ring; those refused by back-pressure are sent later */
     int replied;
 } talk;
 
-/* Gives the replies that are owed, as far as they are taken. */
+/* Sends delayed replies until one is refused. */
 static void settle(struct llm_connection *connection)
 {
     for (; talk.replied < talk.asked; talk.replied++) {
@@ -30,7 +30,7 @@ static void settle(struct llm_connection *connection)
     }
 }
 
-/* As on_message(), but numbers of messages are those of requests too. */
+/* As on_message(), but requests also have message numbers. */
 static void on_message_beside(void *arg, struct llm_connection *connection, const struct llm_message *message)
 {
     struct side *side = arg;
@@ -65,7 +65,7 @@ static void on_reply(void *arg, enum llm_reason reason, const void *data, size_t
     talk.reason = reason;
 }
 
-/* Adds a thousand. */
+/* Replies with the number plus one thousand. */
 static void on_asked(void *arg, struct llm_connection *connection, const struct llm_request *asked)
 {
     uint64_t number;
@@ -132,7 +132,7 @@ static void requests_are_replied_to_among_messages(void **state)
     assert_int_equal(ask(talk.next, UINT64_MAX), LLM_OK);
     POLL_UNTIL(talk.replies == 5101);
     assert_int_equal(talk.unanswered + talk.over, 0);
-    /* The application has not seen their topics. */
+    /* The application does not see the topics of requests. */
     assert_int_equal(sides[CONNECTS].others + sides[LISTENS].others, 2);
 }
 
@@ -170,7 +170,7 @@ static void waiting_requests_are_bounded(void **state)
             poll_all();
     assert_int_equal(ask(0, UINT64_MAX), LLM_EAGAIN);
     POLL_UNTIL(talk.asked == LLM_REQUESTS_MAX);
-    /* They are told of the end: of this side, or of the other. */
+    /* The end is reported to them: of this side, or of the other. */
     close_beside(&sides[LISTENS].connection, &sides[CONNECTS]);
     POLL_UNTIL(sides[CONNECTS].disconnected);
     assert_int_equal(talk.over, LLM_REQUESTS_MAX);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The endpoint over a transport whose queue is full when something is to be posted. */
+/* The endpoint over a transport whose queue is full at the time of a post. */
 #include <stdio.h>
 
 #include "unit.h"
@@ -11,12 +11,12 @@
     "endpoint:1?history_bytes=1M&history_packets=1024&reorder_bytes=1M&sessions_max=2&message_bytes_max=64K" \
     "&topics_max=8&window_packets=1024&receivers_max=4&mtu=1500&linger_ns=0"
 
-/* Stands between the endpoint and loop. */
+/* Decorator between the endpoint and loop. */
 static struct {
     const struct lli_transport *loop;
     struct lli_transport transport;
-    bool full;           /* takes nothing until it is flushed */
-    uint64_t found_full; /* posts that found it so */
+    bool full;           /* takes nothing until the next flush */
+    uint64_t found_full; /* posts refused for that reason */
     uint64_t waiting;    /* packets taken since the latest flush */
 } queue;
 
@@ -49,7 +49,7 @@ static void queue_put_before(struct lli_endpoint *endpoint)
     endpoint->transport = &queue.transport;
 }
 
-/* Heartbeats are all that an idle transmitter sends: nothing that follows takes one along. */
+/* An idle transmitter sends heartbeats only: no later packet flushes them. */
 static void a_control_packet_leaves_when_a_full_queue_has_room(void **state)
 {
     struct llm_context_options options;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The latency monitor, by what stands in the counters file: what each level measures, and that nothing else
- * changes.
- */
+/* The latency monitor, by the counters file: results of each level, and no other effects. */
 #define _GNU_SOURCE
 #include "unit.h"
 
@@ -20,7 +17,7 @@
     "latency:1?history_bytes=1M&history_packets=256&reorder_bytes=64K&sessions_max=2&message_bytes_max=64K" \
     "&topics_max=8&window_packets=64&receivers_max=4&rcvbuf_bytes=1M&mtu=1500&linger_ns=0"
 
-/* The counter and the clock agree to less than a hundredth. */
+/* The counter and the clock agree within 1 %. */
 enum { MESSAGES = 20, PAUSE_NS = 3000000, LEAST_NS = PAUSE_NS - PAUSE_NS / 100 };
 
 static char directory[128];
@@ -94,7 +91,7 @@ static void send_one(unsigned flags)
     assert_int_equal(llm_send(topic, "x", 1, flags), LLM_OK);
 }
 
-/* Polls until all of so many were heard, reads the file, and closes. */
+/* Polls until this many messages arrived, reads the file, and closes. */
 static void close_after(int messages)
 {
     struct dirent *entry;
@@ -156,7 +153,7 @@ static void the_first_level_measures_queues_only(void **state)
         assert_true(histogram_of(queues[i])->count > 0);
     }
     assert_int_equal(snapshot.table.histograms, 4);
-    /* One packet at a time left, but came in one burst. */
+    /* Packets left one at a time, but arrived in one burst. */
     assert_true(histogram_of("flush_packets")->count >= MESSAGES);
     assert_true(histogram_of("burst_packets")->max >= MESSAGES);
     stat_free(&snapshot);
@@ -169,7 +166,7 @@ static void the_second_level_measures_to_and_from_the_wire(void **state)
     for (int i = 0; i < MESSAGES; i++)
         send_one(LLM_SEND_NOW);
     close_after(MESSAGES);
-    /* Of messages that go and come one by one, only some are measured. */
+    /* Only some of the messages sent one by one are measured. */
     assert_int_equal(histogram_of("submit_wire_ns")->count, MESSAGES / 8);
     assert_true(histogram_of("wire_deliver_ns")->count > 0 &&
                 histogram_of("wire_deliver_ns")->count <= MESSAGES);
@@ -199,10 +196,10 @@ static void the_wait_of_a_message_in_its_packet_is_measured(void **state)
     send_one(LLM_SEND_NOW);
     send_one(LLM_SEND_MORE);
     spin(PAUSE_NS);
-    /* This one did not wait, and leaves with it. */
+    /* This message did not wait, and leaves with the previous one. */
     send_one(LLM_SEND_MORE);
     assert_int_equal(llm_transmitter_flush(transmitter), LLM_OK);
-    /* So it does with a poll. */
+    /* With a poll likewise. */
     send_one(LLM_SEND_MORE);
     spin(PAUSE_NS);
     close_after(4);
@@ -224,10 +221,10 @@ static void the_last_level_measures_handlers_separately(void **state)
     close_after(MESSAGES);
     assert_true(histogram_of("handler_ns")->max >= LEAST_NS);
     assert_int_equal(histogram_of("fetch_deliver_ns")->count, MESSAGES);
-    /* Those behind the slow handler waited for it, and so did the next poll. */
+    /* Messages after the slow handler waited for it, and so did the next poll. */
     assert_true(histogram_of("fetch_deliver_ns")->max >= LEAST_NS);
     assert_true(histogram_of("poll_ns")->max >= LEAST_NS);
-    /* The loop stamps nothing. */
+    /* Loop gives no time stamps. */
     assert_int_equal(histogram_of("wire_fetch_ns")->count, 0);
     stat_free(&snapshot);
 }

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The last report of a receiver, above all behind the end of a session, and the transmitter that waits for
- * it.
- */
+/* The last report of a receiver, mainly after the end of a session, and the transmitter that waits for it. */
 #define _GNU_SOURCE
 #include "session.h"
 
@@ -11,7 +8,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 
-enum { MANY = 9 }; /* more than answer at once */
+enum { MANY = 9 }; /* more than report at once */
 
 static struct transmitter t;
 static struct lli_tx *const tx = &t.tx;
@@ -20,7 +17,7 @@ static struct lli_rx *const rx = &r.rx;
 static struct llm_event last_event;
 static uint8_t buffer[LLI_WIRE_CONTROL_MAX];
 static lli_ns now;
-static uint32_t known; /* receivers, as heartbeats say */
+static uint32_t known; /* receivers, as announced in heartbeats */
 
 static void pull(void)
 {
@@ -55,7 +52,7 @@ static int down(void **state)
     return 0;
 }
 
-/* Of a session with one assured topic. */
+/* Heartbeat of a session with one assured topic. */
 static void hear_heartbeat(uint8_t flags)
 {
     const struct lli_wire_heartbeat heartbeat = {.session = SESSION,
@@ -264,7 +261,7 @@ static void acknowledgements_of_departed_receivers_add_up_after_the_end(void **s
     lli_tx_assured(tx, &topic, tx->sent, 7);
     lli_tx_sent(tx, 1, now);
     lli_tx_reaped(tx, true);
-    /* Before the end one that left may come back, and would count twice. */
+    /* Before the end a receiver that left may return, and would count twice. */
     leave(1, 1, LLI_WIRE_STATUS_LEAVING);
     assert_int_equal(tx->members.count, 2);
     lli_tx_end(tx, now);
@@ -273,7 +270,7 @@ static void acknowledgements_of_departed_receivers_add_up_after_the_end(void **s
     assert_int_equal(tx->counters.receivers_left, 2);
     assert_int_equal(tx->ack.waiting, 1);
     assert_int_equal(lli_members_waiting(&tx->members), 1);
-    /* However long the third takes. */
+    /* However long the third receiver takes. */
     for (int i = 0; i < 100; i++) {
         now += 100 * MS;
         leave(3, 0, 0);
@@ -304,7 +301,7 @@ static void on_event(void *arg, const struct llm_event *event)
         atomic_fetch_add(&ended, 1);
 }
 
-/* Polls, and closes all receivers in the moment in which the last of them was told the end. */
+/* Polls, and closes all receivers at the moment in which the end was reported to the last of them. */
 static void *close_receivers(void *arg)
 {
     while (atomic_load(&ended) < MANY) {

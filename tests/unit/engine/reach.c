@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which addresses an endpoint keeps, forgets and tells of, over a transport that has few places for them. */
+/* Addresses that an endpoint stores, forgets and reports, over a transport with a small table. */
 #include "unit.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
     "sessions_max=2"                                                                                    \
     "&mtu=1500&linger_ns=0"
 
-enum { PLACES = 8, ADDRESSES = 400 }; /* as the channel says */
+enum { PLACES = 8, ADDRESSES = 400 }; /* by the options of the channel */
 
 #define SECOND ((lli_ns)1000000000)
 
@@ -35,13 +35,13 @@ static int logged_count(const char *text)
     return count;
 }
 
-/* In loop's place; addresses are numbers. */
+/* In place of loop; addresses are numbers. */
 static struct {
     struct lli_transport transport;
     bool known[ADDRESSES];
     int count;
     uint64_t forgotten;
-    int answer; /* to who asks for one that is not known */
+    int answer; /* result of peer() for an unknown address */
     int failing[ADDRESSES];
     int failing_count;
 } net;
@@ -157,7 +157,7 @@ static int tear_down(void **state)
 {
     (void)state;
     world.endpoint->transport = world.loop;
-    assert_true(llm_transmitter_close(&world.transmitter) >= 0); /* members that never were */
+    assert_true(llm_transmitter_close(&world.transmitter) >= 0); /* members that never existed */
     assert_int_equal(llm_context_close(&world.context), LLM_OK);
     return 0;
 }
@@ -191,10 +191,7 @@ static void member_leaves(uint32_t number)
     lli_tx_leave(&world.transmitter->tx, number + 1, 0);
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------
- * forgetting
- */
+/* --------------------------------------------------------------------------------------------- forgetting */
 
 static void the_least_recently_used_address_makes_room(void **state)
 {
@@ -245,7 +242,7 @@ static void an_address_in_use_is_not_forgotten_between_two_uses(void **state)
     assert_int_equal(world.endpoint->counters.addresses_forgotten, 1);
 }
 
-/* Members that stay need theirs, however many others are answered once. */
+/* Members that stay need their addresses, however many others are answered once. */
 static void an_unneeded_address_is_replaced_before_a_needed_address(void **state)
 {
     (void)state;
@@ -287,10 +284,7 @@ static void needed_addresses_beyond_the_places_take_turns(void **state)
     assert_true(llm_transmitter_close(&other) >= 0);
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------
- * unreachable
- */
+/* -------------------------------------------------------------------------------------------- unreachable */
 
 static void an_address_with_failing_sends_is_logged_and_reported_once(void **state)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sessions of a receiver over the loop transport, with packets made by hand and the time as a number:
- * which of them have a place, and when they are judged silent.
+ * Sessions of a receiver over the loop transport, with packets built by hand and a simulated time: which of
+ * them have an entry, and when they count as silent.
  */
 #include <stdio.h>
 
@@ -147,8 +147,8 @@ static void poll_for(lli_ns time)
 }
 
 /*
- * The first poll finds more packets of one group than it takes at a time, and has not seen any of the others
- * then.
+ * The first poll finds more packets of one group than it takes at a time, and has not read those of the
+ * others then.
  */
 static void a_stopped_context_ends_no_session_with_unread_packets(void **state)
 {
@@ -168,7 +168,7 @@ static void a_stopped_context_ends_no_session_with_unread_packets(void **state)
     assert_int_equal(ends, 0);
     assert_int_equal(news, GROUPS);
     assert_int_equal(messages, QUEUED + GROUPS - 1);
-    /* One that is silent while everything is read ends as ever. */
+    /* A session that is silent while everything is read ends as usual. */
     for (int i = 0; i < 30; i++) {
         heartbeat(0, 0x100000001, START + QUEUED);
         poll_for(50 * MS);

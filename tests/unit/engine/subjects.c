@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Subjects: which names they take, and what a receiver delivers that subscribed to them. */
+/* Subjects: matching of names, and delivery to a receiver with subscriptions. */
 #include "logged.h"
 
 #include <stdio.h>
@@ -54,7 +54,7 @@ static void wildcards_within_an_element_are_literal(void **state)
     assert_false(lli_subject_matches(">>", "ab"));
 }
 
-/* A second, stupid way: elements one by one, from the left. */
+/* Simple second implementation: elements one by one, from the left. */
 static bool model_matches(const char *pattern, const char *name)
 {
     char one[64], two[64];
@@ -151,9 +151,9 @@ static void subjects_are_bounded_and_unique(void **state)
 /* ---------------------------------------------------------------------------------------------- receivers */
 
 struct heard {
-    char topics[64]; /* the first letter of the topic of each message */
+    char topics[64]; /* first letter of the topic of each message */
     int messages;
-    char told[64]; /* the same of each topic that was told */
+    char told[64]; /* first letter of each announced topic */
     int topics_told;
     char asked[64];
     int topics_asked;
@@ -237,7 +237,7 @@ static struct llm_topic *open_topic(const char *name)
     return topic;
 }
 
-/* A message on each of some topics, and the first letters of those that came. */
+/* Sends a message on each of some topics; returns the first letters of the delivered ones. */
 static const char *send_each(struct llm_topic *const *topics, int count)
 {
     heard.messages = 0;
@@ -262,7 +262,7 @@ static void only_subscribed_topics_are_delivered(void **state)
     topics[2] = open_topic("a");
     topics[3] = open_topic("d");
     assert_string_equal(send_each(topics, 4), "ad");
-    /* What no subject takes, the accept predicate is not asked about, and nobody is told of. */
+    /* Topics without a matching subject are neither passed to the accept predicate nor announced. */
     assert_string_equal(heard.asked, "ad");
     assert_string_equal(heard.told, "ad");
     assert_int_equal(llm_context_counter(context, "messages_refused", &refused), LLM_OK);
@@ -279,7 +279,7 @@ static void the_accept_predicate_overrides_subjects(void **state)
     topics[0] = open_topic("a.x");
     topics[1] = open_topic("b.x");
     assert_string_equal(send_each(topics, 2), "a");
-    /* Asked once, however often subjects change. */
+    /* The predicate is called once, however often subjects change. */
     assert_int_equal(llm_receiver_subscribe(receiver, "b.x"), LLM_OK);
     assert_string_equal(send_each(topics, 2), "a");
     assert_string_equal(heard.asked, "ab");
@@ -307,7 +307,7 @@ static void subjects_change_while_messages_flow(void **state)
     assert_string_equal(send_each(topics, 3), "");
     assert_int_equal(llm_receiver_subscribe(receiver, "*"), LLM_OK);
     assert_string_equal(send_each(topics, 3), "abc");
-    /* They were told at the first time, and only then. */
+    /* Topics are announced once. */
     assert_string_equal(heard.told, "abc");
     assert_string_equal(heard.asked, "abc");
 }
@@ -322,7 +322,7 @@ static void a_topic_is_reported_when_a_subject_is_added_for_it(void **state)
     assert_string_equal(send_each(topics, 1), "");
     assert_string_equal(heard.told, "");
     assert_int_equal(llm_receiver_subscribe(receiver, "a"), LLM_OK);
-    /* Nothing has to be sent for that. */
+    /* No packet is sent for that. */
     for (int i = 0; i < 20; i++)
         assert_true(llm_poll(context) >= 0);
     assert_string_equal(heard.told, "a");
@@ -346,7 +346,7 @@ static void a_discarded_topic_is_not_acknowledged(void **state)
     assert_string_equal(send_each(topics, 2), "ab");
     for (uint64_t until = llm_clock() + UINT64_C(300000000); llm_clock() < until;)
         assert_true(llm_poll(context) >= 0);
-    /* Of the four messages in turns these are the first and the third. */
+    /* Of the four messages, sent in turns, these are the first and the third. */
     assert_int_equal(acknowledged_last, 2);
     assert_int_equal(llm_topic_assure(topics[1], NULL), LLM_OK);
 }

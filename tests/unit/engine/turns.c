@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Repairs, and packets of the past for who joins late, leave a few in each poll: what is new never waits for
- * more of them.
- */
+/* Repairs and replayed packets are sent in small portions per poll: new data never waits for more of them. */
 #include "unit.h"
 
 #include <stdio.h>
@@ -11,16 +8,16 @@
 
 enum { KEPT = 512, TURN = 64 };
 
-/* As much budget as there may be, so that nothing but turns holds them back. */
+/* The maximum budget, so that only turns limit them. */
 #define CHANNEL "loop://turns:1?mtu=576&history_packets=512&history_bytes=1M&"
 #define TO_SEND CHANNEL "repair_bytes_per_s=68719476736&replay_bytes_per_s=68719476736"
 
-/* Each in a context of its own, so that they are polled apart. */
+/* Each in its own context, so that they are polled separately. */
 static struct llm_context *sending, *receiving;
 static struct llm_transmitter *transmitter;
 static struct llm_receiver *receiver;
 static struct llm_topic *topic;
-static uint64_t next; /* the number of the next message to be delivered; 0: of any */
+static uint64_t next; /* number of the next message; 0: any */
 
 static void on_message(void *arg, const struct llm_message *message)
 {
@@ -68,7 +65,7 @@ static void receiver_make(const char *channel)
     assert_int_equal(llm_receiver_open(receiving, channel, NULL, &handlers, &receiver), LLM_OK);
 }
 
-/* A packet each. */
+/* Sends messages, each in its own packet. */
 static void messages_send(int count)
 {
     for (int i = 0; i < count; i++)
@@ -76,8 +73,8 @@ static void messages_send(int count)
 }
 
 /*
- * Until the last of so many messages was delivered; no poll sends more of these than a turn, and at least one
- * as many.
+ * Polls until the last of this many messages was delivered; no poll sends more packets of this kind than a
+ * turn allows, and at least one sends as many.
  */
 static void expect_turns(const char *counter, uint64_t count)
 {
@@ -98,13 +95,13 @@ static void expect_turns(const char *counter, uint64_t count)
 static void replayed_packets_leave_in_turns(void **state)
 {
     (void)state;
-    /* Who comes while all is kept that was ever sent is no late joiner. */
+    /* A receiver that joins while the whole session is retained is no late joiner. */
     messages_send(2 * KEPT);
     receiver_make(CHANNEL "join=oldest");
     expect_turns("packets_replayed", 2 * KEPT);
 }
 
-/* The receiver has room for a hundred packets, and does not look. */
+/* The receiver has room for a hundred packets, and is not polled. */
 static void repairs_leave_in_turns(void **state)
 {
     (void)state;

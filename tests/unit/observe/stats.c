@@ -106,7 +106,7 @@ static void counters_are_written_up_to_the_given_room(void **state)
     assert_string_equal(stats[2].object, "mine");
 }
 
-/* More objects than any table on the stack has room for. */
+/* More objects than a table on the stack could hold. */
 static void sums_cover_all_objects(void **state)
 {
     uint64_t value = 0;
@@ -120,7 +120,7 @@ static void sums_cover_all_objects(void **state)
     assert_int_equal(llm_context_counter(context, "no_such_counter", &value), LLM_ENOTFOUND);
 }
 
-/* One row for each instance of the transport. */
+/* Counts the instances of the transport, which have one row each. */
 static int instances(void)
 {
     static struct llm_counter stats[STATS_MAX];

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The counters file: what is in it, who may have one, what is left of it, and what its readers make of bad
- * ones.
- */
+/* The counters file: contents, permissions, removal, and readers of invalid files. */
 #define _GNU_SOURCE
 #include "logged.h"
 
@@ -39,7 +36,7 @@ static int directory_up(void **state)
     return mkdtemp(directory) == NULL ? -1 : 0;
 }
 
-/* The path of the first file, and how many there are. */
+/* Finds the path of the first file; returns the number of files. */
 static int files(char path[512])
 {
     DIR *at = opendir(directory);
@@ -91,7 +88,7 @@ static void on_event(void *arg, const struct llm_event *event)
     (void)event;
 }
 
-/* A transmitter, a receiver, and messages between them. */
+/* Opens a transmitter and a receiver, and sends messages between them. */
 static void traffic(struct llm_context *context)
 {
     struct llm_transmitter *transmitter = NULL;
@@ -139,10 +136,7 @@ static uint32_t object_of(const struct stat_snapshot *snapshot, enum llm_stats_k
     return 0;
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * contents
- */
+/* ----------------------------------------------------------------------------------------------- contents */
 
 static void every_counter_is_in_the_file(void **state)
 {
@@ -165,7 +159,7 @@ static void every_counter_is_in_the_file(void **state)
     for (int i = 0; i < count; i++) {
         uint32_t row = 0;
 
-        /* The object of llm_context_counters() is the kind, a blank, and the label. */
+        /* The object name of llm_context_counters() is the kind, a space, and the label. */
         while (row < snapshot.table.rows) {
             const struct llm_stats_object *object = &snapshot.objects[snapshot.rows[row].object];
             const char *label = strchr(stats[i].object, ' ') + 1;
@@ -252,10 +246,7 @@ static void earlier_values_are_found_after_new_objects(void **state)
     assert_int_equal(llm_context_close(&context), LLM_OK);
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------- life,
- * death
- */
+/* ----------------------------------------------------------------------------------------------- lifetime */
 
 static void a_closed_context_leaves_no_file(void **state)
 {
@@ -281,7 +272,7 @@ static void no_file_is_written_without_the_option(void **state)
     assert_int_equal(llm_context_deadline(context) == UINT64_MAX, true);
     assert_int_equal(files(path), 0);
     assert_int_equal(llm_context_close(&context), LLM_OK);
-    /* By the environment, unless the program says no. */
+    /* By the environment, unless the program disables it. */
     setenv("LLM_STATS_DIRECTORY", directory, 1);
     assert_int_equal(llm_context_open(&options, &context), LLM_OK);
     assert_int_equal(files(path), 1);
@@ -294,7 +285,7 @@ static void no_file_is_written_without_the_option(void **state)
     unsetenv("LLM_STATS_DIRECTORY");
 }
 
-/* A process that has a file with messages in it and then is killed. */
+/* A process that writes a file with messages in it and is killed. */
 static void die(void)
 {
     const pid_t child = fork();
@@ -327,10 +318,7 @@ static void counters_of_a_killed_process_are_readable(void **state)
     stat_free(&snapshot);
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * refusals
- */
+/* ----------------------------------------------------------------------------------------------- refusals */
 
 static void refused(const struct llm_context_options *options, int error, const char *text)
 {
@@ -364,14 +352,14 @@ static void an_unavailable_file_is_refused_with_the_reason(void **state)
     options = options_of(directory);
     options.stats_name = "0123456789012345678901234567890123456789012345678901234567890123";
     refused(&options, LLM_EINVAL, "longer than 63");
-    /* Beyond it the kernel would end the process. */
+    /* Beyond the limit the kernel would end the process. */
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     limit = (struct rlimit){.rlim_cur = 4096, .rlim_max = before.rlim_max};
     options = options_of(directory);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
     refused(&options, LLM_ELIMIT, "File too large; raise the limit of the size of files, 'ulimit -f'");
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
-    /* One who only has it in the environment is not kept from working. */
+    /* With a directory from the environment only, the context opens without a file. */
     options = options_of(NULL);
     setenv("LLM_STATS_DIRECTORY", "/dev/shm/llm-unit-absent/below", 1);
     assert_int_equal(llm_context_open(&options, &context), LLM_OK);
@@ -380,12 +368,9 @@ static void an_unavailable_file_is_refused_with_the_reason(void **state)
     unsetenv("LLM_STATS_DIRECTORY");
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------- bad
- * files
- */
+/* ------------------------------------------------------------------------------------------ invalid files */
 
-/* A copy of a good file of a dead process, to be spoilt. */
+/* A valid file of a dead process, to be damaged. */
 static uint8_t *good_copy(size_t *size)
 {
     struct stat file;
@@ -449,7 +434,7 @@ static void bad_files_are_distinguished(void **state)
     free(bytes);
 }
 
-/* Files are changed and cut at random: a reader stays within the bytes, as sanitizers check. */
+/* Files are changed and truncated at random: a reader stays within the bytes, which sanitizers check. */
 static void hostile_tables_do_no_harm(void **state)
 {
     uint32_t random = 12345;
@@ -470,7 +455,7 @@ static void hostile_tables_do_no_harm(void **state)
             size_t at;
 
             random = random * 1664525 + 1013904223;
-            /* In the heads mostly, where it matters. */
+            /* Mostly in the headers, where it matters. */
             at = (random & 3) == 0   ? random % size
                  : (random & 3) == 1 ? random / 4 % sizeof header
                                      : table + random / 4 % 4096;
@@ -509,10 +494,7 @@ static void texts_are_terminated_and_printable(void **state)
     free(bytes);
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------
- * histograms
- */
+/* --------------------------------------------------------------------------------------------- histograms */
 
 static void buckets_cover_all_values_and_are_narrow(void **state)
 {

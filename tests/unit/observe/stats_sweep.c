@@ -112,7 +112,7 @@ static void write_dead_files(void)
     }
 }
 
-/* A context comes and goes; the result of opening it. */
+/* Opens and closes a context; returns the result of the open. */
 static int come_and_go_in(const char *path)
 {
     struct llm_context_options options;
@@ -135,10 +135,7 @@ static void sweep_and_clean(void)
     (void)stat_watch_clean(directory);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------- what may
- * stay
- */
+/* ------------------------------------------------------------------------------------------------- bounds */
 
 static void files_of_dead_processes_are_bounded(void **state)
 {
@@ -168,7 +165,7 @@ static void foreign_files_are_not_swept(void **state)
     assert_int_equal(files_in(directory), OTHERS);
 }
 
-/* Names of other shapes, and of another process than the header's. */
+/* Names of other formats, and of another process than the header's. */
 static void name_and_header_must_agree(void **state)
 {
     static const char *const names[] = {"dead.7",    "dead.7.0.bak", "dead.07.0", "dead.7.1000",
@@ -196,7 +193,7 @@ static void a_truncated_or_invalid_header_is_not_swept(void **state)
     write_file("dead.1.2", &header, sizeof header);
     sweep_and_clean();
     assert_int_equal(files_in(directory), 3);
-    /* The sizes of a later version are not known. */
+    /* The sizes of a later version are unknown. */
     header.version = LLM_STATS_VERSION + 1;
     write_file("dead.1.3", &header, sizeof header);
     assert_int_equal(stat_watch_clean(directory), 1);
@@ -222,10 +219,7 @@ static void links_and_their_targets_are_not_swept(void **state)
     assert_int_equal(access(to, F_OK), 0);
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------
- * directories
- */
+/* -------------------------------------------------------------------------------------------- directories */
 
 static void a_link_in_place_of_the_directory_is_refused(void **state)
 {
@@ -261,7 +255,7 @@ static void no_file_is_removed_if_another_user_can_rename_files(void **state)
 {
     (void)state;
     if (geteuid() != 0)
-        skip(); /* only root can give a directory away */
+        skip(); /* only root can give a directory to another user */
     write_dead_files();
     assert_int_equal(chown(directory, OTHER_USER, OTHER_USER), 0);
     sweep_and_clean();
@@ -275,7 +269,7 @@ static void files_are_removed_only_by_their_owner_or_root(void **state)
 
     (void)state;
     if (geteuid() != 0)
-        skip(); /* only root can be somebody else */
+        skip(); /* only root can become another user */
     write_dead_files();
     assert_int_equal(chmod(directory, 0777 | S_ISVTX), 0);
     child = fork();
@@ -317,14 +311,11 @@ static void a_context_does_not_remove_a_replacement_of_its_file(void **state)
     assert_true(exists(name));
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------------
- * reading
- */
+/* ------------------------------------------------------------------------------------------------ reading */
 
 static uint64_t bytes_read;
 
-/* Of the readers, which are in this program: its own definition comes before that of libc. */
+/* Replaces the readers' call, which is in this program: its own definition comes before that of libc. */
 ssize_t pread(int fd, void *to, size_t size, off_t at)
 {
     const ssize_t got = syscall(SYS_pread64, fd, to, size, at);
@@ -333,7 +324,7 @@ ssize_t pread(int fd, void *to, size_t size, off_t at)
     return got;
 }
 
-/* A file that has its header and nothing behind it, however long it is. */
+/* A sparse file with its header only, of any length. */
 static void write_sparse(const char *name, const struct llm_stats_file *header, off_t size)
 {
     char path[512];
@@ -343,7 +334,7 @@ static void write_sparse(const char *name, const struct llm_stats_file *header, 
     assert_int_equal(truncate(path, size), 0);
 }
 
-/* Tables of so many bytes, all of them in use. */
+/* A file with tables of this size, fully used. */
 static void write_full(const char *name, size_t bytes)
 {
     struct llm_stats_file header = dead_header(1);

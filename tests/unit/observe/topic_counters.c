@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counters of topics: in the file where they are asked for, right for both ends, and bounded. */
+/* Counters of topics: in the file if enabled, correct at both ends, and bounded. */
 #define _GNU_SOURCE
 #include "unit.h"
 
@@ -98,7 +98,7 @@ static void send(struct llm_topic *topic, int messages, size_t size)
         assert_int_equal(llm_send(topic, data, size, i % 2 == 0 ? LLM_SEND_MORE : LLM_SEND_NOW), LLM_OK);
 }
 
-/* Reads a table that was written from now on. */
+/* Reads a table written after the call. */
 static void look(void)
 {
     DIR *at = opendir(directory);
@@ -120,7 +120,7 @@ static void look(void)
     close(fd);
 }
 
-/* A topic below an object of this kind, with this name; UINT32_MAX: there is none. */
+/* Returns a topic of an object of this kind, with this name; UINT32_MAX: there is none. */
 static uint32_t topic_of(enum llm_stats_kind kind, uint64_t id, const char *name)
 {
     for (uint32_t i = 0; i < snapshot.table.objects; i++) {
@@ -197,7 +197,7 @@ static void messages_accepted_by_a_filter_are_counted(void **state)
     session = llm_transmitter_session(transmitter);
     px = topic_make(transmitter, "px");
     llm_attributes_init(&attributes);
-    /* In one packet and across some. */
+    /* In one packet, and spanning some. */
     for (uint32_t i = 0; i < 4 * MESSAGES; i++) {
         attributes.label = i;
         assert_int_equal(llm_send_with(px, data, i < 2 * MESSAGES ? 10 : sizeof data, &attributes, 0),

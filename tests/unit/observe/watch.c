@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bottleneck watch over whole contexts, on a clock of the test's own: each cause is provoked, and named,
- * and no other.
+ * The bottleneck watch over whole contexts, on a simulated clock: each cause is provoked, and named, and no
+ * other.
  */
 #define _GNU_SOURCE
 #include "unit.h"
@@ -20,7 +20,7 @@
 
 static uint64_t clock_now = 1000 * MS;
 
-/* The library's clock: the program's own definition comes before that of libc. */
+/* Replaces the library's clock: the program's own definition comes before that of libc. */
 int clock_gettime(clockid_t clock, struct timespec *at)
 {
     (void)clock;
@@ -30,14 +30,14 @@ int clock_gettime(clockid_t clock, struct timespec *at)
     return 0;
 }
 
-/* An end of a channel with what its events said. */
+/* An end of a channel with the contents of its events. */
 struct end {
     struct llm_context *context;
-    uint64_t handler_ns; /* that the handler takes for each message */
+    uint64_t handler_ns; /* time that the handler takes for each message */
     uint64_t messages;
-    unsigned named; /* bits of the limits that events named */
+    unsigned named; /* bits of the limits in events */
     unsigned events;
-    unsigned reported; /* bits of the limits that a receiver reported to be limited by */
+    unsigned reported; /* bits of the limits reported by a receiver */
 };
 
 static struct end near, far;
@@ -82,7 +82,7 @@ static void end_open(struct end *end)
     options.stats_directory = "";
     options.watch_ns = 100 * MS;
     assert_int_equal(llm_context_open(&options, &end->context), LLM_OK);
-    end->context->moment = 0; /* the clock is the test's, the counter goes on by itself */
+    end->context->moment = 0; /* the clock is simulated, the counter is not */
 }
 
 static void receiver_open(const char *scheme, const char *rx_options)
@@ -111,7 +111,7 @@ static void transmitter_open(const char *tx_options)
     assert_int_equal(llm_topic_open(transmitter, "t", 0, &topic), LLM_OK);
 }
 
-/* A transmitter at the near end and a receiver at the far one, with these options behind the others. */
+/* Opens a transmitter at the near end and a receiver at the far one, with these options appended. */
 static void ends_open(const char *scheme, const char *tx_options, const char *rx_options)
 {
     end_open(&near);
@@ -127,10 +127,7 @@ static int ends_close(void **state)
     return llm_context_close(&near.context);
 }
 
-/*
- * For so many ms: each sends so many messages, if they are taken, and both ends poll. Returns how many were
- * refused.
- */
+/* For this many ms: sends messages, if accepted, and polls both ends. Returns how many were refused. */
 static uint64_t flow(uint32_t ms, uint32_t messages, bool polls)
 {
     static const uint8_t data[1000];
@@ -142,7 +139,7 @@ static uint64_t flow(uint32_t ms, uint32_t messages, bool polls)
         for (uint32_t j = 0; j < messages; j++)
             refused += llm_send(topic, data, sizeof data, LLM_SEND_NOW) == LLM_EAGAIN;
         (void)llm_poll(near.context);
-        /* What comes is taken, and then some time passes in polls that find nothing. */
+        /* Receives packets, then lets time pass in empty polls. */
         for (int j = 0; j < 10 && polls; j++)
             (void)llm_poll(far.context);
         clock_now = lli_max(clock_now, until);
@@ -166,10 +163,7 @@ static enum llm_limit of_transmitter(void)
     return bottleneck.limit;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------
- * receivers
- */
+/* ---------------------------------------------------------------------------------------------- receivers */
 
 static void a_stream_without_bottleneck_gives_no_event(void **state)
 {
@@ -243,7 +237,7 @@ static void bursts_that_overflow_the_buffer_are_named(void **state)
     assert_int_equal(near.events, 0);
 }
 
-/* The same drops, while the thread was elsewhere for long. */
+/* The same drops, while the application was away for long. */
 static void an_absent_application_is_named_for_its_overflows(void **state)
 {
     (void)state;
@@ -303,10 +297,7 @@ static void a_lossy_network_is_named(void **state)
     assert_int_equal(of_transmitter(), LLM_LIMIT_NONE);
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------
- * transmitters
- */
+/* ------------------------------------------------------------------------------------------- transmitters */
 
 static void a_window_without_reports_is_named(void **state)
 {
@@ -408,10 +399,7 @@ static void bottlenecks_of_a_receiver_are_reported_to_its_transmitter(void **sta
     assert_int_equal(llm_transmitter_congestion(transmitter, of, -1), LLM_EINVAL);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------------
- * api
- */
+/* ---------------------------------------------------------------------------------------------------- api */
 
 static void the_watch_runs_only_if_configured(void **state)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* librdmacm over the device that is none: identifiers, groups and their events. */
+/* librdmacm over the fake device: identifiers, groups and their events. */
 #define _GNU_SOURCE
 #include "fake.h"
 
@@ -22,7 +22,7 @@ struct membership {
 };
 
 struct event {
-    struct rdma_cm_event event; /* first: what the transport gets */
+    struct rdma_cm_event event; /* first: the part visible to the transport */
     struct membership *membership;
     struct event *next;
 };
@@ -33,15 +33,12 @@ struct identifier {
     struct identifier *next;
 };
 
-/* All of them, under the mutex of events. */
+/* All memberships, under the mutex of events. */
 static struct membership *memberships;
 static struct event *waiting;
 static struct identifier *identifiers;
 
-/*
- * ------------------------------------------------------------------------------------------------
- * identifiers
- */
+/* -------------------------------------------------------------------------------------------- identifiers */
 
 struct rdma_event_channel *rdma_create_event_channel(void)
 {
@@ -96,7 +93,7 @@ int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
     return 0;
 }
 
-/* Takes the events out that fit and nobody read. */
+/* Removes the matching unread events. */
 static void events_drop(const struct rdma_cm_id *id, const struct membership *membership)
 {
     for (struct event **link = &waiting; *link != NULL;) {
@@ -137,10 +134,7 @@ int rdma_destroy_id(struct rdma_cm_id *id)
     return 0;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------
- * events
- */
+/* ------------------------------------------------------------------------------------------------- events */
 
 static void event_send(struct rdma_cm_id *id, struct membership *membership, enum rdma_cm_event_type type,
                        int status)
@@ -185,7 +179,7 @@ static struct event *event_next(const struct rdma_event_channel *channel)
     return NULL;
 }
 
-/* The queue pair is in the group from when its event is read. */
+/* The queue pair is in the group once the event is read. */
 static void event_read(struct event *event)
 {
     struct membership *membership = event->membership;
@@ -252,10 +246,7 @@ void fake_id_event(enum rdma_cm_event_type type)
     fake_events_unlock();
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------
- * groups
- */
+/* ------------------------------------------------------------------------------------------------- groups */
 
 static union lli_ip_address address_of(const char *text)
 {
@@ -340,7 +331,7 @@ static struct membership *membership_named(const char *group, bool to_send)
     const union lli_ip_address address = address_of(group);
     const struct rdma_cm_id *id = &identifiers->id;
 
-    /* An instance makes that to send first. */
+    /* An instance creates the sending one first. */
     return membership_find(to_send ? &identifiers->next->id : id, &address);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The device that is none: what it has, its objects, and its asynchronous events. */
+/* The fake device: its properties, its objects, and its asynchronous events. */
 #define _GNU_SOURCE
 #include "fake.h"
 
@@ -28,19 +28,19 @@ static struct {
 } failures[FAKE_CALLS], step;
 static atomic_int step_failed;
 
-/* The device and everything on it. The mutex orders what comes from several threads; queues have none. */
+/* The device and its objects. The mutex serializes threads; queues have none. */
 static struct {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     struct ibv_device device;
     struct verbs_context verbs;
-    pthread_mutex_t regions_mutex; /* of those who change the list: who posts looks at it without */
+    pthread_mutex_t regions_mutex; /* for changes of the list: post calls read it without */
     struct fake_mr *regions;
     uint32_t keys;
     uint32_t qps;
     struct ibv_async_event events[ASYNC_MAX];
     int events_count;
-    struct ibv_async_event handled[ASYNC_MAX]; /* read, and not acknowledged */
+    struct ibv_async_event handled[ASYNC_MAX]; /* events read and not acknowledged */
     int handled_count;
 } host = {.mutex = PTHREAD_MUTEX_INITIALIZER,
           .regions_mutex = PTHREAD_MUTEX_INITIALIZER,
@@ -62,10 +62,7 @@ void fake_wrong(const char *format, ...)
     abort();
 }
 
-/*
- * -------------------------------------------------------------------------------------------- life and
- * failures
- */
+/* -------------------------------------------------------------------------------------- life and failures */
 
 void fake_born(enum fake_kind kind)
 {
@@ -144,7 +141,7 @@ bool fake_fails(enum fake_call call)
 
 void *fake_zeroed(size_t size)
 {
-    void *made = __real_calloc(1, size); /* the transport's own may be made to fail */
+    void *made = __real_calloc(1, size); /* the transport's own allocation may have to fail */
 
     if (made == NULL)
         fake_wrong("no memory");
@@ -162,10 +159,7 @@ static void *object(enum fake_call call, enum fake_kind kind, size_t size)
     return made;
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * device
- */
+/* ------------------------------------------------------------------------------------------------- device */
 
 struct ibv_context *fake_context(void)
 {
@@ -319,7 +313,7 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
         fake_wrong("GIDs are asked for with flags %x", flags);
     if (fake.device.gids_error != 0)
         return -fake.device.gids_error;
-    /* Another address, the same on another port, and ours. */
+    /* Another address, the same address on another port, and ours. */
     entries[count++] =
         (struct ibv_gid_entry){.gid_index = 0, .port_num = 1, .gid_type = IBV_GID_TYPE_ROCE_V2};
     entries[count] = (struct ibv_gid_entry){.gid_index = 1, .port_num = 2, .gid_type = IBV_GID_TYPE_ROCE_V2};
@@ -349,10 +343,7 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t g
     return 0;
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------
- * objects
- */
+/* ------------------------------------------------------------------------------------------------ objects */
 
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
@@ -396,7 +387,7 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int acce
     return &region->mr;
 }
 
-/* What the header calls instead if the compiler does not see that no optional access is asked for. */
+/* Called by the header if the compiler cannot see that no optional access is requested. */
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access)
 {
     if (iova != (uintptr_t)addr)
@@ -518,7 +509,7 @@ int ibv_destroy_ah(struct ibv_ah *base)
     return 0;
 }
 
-/* In librdmacm, these are what makes a queue pair. */
+/* Real librdmacm creates a queue pair from these. */
 int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *wanted)
 {
     struct fake_qp *qp;
@@ -559,7 +550,7 @@ void rdma_destroy_qp(struct rdma_cm_id *id)
     fake_async_await(qp);
     if (atomic_load(&qp->groups) != 0)
         fake_wrong("a queue pair goes that is in %d groups", atomic_load(&qp->groups));
-    /* What is in it is flushed: the handles and memory of it are free. */
+    /* Queued packets are flushed: their handles and memory are free. */
     for (; qp->completed != qp->posted; qp->completed++)
         ((struct fake_ah *)(void *)qp->flight[qp->completed % qp->cap.max_send_wr].ah)->in_flight--;
     atomic_fetch_sub(pd_users(qp->qp.pd), 1);
@@ -572,10 +563,7 @@ void rdma_destroy_qp(struct rdma_cm_id *id)
     fake_died(FAKE_QP);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------- events,
- * waits
- */
+/* ------------------------------------------------------------------------------------------ events, waits */
 
 void fake_events_lock(void)
 {
@@ -625,7 +613,7 @@ void fake_async_event(enum ibv_event_type type, const void *element)
     if (element == NULL)
         event.element.port_num = 1;
     else
-        event.element.qp = (void *)(uintptr_t)element; /* a union: the completion queue as well */
+        event.element.qp = (void *)(uintptr_t)element; /* a union: also sets the completion queue */
     fake_events_lock();
     if (host.events_count == ASYNC_MAX)
         fake_wrong("the test makes more events than anybody reads");
@@ -657,7 +645,7 @@ int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *eve
             fake_events_unlock();
             return -1;
         }
-    } while (host.events_count == 0); /* its queue is gone */
+    } while (host.events_count == 0); /* its queue was destroyed */
     *event = host.events[0];
     memmove(host.events, host.events + 1, (size_t)--host.events_count * sizeof *event);
     host.handled[host.handled_count++] = *event;
@@ -690,7 +678,7 @@ static void events_forget(const void *element)
     host.events_count = kept;
 }
 
-/* Those of it that nobody read are gone with it; a destroy waits for those that are being handled. */
+/* Removes unread events of the object; a destroy waits for those being handled. */
 void fake_async_await(const void *element)
 {
     int waiting = 1;

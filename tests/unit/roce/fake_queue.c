@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Queue pairs and completion queues of the device that is none. */
+/* Queue pairs and completion queues of the fake device. */
 #define _GNU_SOURCE
 #include "fake.h"
 
@@ -23,10 +23,7 @@ static struct fake_cq *cq_of(struct ibv_cq *cq)
     return (struct fake_cq *)(void *)cq;
 }
 
-/*
- * ------------------------------------------------------------------------------------------- completion
- * queues
- */
+/* -------------------------------------------------------------------------------------- completion queues */
 
 static void cq_fire(struct fake_cq *cq)
 {
@@ -50,7 +47,7 @@ static void cq_push(struct fake_cq *cq, const struct ibv_wc *notice, uint64_t st
         cq_fire(cq);
 }
 
-/* Room in a send queue is made by fetching a notice of what is in it. */
+/* Room in a send queue is freed by fetching a completion of its packets. */
 static void cq_fetched(const struct ibv_wc *notice)
 {
     struct fake_qp *qp = fake.send_qp != NULL ? qp_of(fake.send_qp) : NULL;
@@ -107,10 +104,7 @@ void ibv_ack_cq_events(struct ibv_cq *cq, unsigned count)
     cq_of(cq)->unacknowledged -= (int)count;
 }
 
-/*
- * --------------------------------------------------------------------------------------------- walks in
- * place
- */
+/* ------------------------------------------------------------------------------------- iteration in place */
 
 static struct fake_cq *walk_of(struct ibv_cq_ex *ex)
 {
@@ -186,7 +180,7 @@ static uint64_t walk_wallclock_ns(struct ibv_cq_ex *ex)
     return cq->stamps[(cq->head - 1) % cq->max];
 }
 
-/* What was not asked for cannot be read: a device sets no function for it. */
+/* Fields that were not requested cannot be read: a device sets no function for them. */
 void fake_cq_walk_init(struct fake_cq *cq, uint64_t wc_flags)
 {
     cq->ex.start_poll = walk_start;
@@ -201,10 +195,7 @@ void fake_cq_walk_init(struct fake_cq *cq, uint64_t wc_flags)
         cq->ex.read_completion_wallclock_ns = walk_wallclock_ns;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------- queue
- * pairs
- */
+/* -------------------------------------------------------------------------------------------- queue pairs */
 
 void fake_qp_init(struct fake_qp *qp, const struct ibv_qp_init_attr *wanted)
 {
@@ -348,12 +339,9 @@ enum ibv_qp_state fake_send_state(void)
     return fake.send_qp->state;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------
- * state
- */
+/* -------------------------------------------------------------------------------------------------- state */
 
-/* A move that a device makes: what it needs for it, and nothing is left of what was in the queue. */
+/* A state change that a device allows, with the attributes that it needs; it empties the queue. */
 static bool move_allowed(enum ibv_qp_state from, const struct ibv_qp_attr *attr, int mask)
 {
     switch (attr->qp_state) {
@@ -406,10 +394,7 @@ int ibv_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask, struct
     return 0;
 }
 
-/*
- * --------------------------------------------------------------------------------------------------
- * receiving
- */
+/* ---------------------------------------------------------------------------------------------- receiving */
 
 static void buffer_check(const struct fake_qp *qp, const struct ibv_recv_wr *buffer)
 {
@@ -456,7 +441,7 @@ uint32_t fake_buffers(void)
     return (uint32_t)(qp->buffers_tail - qp->buffers_head);
 }
 
-/* Of IPv4 the first 20 bytes are nobody's: devices leave in them what was there. */
+/* For IPv4 the first 20 bytes are undefined: devices leave earlier contents in them. */
 static void grh_fill(uint8_t *grh, const struct fake_packet *packet)
 {
     const bool v6 = fake.device.v6;
@@ -498,7 +483,7 @@ bool fake_arrive(const struct fake_packet *packet)
     notice.wc_flags = IBV_WC_GRH | (packet->bare ? 0 : IBV_WC_WITH_IMM);
     notice.imm_data = htonl(packet->note);
     if (packet->status != IBV_WC_SUCCESS)
-        notice.byte_len = notice.wc_flags = 0xdead; /* nobody may read them */
+        notice.byte_len = notice.wc_flags = 0xdead; /* undefined for an error */
     cq_push(cq_of(qp->qp.recv_cq), &notice, packet->stamp_ns);
     return true;
 }

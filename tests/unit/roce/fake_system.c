@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What the transport gets from outside beside its device. The linker puts these in the place of the real ones
- * (--wrap).
- */
+/* External interfaces of the transport besides its device. The linker replaces the real ones (--wrap). */
 #define _GNU_SOURCE
 #include "fake.h"
 
@@ -49,10 +46,7 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(
     return fake_fails(FAKE_CALL_THREAD) ? errno : __real_pthread_create(thread, attr, start, arg);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * time
- */
+/* --------------------------------------------------------------------------------------------------- time */
 
 uint64_t __wrap_lli_clock_ns(void)
 {
@@ -62,7 +56,7 @@ uint64_t __wrap_lli_clock_ns(void)
 void fake_clock_advance(uint64_t ns)
 {
     atomic_fetch_add(&clock_ahead, ns);
-    fake_async_event(IBV_EVENT_CLIENT_REREGISTER, NULL); /* means nothing, but is read */
+    fake_async_event(IBV_EVENT_CLIENT_REREGISTER, NULL); /* has no meaning, but is read */
 }
 
 void fake_wait_limit(uint64_t ns)
@@ -83,10 +77,7 @@ int __wrap_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mu
     return __real_pthread_cond_timedwait(condition, mutex, limit != 0 ? &sooner : until);
 }
 
-/*
- * ------------------------------------------------------------------------------------------ limits,
- * interface
- */
+/* -------------------------------------------------------------------------------------- limits, interface */
 
 void fake_memlock(uint64_t bytes)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The RoCE transport when packets fail, queues break and devices go. */
+/* Failing packets, broken queues and removed devices of the RoCE transport. */
 #define _GNU_SOURCE
 #include "rig.h"
 
@@ -14,9 +14,7 @@ static void send_some(int count)
     assert_int_equal(rig_flush(), 0);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------ send queue
- */
+/* --------------------------------------------------------------------------------------------- send queue */
 
 static void a_stopped_send_queue_is_reset_and_sending_continues(void **state)
 {
@@ -66,7 +64,7 @@ static void packets_posted_before_a_queue_stop_is_known_are_lost(void **state)
     assert_int_equal(fake_in_flight(), 1);
 }
 
-/* The device ends a test in which a queue is reset that has something in it. */
+/* The fake device ends a test that resets a queue with packets in it. */
 static void a_send_queue_is_reset_after_all_its_completions(void **state)
 {
     (void)state;
@@ -99,12 +97,9 @@ static void a_failure_without_a_stop_needs_no_reset(void **state)
     assert_int_equal(fake_in_flight(), 1);
 }
 
-/*
- * --------------------------------------------------------------------------------------------------------
- * gone
- */
+/* --------------------------------------------------------------------------------------------------- gone */
 
-/* The queues, and what they hold, are given back: the driver can leave. */
+/* Returns true if the queues and their memory are released, so that the driver can unload. */
 static bool device_is_free(void)
 {
     char text[256];
@@ -162,10 +157,7 @@ static void an_irreparable_send_queue_ends_the_instance(void **state)
     }
 }
 
-/*
- * ------------------------------------------------------------------------------------------- asynchronous
- * events
- */
+/* ------------------------------------------------------------------------------------ asynchronous events */
 
 enum events {
     REMOVAL,
@@ -292,7 +284,7 @@ static void device_events_during_a_join_are_handled(void **state)
                          event < FATALS ? LLM_EINTERFACE : LLM_EGROUP);
         pthread_join(thread, NULL);
         atomic_store(&fake.join, FAKE_JOIN_YES);
-        fake_wait_limit(0); /* the next instance's joins are answered, however long that takes */
+        fake_wait_limit(0); /* the next instance's joins are answered, with any delay */
         expect_outcome(event);
         rig_close(&rig);
     }
@@ -349,11 +341,11 @@ static void device_events_after_its_removal_are_handled(void **state)
             rig_up();
             emit(first);
             AWAIT(atomic_load(&rig.roce->gone));
-            emit(event); /* before it is free */
+            emit(event); /* before it is released */
             expect_gone();
             emit(event);
             rig_close(&rig);
-            fake_reset(); /* nobody reads of a device that is gone; nor is it that of the next instance */
+            fake_reset(); /* events of a removed device are not read, and are not for the next instance */
         }
     }
 }
@@ -370,7 +362,7 @@ static void device_events_during_close_are_handled(void **state)
             emit(event);
             usleep(below(&random, 100));
             rig_close(&rig);
-            fake_reset(); /* what nobody read is not for the next instance */
+            fake_reset(); /* unread events are not for the next instance */
         }
     }
 }

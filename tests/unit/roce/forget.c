@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Addresses that the RoCE transport need not reach any more: their handles go, but not while the device, the
- * queue or the control thread has them. The fake device ends a test in which one goes too soon; what is left
- * at a test's end is a failure too.
+ * Forgotten addresses of the RoCE transport: their handles are destroyed, but not while the device, the queue
+ * or the control thread uses them. The fake device ends a test that destroys one too early; a handle left at
+ * a test's end is a failure too.
  */
 #define _GNU_SOURCE
 #include "rig.h"
@@ -42,7 +42,7 @@ static void small_table_up(uint32_t places)
     rig_up();
 }
 
-/* The control thread makes a handle, and does not come to its end. */
+/* The control thread begins to create a handle, and blocks. */
 static void begin_to_make(uint32_t number)
 {
     lli_handle handle;
@@ -58,9 +58,7 @@ static void end_making(void)
     AWAIT(atomic_load(&fake.held_handles) == 0);
 }
 
-/*
- * ------------------------------------------------------------------------------------------- that are made
- */
+/* ------------------------------------------------------------------------------------- resolved addresses */
 
 static void an_unused_handle_and_its_place_are_freed_at_once(void **state)
 {
@@ -70,7 +68,7 @@ static void an_unused_handle_and_its_place_are_freed_at_once(void **state)
     (void)state;
     rig_up();
     before = fake_handles();
-    forget(1); /* it was never asked for */
+    forget(1); /* an address that was never used */
     assert_int_equal(rig_counter("roce_peers_forgotten"), 0);
     first = reach(1);
     assert_int_equal(fake_handles(), before + 1);
@@ -152,9 +150,7 @@ static void a_peer_requested_again_before_it_is_freed_is_unchanged(void **state)
     assert_int_equal(rig_counter("roce_peers_forgotten"), 1);
 }
 
-/*
- * ------------------------------------------------------------------------------------- that are being made
- */
+/* ------------------------------------------------------------------------------- addresses being resolved */
 
 static void a_peer_forgotten_during_creation_is_freed_after_it(void **state)
 {
@@ -168,7 +164,7 @@ static void a_peer_forgotten_during_creation_is_freed_after_it(void **state)
     forget(1);
     forget(1);
     assert_int_equal(rig_counter("roce_peers_forgotten"), 0);
-    /* There is one more place, and this one is soon. */
+    /* There is one more entry, which is free soon. */
     assert_int_equal(ask(2, &handle), LLM_EAGAIN);
     assert_int_equal(ask(3, &handle), LLM_EAGAIN);
     end_making();
@@ -241,11 +237,9 @@ static void a_failed_peer_leaves_nothing(void **state)
     assert_int_equal(fake_handles(), before + 1);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------ all of it
- */
+/* ------------------------------------------------------------------------------------------- random order */
 
-/* In any order of calls a known handle sends to its address, and no place is lost. */
+/* In any order of calls a known handle sends to its address, and no entry is lost. */
 static void random_requests_and_forgets_mix_up_no_handle(void **state)
 {
     enum { ADDRESSES = 7, PLACES = 4 };
@@ -288,7 +282,7 @@ static void random_requests_and_forgets_mix_up_no_handle(void **state)
     assert_int_equal(ask(PLACES, &handles[0]), LLM_ELIMIT);
 }
 
-/* In each state that an address may be in, forgotten or not. */
+/* Addresses in every possible state, forgotten or not. */
 static void a_removed_device_frees_all_handles(void **state)
 {
     (void)state;

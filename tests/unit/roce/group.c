@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The RoCE transport joins groups, loses them and leaves them. */
+/* Joins, losses and leaves of groups by the RoCE transport. */
 #define _GNU_SOURCE
 #include "rig.h"
 
@@ -159,7 +159,7 @@ static void a_lost_group_is_requested_once_a_second_until_joined(void **state)
     fake_clock_advance(SECOND);
     AWAIT(atomic_load(&fake.joins) == 5);
     atomic_store(&fake.join, FAKE_JOIN_YES);
-    AWAIT(atomic_load(&fake.joins) == 6); /* of itself */
+    AWAIT(atomic_load(&fake.joins) == 6); /* by itself */
     assert_true(llm_clock() - lost_at > SECOND / 2);
     fake_clock_advance(5 * SECOND);
     usleep(20000);
@@ -180,7 +180,7 @@ static void an_unanswered_rejoin_is_requested_again(void **state)
     atomic_store(&fake.join, FAKE_JOIN_YES);
     fake_clock_advance(5 * SECOND);
     AWAIT(atomic_load(&fake.joins) == 4);
-    /* It is counted before it is done. */
+    /* The call is counted before it is complete. */
     AWAIT(fake_group_flags(GROUP, false) == RDMA_MC_JOIN_FLAG_FULLMEMBER);
 }
 
@@ -208,7 +208,7 @@ static void *release_events(void *arg)
     return arg;
 }
 
-/* Leaving waits for the event to be acknowledged; the fake ends a test in which that is for ever. */
+/* Leaving waits for the event to be acknowledged; the fake ends a test that waits for ever. */
 static void a_group_can_be_left_during_its_event(void **state)
 {
     pthread_t thread;
@@ -229,7 +229,7 @@ static void a_group_can_be_left_during_its_event(void **state)
     }
 }
 
-/* For the thread sanitizer, and for the fake, which knows what is still joined. */
+/* For the thread sanitizer, and for the fake, which checks for remaining joins. */
 static void groups_are_joined_and_left_while_others_are_rejoined(void **state)
 {
     (void)state;
@@ -244,7 +244,7 @@ static void groups_are_joined_and_left_while_others_are_rejoined(void **state)
         fake_group_event(SECOND_GROUP, false, RDMA_CM_EVENT_MULTICAST_ERROR, ENETDOWN);
         rig_leave(receive, LLI_JOIN_RECEIVE);
         rig_leave(send, LLI_JOIN_SEND);
-        AWAIT(fake_async_events() < 4); /* the thread that reads them may be kept from running */
+        AWAIT(fake_async_events() < 4); /* the thread that reads them may not run for a while */
     }
     AWAIT(fake_async_events() == 0);
     assert_in_range(rig_counter("roce_groups_lost"), 1, 600);

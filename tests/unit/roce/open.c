@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The RoCE transport opens, or says in one line why not and what to do, and leaves nothing behind. */
+/*
+ * Opening the RoCE transport: a failure logs one line with the reason and the remedy, and leaves nothing
+ * behind.
+ */
 #define _GNU_SOURCE
 #include "rig.h"
 
@@ -26,7 +29,7 @@ static void expect_nothing_left(int descriptors)
     assert_int_equal(descriptors_open(), descriptors);
 }
 
-/* Objects of a device are the parent's: to destroy one in the child would destroy it there. */
+/* Device objects are the parent's: destroying one in the child would destroy it there. */
 static void a_child_destroys_no_object_of_the_device(void **state)
 {
     char before[256], after[256];
@@ -65,7 +68,7 @@ static void each_failure_of_open_is_logged_and_leaves_nothing(void **state)
             fake_fail_step(nth, errors[i]);
             status = rig_open();
             if (status == 0) {
-                rig_close(&rig); /* it did without, or nothing failed */
+                rig_close(&rig); /* it worked without, or nothing failed */
             } else {
                 seen[fake_step_failed()] = true;
                 assert_int_equal(log_lines(), 1);

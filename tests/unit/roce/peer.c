@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The RoCE transport reaches other instances: their addresses, and the address handles. */
+/* Addresses of other instances, and their address handles, in the RoCE transport. */
 #define _GNU_SOURCE
 #include "rig.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The RoCE transport receives: whose a packet is, and where its buffer goes. */
+/* Receiving by the RoCE transport: origin of packets, and return of buffers. */
 #define _GNU_SOURCE
 #include "rig.h"
 
@@ -16,7 +16,7 @@ static struct fake_packet to_group(const char *group, uint16_t port)
                                 .which = 1};
 }
 
-/* The devices that a test goes over: completions walked in place, on soft-RoCE, and polled. */
+/* Devices of the tests: completions iterated in place, on soft-RoCE, and polled. */
 enum { WALKED, STEPPED, POLLED, DEVICES };
 
 static void device_is(int which)
@@ -38,7 +38,10 @@ static void expect_packet(const struct fake_packet *packet, lli_handle from)
     rig_release(&got, 1);
 }
 
-/* It is dropped, and counted; its buffer comes back, or else the queue would run dry by the many. */
+/*
+ * Expects that a packet is dropped and counted; its buffer returns, or many such packets would empty the
+ * queue.
+ */
 static void expect_foreign(const struct fake_packet *packet)
 {
     const uint64_t before = rig_counter("roce_foreign");
@@ -51,10 +54,7 @@ static void expect_foreign(const struct fake_packet *packet)
     assert_int_equal(rig_counter("roce_foreign"), before + 2 * BUFFERS);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------ what is
- * ours
- */
+/* -------------------------------------------------------------------------------------- origin of packets */
 
 static void packets_are_returned_in_order_without_their_grh(void **state)
 {
@@ -269,10 +269,7 @@ static void a_join_with_a_source_receives_its_packets_only(void **state)
     rig_expect_log("is joined with another source already; use a second context");
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * buffers
- */
+/* ------------------------------------------------------------------------------------------------ buffers */
 
 static void an_error_costs_a_packet_and_no_buffer(void **state)
 {
@@ -356,7 +353,7 @@ static void an_empty_queue_is_counted_once_and_refilled_at_once(void **state)
         assert_int_equal(rig_counter("roce_receive_dry"), 1);
         rig_release(got, 1);
         assert_int_equal(rig_receive(got, 1), 0);
-        assert_int_equal(fake_buffers(), 1); /* no batch is waited for then */
+        assert_int_equal(fake_buffers(), 1); /* no batch is awaited then */
         rig_release(got + 1, BUFFERS - 1);
         assert_int_equal(fake_buffers(), BUFFERS);
         assert_int_equal(rig_counter("roce_receive_dry"), 1);
@@ -428,14 +425,11 @@ static void received_packets_may_be_larger_than_sent_packets(void **state)
     expect_packet(&packet, rig.receive);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * model
- */
+/* -------------------------------------------------------------------------------------------------- model */
 
 struct model {
     uint64_t random;
-    uint64_t arrived, given; /* packets of ours */
+    uint64_t arrived, given; /* packets for this instance */
     uint64_t expected[BUFFERS];
     struct lli_in lent[BUFFERS];
     uint64_t lent_which[BUFFERS];
@@ -467,7 +461,7 @@ static void model_receive(struct model *model)
     }
 }
 
-/* In any order; until then nobody writes into what is lent. */
+/* Releases packets in any order; until then their buffers must not change. */
 static void model_release(struct model *model)
 {
     for (uint32_t left = below(&model->random, 30); left > 0 && model->lent_count > 0; left--) {
@@ -499,7 +493,7 @@ static void no_buffer_is_lost_or_posted_twice(void **state)
                 model_release(&model);
         }
         fake.receive_refuse_after = -1;
-        /* One that is not ours gives none. */
+        /* A foreign packet delivers nothing. */
         for (int i = 0; i < 2 * BUFFERS && model.lent_count < BUFFERS; i++) {
             const int count = rig_receive(model.lent + model.lent_count, 1);
 
@@ -514,10 +508,7 @@ static void no_buffer_is_lost_or_posted_twice(void **state)
     }
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * waiting
- */
+/* ------------------------------------------------------------------------------------------------ waiting */
 
 static bool readable(int fd)
 {
@@ -565,7 +556,7 @@ static void the_descriptor_signals_a_removed_device_once(void **state)
     assert_false(readable(fd));
     fake_id_event(RDMA_CM_EVENT_DEVICE_REMOVAL);
     AWAIT(readable(fd));
-    fake_arrive(&packet); /* nobody will fetch it */
+    fake_arrive(&packet); /* it will not be fetched */
     assert_int_equal(roce_transport->arm(rig.roce), fd);
     assert_false(readable(fd));
 }

@@ -15,10 +15,7 @@ static pthread_mutex_t log_mutex = PTHREAD_MUTEX_INITIALIZER;
 static char log_text[8192];
 static int descriptors_before;
 
-/*
- * --------------------------------------------------------------------------------------------------------
- * log
- */
+/* ---------------------------------------------------------------------------------------------------- log */
 
 static void log_keep(void *arg, enum llm_level level, const char *text)
 {
@@ -49,7 +46,7 @@ const char *rig_log(void)
     return copy;
 }
 
-/* The control thread may be about to say it. */
+/* The control thread may be about to log it. */
 void rig_expect_log(const char *part)
 {
     for (int milliseconds = 0; strstr(rig_log(), part) == NULL; milliseconds++) {
@@ -59,10 +56,7 @@ void rig_expect_log(const char *part)
     }
 }
 
-/*
- * --------------------------------------------------------------------------------------------- open and
- * close
- */
+/* ----------------------------------------------------------------------------------------- open and close */
 
 int rig_setup(void **state)
 {
@@ -75,7 +69,7 @@ int rig_setup(void **state)
     roce_transport = lli_transport_find("roce");
     assert_non_null(roce_transport);
     llm_options_init(&rig.options);
-    rig.options.rcvbuf_bytes = 1; /* as few buffers as there may be */
+    rig.options.rcvbuf_bytes = 1; /* the minimum of buffers */
     rig.options.flow_window_packets = 1;
     rig.memory = aligned_alloc(64, ARENA_BYTES);
     assert_non_null(rig.memory);
@@ -168,10 +162,7 @@ uint64_t rig_counter(const char *name)
     return 0;
 }
 
-/*
- * ----------------------------------------------------------------------------------------------- sending,
- * receiving
- */
+/* ------------------------------------------------------------------------------------- sending, receiving */
 
 int rig_post(lli_handle to, size_t offset, uint32_t size)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An instance of the RoCE transport over the fake device, and how the tests talk with it. */
+/* An instance of the RoCE transport over the fake device, and operations for tests. */
 #ifndef TESTS_ROCE_RIG_H
 #define TESTS_ROCE_RIG_H
 
@@ -23,7 +23,7 @@
 enum { PORT = 5000, ARENA_BYTES = 1 << 20 };
 
 struct rig {
-    struct lli_roce *roce; /* NULL: not open. Tests look at it by way of the contract only. */
+    struct lli_roce *roce; /* NULL: not open. Tests access it through the transport interface only. */
     struct lli_caps caps;
     struct llm_options options;
     lli_handle send;
@@ -34,16 +34,19 @@ struct rig {
 extern struct rig rig;
 extern const struct lli_transport *roce_transport;
 
-/* Before and after each test: a device that does all; at the end, nothing of it may be left. */
+/*
+ * Before and after each test: creates a device with all features; at the end, none of its objects may be
+ * left.
+ */
 int rig_setup(void **state);
 int rig_teardown(void **state);
 
-/* What was logged since the latest of these; keeps the library's text until the next call. */
+/* Text logged since the latest of these; the library's text stays until the next call. */
 void rig_log_forget(void);
 const char *rig_log(void);
 void rig_expect_log(const char *part);
 
-/* Opens an instance, joins the group both ways and registers the memory. */
+/* Opens an instance, joins the group in both modes and registers the memory. */
 void rig_up(void);
 int rig_open(void);
 int rig_open_another(struct rig *another);
@@ -54,21 +57,21 @@ void rig_close(struct rig *which);
 uint64_t rig_counter(const char *name);
 
 /*
- * Posts one packet of the memory, at an offset, and more of them a stride apart; no flush. How many were
- * taken.
+ * Posts packets from the memory, the first at an offset, the others a stride apart; no flush. Returns how
+ * many were taken.
  */
 int rig_post(lli_handle to, size_t offset, uint32_t size);
 int rig_post_many(lli_handle to, uint32_t size, int count);
 int rig_flush(void);
 uint64_t rig_reap(void);
 
-/* A flush that may have to wait for a repair. */
+/* Flushes, and waits for a repair of the queue if needed. */
 void rig_flush_all(void);
 
 int rig_receive(struct lli_in *packets, int max);
 void rig_release(const struct lli_in *packets, int count);
 
-/* An address as another instance would tell it. */
+/* Returns an address as announced by another instance. */
 struct lli_address rig_address(const char *host, uint32_t qp_number, uint32_t qkey);
 lli_handle rig_peer(const char *host, uint32_t qp_number);
 

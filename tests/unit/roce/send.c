@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The RoCE transport sends: what the device is told, and when memory may be reused. */
+/* Sending by the RoCE transport: requests to the device, and the time from which memory may be reused. */
 #define _GNU_SOURCE
 #include "rig.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 
-enum { LARGE = 1000 }; /* bytes of a packet that does not travel inline where this is less than granted */
+enum { LARGE = 1000 }; /* size of a packet that is not inline if less than this is granted */
 
-/* An instance whose packets all stay in their memory until they are sent. */
+/* Opens an instance whose packets all stay in their memory until they are sent. */
 static void up_without_inline(void)
 {
     fake.device.inline_granted = 0;
@@ -32,10 +32,7 @@ static bool is_signalled(uint32_t at)
     return (fake.sent[at].flags & IBV_SEND_SIGNALED) != 0;
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * posting
- */
+/* ------------------------------------------------------------------------------------------------ posting */
 
 static void a_flush_rings_one_doorbell_for_all_packets_in_their_order(void **state)
 {
@@ -102,7 +99,7 @@ static void each_packet_has_the_key_of_its_memory(void **state)
     up_without_inline();
     assert_int_equal(roce_transport->region(rig.roce, second, sizeof second), 0);
     assert_int_equal(roce_transport->post(rig.roce, packets, 4), 4);
-    assert_int_equal(rig_flush(), 0); /* the device looks whether each key is for its memory */
+    assert_int_equal(rig_flush(), 0); /* the device checks that each key is for its memory */
     assert_int_equal(fake.sent_count, 4);
     assert_int_equal(fake.sent[0].lkey, fake.sent[2].lkey);
     assert_int_equal(fake.sent[1].lkey, fake.sent[3].lkey);
@@ -125,7 +122,7 @@ static void adjacent_regions_have_separate_keys(void **state)
     for (int i = 0; i < 2; i++)
         assert_int_equal(roce_transport->region(rig.roce, halves[i], sizeof halves[i]), 0);
     assert_int_equal(roce_transport->post(rig.roce, packets, 3), 3);
-    assert_int_equal(rig_flush(), 0); /* the device looks whether each key is for its memory */
+    assert_int_equal(rig_flush(), 0); /* the device checks that each key is for its memory */
     assert_int_equal(fake.sent_count, 3);
     assert_int_not_equal(fake.sent[0].lkey, fake.sent[1].lkey);
     fake_complete_all();
@@ -157,7 +154,7 @@ static void a_packet_in_unknown_memory_is_lost_and_counted(void **state)
     rig_up();
     assert_int_equal(roce_transport->post(rig.roce, packets, 3), 3);
     assert_int_equal(rig_flush(), 0);
-    assert_int_equal(fake.sent_count, 1); /* what travels inline needs no registration */
+    assert_int_equal(fake.sent_count, 1); /* inline packets need no registration */
     assert_true(is_inline(0));
     assert_int_equal(rig_counter("roce_send_errors"), 2);
     assert_int_equal(rig_reap(), 3);
@@ -268,10 +265,7 @@ static void a_small_device_gets_small_queues(void **state)
     }
 }
 
-/*
- * -----------------------------------------------------------------------------------------------------
- * reaping
- */
+/* ------------------------------------------------------------------------------------------------ reaping */
 
 static void memory_is_freed_in_order_after_its_completion(void **state)
 {
@@ -308,7 +302,8 @@ static void memory_of_inline_packets_is_freed_after_earlier_packets(void **state
 }
 
 /*
- * Packets that travel inline, are read, and are lost, in all orders of five; flushed one by one, or together.
+ * Packets that are inline, read by the device, and lost, in all orders of five; flushed one by one, or
+ * together.
  */
 static void memory_is_freed_up_to_the_first_packet_still_read(void **state)
 {
@@ -383,10 +378,7 @@ static void a_repeated_completion_frees_nothing_of_a_full_queue(void **state)
     assert_int_equal(rig_reap(), 1 + LLI_ROCE_SEND_DEPTH);
 }
 
-/*
- * ---------------------------------------------------------------------------------------------- full,
- * refused
- */
+/* ------------------------------------------------------------------------------------------ full, refused */
 
 static void packets_beyond_the_room_of_the_device_leave_later_in_order(void **state)
 {
@@ -407,7 +399,7 @@ static void packets_beyond_the_room_of_the_device_leave_later_in_order(void **st
         assert_int_equal(fake.sent_count, 21);
         for (uint32_t at = 0; at < 21; at++)
             expect_sent(at, at * 64, LARGE);
-        assert_true(is_signalled(7)); /* it is not known whether one of those before is */
+        assert_true(is_signalled(7)); /* it is unknown if an earlier one is */
         fake_complete_all();
         assert_int_equal(rig_reap(), 21);
         assert_int_equal(rig_counter("roce_send_errors"), 0);
@@ -430,17 +422,14 @@ static void a_packet_refused_by_the_device_is_lost_alone(void **state)
             expect_sent((uint32_t)i, (size_t)(i < at ? i : i + 1) * 64, LARGE);
         assert_int_equal(rig_counter("roce_send_errors"), (uint64_t)at + 1);
         fake_complete_all();
-        rig_post(rig.send, 0, LARGE); /* gives the notice that those before may lack */
+        rig_post(rig.send, 0, LARGE); /* signals, in place of the earlier packets that may not */
         assert_int_equal(rig_flush(), 0);
         fake_complete_all();
         assert_int_equal(rig_reap(), 6 * ((uint64_t)at + 1));
     }
 }
 
-/*
- * ---------------------------------------------------------------------------------------------- leaving,
- * ending
- */
+/* ---------------------------------------------------------------------------------------- leaving, ending */
 
 static void leaving_a_group_waits_for_posted_and_drops_queued_packets(void **state)
 {
@@ -457,7 +446,7 @@ static void leaving_a_group_waits_for_posted_and_drops_queued_packets(void **sta
     rig_post(other, 192, LARGE);
     fake.complete_when_polled = true;
     before = llm_clock();
-    rig_leave(rig.send, LLI_JOIN_SEND); /* the device looks whether the handle is still needed */
+    rig_leave(rig.send, LLI_JOIN_SEND); /* the device checks if the handle is still needed */
     assert_true(llm_clock() - before < SECOND / 2);
     assert_int_equal(rig_flush(), 0);
     assert_int_equal(fake.sent_count, 3);
@@ -493,13 +482,13 @@ static void ending_a_region_waits_for_posted_and_drops_queued_packets(void **sta
     rig_up();
     assert_int_equal(roce_transport->region(rig.roce, second, sizeof second), 0);
     assert_int_equal(roce_transport->post(rig.roce, &packet, 1), 1);
-    rig_post(rig.send, 0, 10); /* the last of the flush travels inline */
+    rig_post(rig.send, 0, 10); /* the last packet of the flush is inline */
     assert_int_equal(rig_flush(), 0);
     assert_int_equal(roce_transport->post(rig.roce, &packet, 1), 1);
     rig_post(rig.send, 0, LARGE);
     fake.complete_when_polled = true;
     before = llm_clock();
-    /* The device looks whether the memory is still needed. */
+    /* The device checks if the memory is still needed. */
     roce_transport->region_end(rig.roce, second, sizeof second);
     assert_true(llm_clock() - before < SECOND / 2);
     assert_int_equal(rig_flush(), 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From llm_send() to the handler a message that lies in one packet is copied by the device alone, once it is
- * in the history.
+ * From llm_send() to the handler, a message within one packet is copied only by the device, once it is in the
+ * history.
  */
 #define _GNU_SOURCE
 #include "rig.h"
@@ -15,19 +15,19 @@ enum { MESSAGES = 2000, PACKETS = MESSAGES + 10, IN_ONE_PACKET = 4000, IN_THREE 
 
 #define CHANNEL "roce://239.1.2.3:5000?rcvbuf_bytes=4M&history_bytes=4M"
 
-/* Two ends in one context, which hear each other by way of the device. */
+/* Two ends in one context, connected by the device. */
 struct ends {
     struct llm_context *context;
     struct llm_transmitter *transmitter;
     struct llm_receiver *receiver;
     struct llm_topic *topic;
     uint64_t random;
-    const uint8_t *claimed; /* where the application wrote the latest message; NULL: llm_send() did */
+    const uint8_t *claimed; /* address of the latest claimed message; NULL: llm_send() was used */
     uint64_t delivered;
-    uint64_t copied; /* of these, those that did not lie in a buffer of the device */
+    uint64_t copied; /* messages that were not in a buffer of the device */
     uint64_t data_packets, inlined, repairs;
-    bool lossy;                     /* of the data packets some do not arrive, at first */
-    const uint8_t *places[PACKETS]; /* by packet: where it was sent from */
+    bool lossy;                     /* some data packets are lost at their first transmission */
+    const uint8_t *places[PACKETS]; /* by packet: address from which it was sent */
     uint32_t first_seq;
 };
 
@@ -48,10 +48,7 @@ static void on_event(void *arg, const struct llm_event *event)
     assert_int_not_equal(event->kind, LLM_EVENT_GAP);
 }
 
-/*
- * --------------------------------------------------------------------------------------------------------
- * wire
- */
+/* --------------------------------------------------------------------------------------------------- wire */
 
 static bool lies_in(const struct lli_memory *memory, const uint8_t *data, size_t size)
 {
@@ -59,7 +56,9 @@ static bool lies_in(const struct lli_memory *memory, const uint8_t *data, size_t
            (uintptr_t)data + size <= (uintptr_t)memory->base + memory->size;
 }
 
-/* A data packet is in the history, where it stays: sent again, it is sent from there. False: it gets lost. */
+/*
+ * Checks that a data packet is sent from its place in the history, also when sent again. False: it is lost.
+ */
 static bool data_packet(const struct fake_send *sent)
 {
     const uint32_t seq = lli_load_u32(sent->data + 8);
@@ -83,7 +82,7 @@ static bool data_packet(const struct fake_send *sent)
     return !ends.lossy || ends.data_packets % LOST_EVERY != 0;
 }
 
-/* What was sent arrives, and the memory of it is free again. */
+/* Delivers the sent packets, and completes them. */
 static void wire(void)
 {
     for (uint32_t i = 0; i < fake.sent_count; i++) {
@@ -98,10 +97,7 @@ static void wire(void)
     assert_true(llm_poll(ends.context) >= 0);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * tests
- */
+/* -------------------------------------------------------------------------------------------------- tests */
 
 static void ends_open(void)
 {
@@ -161,14 +157,15 @@ static void messages_are_not_copied_by_either_end(void **state)
         }
         assert_int_equal(ends.copied, 0);
         assert_int_equal(ends.repairs, 0);
-        assert_in_range(ends.data_packets, MESSAGES, MESSAGES + 1); /* the first may name the topic alone */
+        /* The first packet may have the topic's name only. */
+        assert_in_range(ends.data_packets, MESSAGES, MESSAGES + 1);
         if (granted[i] == 0)
             assert_int_equal(ends.inlined, 0);
         else
             assert_in_range(ends.inlined, MESSAGES / 4, MESSAGES * 3 / 4);
         send_message(MESSAGES, IN_THREE, false);
         AWAIT((wire(), ends.delivered == MESSAGES + 1));
-        assert_int_equal(ends.copied, 1); /* it has to be put together */
+        assert_int_equal(ends.copied, 1); /* it is reassembled */
         ends_close();
     }
 }

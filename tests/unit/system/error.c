@@ -33,7 +33,7 @@ static void expect_names(const char *a, const char *b, bool same, const char *un
 static void every_event_and_reason_has_a_unique_name(void **state)
 {
     (void)state;
-    /* Numbers between those of a kind are nobody's: all of these have one name. */
+    /* Unused numbers between those of a kind have one common name. */
     for (int i = 1; i <= LLM_EVENT_UNACKNOWLEDGED; i++)
         for (int j = 1; j <= LLM_EVENT_UNACKNOWLEDGED + 1; j++)
             expect_names(llm_event_name((enum llm_event_kind)i), llm_event_name((enum llm_event_kind)j),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames as bytes: what is written, what is read, and what is refused. */
+/* Encoding and decoding of frames, and refused ones. */
 #include <arpa/inet.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,7 +29,7 @@ static union lli_ip_address address(const char *text, uint16_t port)
     return result;
 }
 
-/* Writes a whole frame; its size. */
+/* Writes a whole frame; returns its size. */
 static uint32_t frame_make(uint8_t *frame, const char *from, const char *to, const void *payload,
                            uint32_t size)
 {
@@ -70,10 +70,7 @@ static bool get_v6(const uint8_t *frame, uint32_t size)
     return lli_xdp_frame_get(&got, AF_INET6, frame, size);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------------
- * written
- */
+/* ------------------------------------------------------------------------------------------------ written */
 
 static void a_frame_over_ipv4_has_the_expected_bytes(void **state)
 {
@@ -161,7 +158,7 @@ static void a_frame_over_ipv6_has_the_expected_bytes(void **state)
         0x0b,
         0x11,
         0x03,
-        /* from */
+        /* source address */
         0xfd,
         0x77,
         0x00,
@@ -178,7 +175,7 @@ static void a_frame_over_ipv6_has_the_expected_bytes(void **state)
         0x00,
         0x00,
         0x01,
-        /* to */
+        /* destination address */
         0xff,
         0x15,
         0x00,
@@ -214,7 +211,7 @@ static void a_frame_over_ipv6_has_the_expected_bytes(void **state)
     assert_memory_equal(frame, expected, sizeof expected);
 }
 
-/* A second way to it, word by word in network order. */
+/* Second implementation of the checksum, word by word in network order. */
 static uint32_t plain_sum(uint32_t sum, const uint8_t *bytes, uint32_t size)
 {
     for (uint32_t i = 0; i < size; i++)
@@ -238,30 +235,27 @@ static void checksums_are_right_at_every_length(void **state)
         frame_make(frame, "10.77.0.1", "239.200.1.2", payload, size);
         assert_int_equal(plain_sum(0, frame + 14, 20), 0xffff);
         bytes = frame_make(frame, "fd77::1", "ff15::7:1", payload, size);
-        /* With what the pseudo-header has besides the addresses. */
+        /* Includes the fields of the pseudo-header besides the addresses. */
         assert_int_equal(plain_sum(8 + size + 17, frame + 22, bytes - 22), 0xffff);
     }
 }
 
-/* A checksum that comes to 0 would say that there is none (RFC 768). */
+/* A checksum of 0 would mean that there is none (RFC 768). */
 static void a_checksum_of_zero_is_sent_as_its_complement(void **state)
 {
     uint8_t payload[2] = {0, 0}, frame[FRAME_MAX];
 
     (void)state;
     frame_make(frame, "fd77::1", "ff15::7:1", payload, 2);
-    memcpy(payload, frame + 60, 2); /* what is missing to a sum of 0xffff */
+    memcpy(payload, frame + 60, 2); /* completes the sum to 0xffff */
     frame_make(frame, "fd77::1", "ff15::7:1", payload, 2);
     assert_int_equal(frame[60], 0xff);
     assert_int_equal(frame[61], 0xff);
 }
 
-/*
- * ----------------------------------------------------------------------------------------------------------
- * read
- */
+/* --------------------------------------------------------------------------------------------------- read */
 
-/* Frames with bytes changed at random. The copy ends where its block does. */
+/* Frames with random changes, in a block of exactly their size. */
 static void mangled_frames_are_read_within_their_bounds(void **state)
 {
     uint64_t random = 7;
@@ -346,7 +340,7 @@ static void a_udp_checksum_is_not_checked(void **state)
     assert_true(get_v4(bytes, size));
 }
 
-/* Sets a byte of a frame with a checksum that is right again, and reads it. */
+/* Decodes a frame with one byte changed and its checksum corrected. */
 static bool get_v4_with(uint32_t at, uint8_t value)
 {
     uint8_t bytes[FRAME_MAX];
@@ -366,7 +360,7 @@ static void frames_without_a_whole_udp_packet_are_refused(void **state)
     (void)state;
     assert_true(get_v4_with(22, 9));     /* another ttl */
     assert_true(get_v4_with(15, 0xb8));  /* another DSCP */
-    assert_true(get_v4_with(20, 0x00));  /* may be fragmented, and is not */
+    assert_true(get_v4_with(20, 0x00));  /* DF is clear, and it is no fragment */
     assert_false(get_v4_with(12, 0x81)); /* a tag */
     assert_false(get_v4_with(14, 0x46)); /* options */
     assert_false(get_v4_with(14, 0x65));

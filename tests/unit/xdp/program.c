@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What the XDP program does with frames: run in the kernel, on frames that were made up (BPF_PROG_TEST_RUN).
- */
+/* The XDP program's decisions, run in the kernel on generated frames (BPF_PROG_TEST_RUN). */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <linux/bpf.h>
@@ -23,7 +21,7 @@
 enum { FRAME_MAX = 256, PAYLOAD = 45, SIZE_AT = 2, SKIPPED = 77 };
 
 static struct lli_xdp_program program;
-static uint32_t size_at; /* where packets say how long they are; 0: nowhere */
+static uint32_t size_at; /* offset of the size field in packets; 0: none */
 static char log_text[512];
 
 static void log_keep(void *arg, enum llm_level level, const char *text)
@@ -48,10 +46,7 @@ static union lli_ip_address address(const char *text, uint16_t port)
     return result;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------------
- * programs
- */
+/* ----------------------------------------------------------------------------------------------- programs */
 
 static int program_open(sa_family_t family, bool frags)
 {
@@ -61,7 +56,7 @@ static int program_open(sa_family_t family, bool frags)
     return lli_xdp_program_init(&program, &config);
 }
 
-/* A program of this family that knows one group, and has a socket for the queue that frames come in. */
+/* Creates a program of this family with one group, and a socket for queue 0. */
 static int family_set_up(void **state, sa_family_t family, const char *group)
 {
     const union lli_ip_address known = address(group, 5001);
@@ -107,7 +102,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* What becomes of a frame that came in queue 0. */
+/* Returns the verdict on a frame in queue 0. */
 static unsigned verdict(const uint8_t *frame, uint32_t size)
 {
     uint8_t out[FRAME_MAX + 512];
@@ -118,7 +113,7 @@ static unsigned verdict(const uint8_t *frame, uint32_t size)
     attribute.test.data_out = (uintptr_t)out;
     if (syscall(SYS_bpf, BPF_PROG_TEST_RUN, &attribute, sizeof attribute) != 0)
         fail_msg("the program cannot be run: %m");
-    assert_int_equal(attribute.test.data_size_out, size); /* and it stays as it is */
+    assert_int_equal(attribute.test.data_size_out, size); /* and the frame is unchanged */
     assert_memory_equal(out, frame, size);
     return attribute.test.retval;
 }
@@ -136,7 +131,7 @@ static uint32_t frame_make(uint8_t *frame, const char *from, const char *to, uin
     return header.size + PAYLOAD;
 }
 
-/* What becomes of a frame to the known group after a byte of it is changed. */
+/* Returns the verdict on a frame to the known group with one byte changed. */
 static unsigned verdict_v4_with(uint32_t at, uint8_t value)
 {
     uint8_t frame[FRAME_MAX];
@@ -162,19 +157,16 @@ static unsigned verdict_to(const char *from, const char *group, uint16_t port)
     return verdict(frame, frame_make(frame, from, group, port));
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------------
- * tests
- */
+/* -------------------------------------------------------------------------------------------------- tests */
 
 static void packets_to_the_group_are_redirected(void **state)
 {
     (void)state;
     assert_int_equal(verdict_to("10.77.0.2", "239.192.1.1", 5001), XDP_REDIRECT);
-    assert_int_equal(verdict_to("10.9.9.9", "239.192.1.1", 5001), XDP_REDIRECT); /* whoever sent them */
+    assert_int_equal(verdict_to("10.9.9.9", "239.192.1.1", 5001), XDP_REDIRECT); /* from any source */
     assert_int_equal(verdict_v4_with(22, 200), XDP_REDIRECT);                    /* ttl */
     assert_int_equal(verdict_v4_with(15, 0xb8), XDP_REDIRECT);                   /* DSCP */
-    assert_int_equal(verdict_v4_with(20, 0), XDP_REDIRECT);                      /* may be fragmented */
+    assert_int_equal(verdict_v4_with(20, 0), XDP_REDIRECT);                      /* DF is clear */
     assert_int_equal(verdict_v4_with(40, 0x55), XDP_REDIRECT);                   /* UDP checksum */
 }
 
@@ -222,7 +214,7 @@ static void arp_passes(void **state)
     assert_int_equal(verdict(request, sizeof request), XDP_PASS);
 }
 
-/* The kernel gives none below 14 bytes to a program. */
+/* The kernel passes no frames below 14 bytes to a program. */
 static void short_frames_pass(void **state)
 {
     uint8_t frame[FRAME_MAX];
@@ -281,7 +273,10 @@ static void other_packets_over_ipv6_pass(void **state)
         assert_int_equal(verdict(frame, size), XDP_PASS);
 }
 
-/* What is said of the size of a packet that has PAYLOAD bytes, in a frame of which so many are there. */
+/*
+ * Returns the verdict for this value of the size field of a packet of PAYLOAD bytes, in a frame of which this
+ * many bytes are linear.
+ */
 static unsigned verdict_v4_saying(uint8_t low, uint8_t high, uint32_t payload)
 {
     uint8_t frame[FRAME_MAX];
@@ -296,7 +291,8 @@ static void trains_in_one_buffer_pass(void **state)
 {
     (void)state;
     assert_int_equal(verdict_v4_saying(PAYLOAD, 0, PAYLOAD), XDP_REDIRECT);
-    assert_int_equal(verdict_v4_saying(PAYLOAD, 0, SIZE_AT + 2), XDP_REDIRECT); /* the rest lies elsewhere */
+    /* The rest is in another buffer. */
+    assert_int_equal(verdict_v4_saying(PAYLOAD, 0, SIZE_AT + 2), XDP_REDIRECT);
     assert_int_equal(verdict_v4_saying(PAYLOAD, 0, SIZE_AT + 1), XDP_PASS);
     assert_int_equal(verdict_v4_saying(PAYLOAD - 1, 0, PAYLOAD), XDP_PASS);
     assert_int_equal(verdict_v4_saying(PAYLOAD + 1, 0, PAYLOAD), XDP_PASS);

@@ -12,7 +12,7 @@ static struct lli_members members;
 static struct lli_ack_topic topic;
 static struct lli_ack_message ring[PLACES], ring_more[PLACES];
 static struct lli_arena arena;
-static uint64_t sent; /* messages of the session */
+static uint64_t sent; /* messages sent in the session */
 
 static struct lli_ack_rule rule_of(uint32_t receivers, const char *name)
 {
@@ -52,7 +52,7 @@ static int down(void **state)
     return 0;
 }
 
-/* The next message of the session, in a packet of its own number. */
+/* Sends the next message of the session, in a packet with its own number. */
 static void send_message(uint64_t size)
 {
     lli_ack_sent(&ack, &topic, sent, sent + 1000, size);
@@ -140,8 +140,8 @@ static void a_required_receiver_has_an_oldest_unacknowledged_message(void **stat
     (void)report(2, 0, 0, 1, "");
     (void)report(3, 0, 2, 0, "");
     /*
-     * By its name at once, as one of so many when it has acknowledged anything, and not at all who refuses
-     * the topic.
+     * A receiver required by name owes at once; another one once it has acknowledged a message; one that
+     * refused the topic never.
      */
     assert_int_equal(owes(1), 1000);
     assert_int_equal(owes(2), 0);
@@ -151,7 +151,7 @@ static void a_required_receiver_has_an_oldest_unacknowledged_message(void **stat
     (void)report(1, 0, 1, 1, "book");
     assert_int_equal(owes(1), 1001);
     expect_acknowledged(0, 0);
-    /* What was lost is behind its run, and what others acknowledged waits for nobody. */
+    /* A lost message is before its run, and a message acknowledged by others waits for no receiver. */
     (void)report(2, 4, 4, 1, "");
     assert_int_equal(owes(2), 1004);
     (void)report(4, 0, 5, 1, "");
@@ -169,7 +169,7 @@ static void a_suspended_receiver_still_has_unacknowledged_messages(void **state)
     send_message(10);
     members.table[lli_members_get(&members, 1)].standing = LLI_STANDING_SUSPENDED;
     assert_int_equal(owes(1), 1001);
-    /* Whoever asks for nobody any more is owed nothing. */
+    /* Without an acknowledgement rule, nothing is owed. */
     assert_true(lli_ack_set(&ack, &members, &topic, &(struct lli_ack_rule){.messages_max = 1}, NULL, 1));
     assert_int_equal(owes(1), 0);
 }
@@ -213,11 +213,11 @@ static void lost_or_refused_messages_are_not_acknowledged(void **state)
     ack_by(1, NULL);
     for (int i = 0; i < 4; i++)
         send_message(10);
-    /* Refuses the topic; begins behind the first message. */
+    /* One refuses the topic; the other's run begins after the first message. */
     assert_true(report(1, 0, 4, 0, ""));
     assert_true(report(2, 1, 4, 1, ""));
     expect_nothing();
-    /* Others have only the first: the rest is held by the second. */
+    /* The third has only the first message: the second has the others. */
     assert_true(report(3, 0, 1, 1, ""));
     expect_acknowledged(0, 3);
 }
@@ -270,7 +270,7 @@ static void the_cause_of_a_wait_is_reported_once_per_change(void **state)
     expect_waits(LLM_REASON_RECEIVER_ABSENT, "book");
     lli_ack_look(&ack, &members, 200 * MS);
     expect_nothing();
-    /* It is there, but has lost it; it is another, and has not answered; it has, but is alone. */
+    /* The named receiver lost it; the second has not acknowledged; the second has, but one more is needed. */
     assert_true(report(1, 1, 2, 1, "book"));
     lli_ack_look(&ack, &members, 300 * MS);
     expect_waits(LLM_REASON_GIVEN_UP, "book");
@@ -286,7 +286,7 @@ static void the_cause_of_a_wait_is_reported_once_per_change(void **state)
     assert_true(report(3, 0, 0, 1, ""));
     lli_ack_look(&ack, &members, 700 * MS);
     expect_waits(LLM_REASON_PENDING, NULL);
-    /* It moves, and has time again. */
+    /* Progress restarts the patience. */
     assert_true(report(3, 0, 1, 1, ""));
     expect_acknowledged(0, 0);
     lli_ack_look(&ack, &members, 800 * MS);
@@ -315,7 +315,7 @@ static void a_suspended_receiver_counts_neither_by_number_nor_by_name(void **sta
     lli_ack_look(&ack, &members, 200 * MS);
     lli_ack_look(&ack, &members, 300 * MS);
     expect_waits(LLM_REASON_RECEIVERS_FEW, NULL);
-    /* What it has counts again with its first report when it is served again. */
+    /* Its run counts again with its first report after the suspension. */
     book->standing = LLI_STANDING_FINE;
     assert_true(report(1, 0, 1, 1, "book"));
     expect_acknowledged(0, 0);
@@ -334,7 +334,7 @@ static void a_new_rule_applies_to_waiting_messages(void **state)
     assert_true(lli_ack_set(&ack, &members, &topic, &rule, ring_more, PLACES));
     expect_acknowledged(0, 0);
     assert_int_equal(ack.waiting, 1);
-    /* Nobody's any more. */
+    /* No receiver any more. */
     rule.receivers = 0;
     assert_true(lli_ack_set(&ack, &members, &topic, &rule, ring, PLACES));
     assert_int_equal(ack.waiting, 0);
@@ -370,7 +370,7 @@ static bool model_holds(const struct model *m, uint64_t number)
     return m->known && m->accepts && m->from <= number && number < m->next;
 }
 
-/* The messages before the result are acknowledged, one by one. */
+/* Returns the end of the acknowledged messages, by checking them one by one. */
 static uint64_t model_acknowledged(const struct model *models, uint64_t head, const struct lli_ack_rule *rule)
 {
     for (; head < sent; head++) {
@@ -386,7 +386,7 @@ static uint64_t model_acknowledged(const struct model *models, uint64_t head, co
     return head;
 }
 
-/* Whoever was forgotten comes back as another. */
+/* A forgotten member returns under another identity. */
 static void model_step(uint64_t *random, struct model *models, uint64_t head)
 {
     static uint64_t id;
@@ -428,7 +428,7 @@ static void random_reports_agree_with_a_simple_model(void **state)
             while (chance(&random, 70) && lli_ack_topic_allows(&topic, 1))
                 send_message(1);
             model_step(&random, models, head);
-            /* Only a report acknowledges: not that somebody was forgotten. */
+            /* Only reports acknowledge messages; forgetting a member does not. */
             head = model_acknowledged(models, head, &rule);
             if (sent - ack.waiting != head)
                 fail_msg("seed %llu step %d: %llu are acknowledged, not %llu", (unsigned long long)seed, step,
@@ -494,7 +494,7 @@ static void unacknowledged_packets_stay_in_the_history_and_in_heartbeats(void **
     assert_int_equal(heartbeat.report_packets, PLACES / 8);
     assert_int_equal(heartbeat.assured, 1);
     assert_int_equal(heartbeat.assured_topics[0], 7);
-    /* The history fills behind it, and is full. */
+    /* The history fills up after the unacknowledged message. */
     while (more < 10 * HISTORY &&
            lli_pack_message(&t.tx.pack, &plain, &piece, sizeof text, lli_tx_busy(&t.tx))) {
         lli_pack_flush(&t.tx.pack);
@@ -504,7 +504,7 @@ static void unacknowledged_packets_stay_in_the_history_and_in_heartbeats(void **
     }
     assert_in_range(more, HISTORY / 2, HISTORY);
     assert_true(t.tx.history.trail <= START + 1);
-    /* From nobody; of what was not sent; by one whose report is the last. */
+    /* From no receiver; for an unsent message; in a receiver's last report. */
     acknowledge(&t.tx, 0, 2, 0, 13 * MS);
     acknowledge(&t.tx, 9, 1000, 0, 13 * MS);
     assert_int_equal(t.tx.counters.acknowledgements_refused, 2);

@@ -53,7 +53,7 @@ static void time_fills_the_bucket_at_its_rate(void **state)
         lli_pacer_init(&pacer, rates[i], rates[i], 77);
         (void)lli_pacer_take(&pacer, rates[i]);
         lli_pacer_fill(&pacer, 77 + SECOND / 10);
-        /* The rate is kept in units of 1,024 bytes. */
+        /* The rate is stored in units of 1,024 bytes. */
         assert_true(pacer.tokens <= expected + expected / 100);
         assert_true(pacer.tokens >= expected - expected / 50);
     }

@@ -34,7 +34,7 @@ static int is_less(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The same by sorting all of them. */
+/* The same result by sorting all values. */
 static uint64_t reached_by(const uint64_t *values, uint32_t count, uint32_t wanted)
 {
     uint64_t sorted[64];
@@ -58,7 +58,7 @@ static void the_quorum_equals_that_of_sorted_values(void **state)
             uint64_t present[PLACES];
             uint32_t count = 0, wanted;
 
-            /* Few different values, so that many are the same. */
+            /* Few different values, so that many are equal. */
             values[place] = chance(&random, 25) ? 0 : 1 + below(&random, 20);
             lli_quorum_set(&quorum, place, values[place]);
             for (int j = 0; j < PLACES; j++)
@@ -73,7 +73,7 @@ static void the_quorum_equals_that_of_sorted_values(void **state)
     }
 }
 
-/* Each of them advances in turn by as much. Returns comparisons for each change. */
+/* Each value grows in turn by the same amount. Returns comparisons per change. */
 static uint64_t cost_of(uint32_t count)
 {
     uint64_t random = 3, before;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-/* The number with these low bits among three laps, by measuring the distance to each. */
+/* Finds the number with these low bits among three laps, by the distance to each. */
 static uint64_t extend_slowly(uint64_t near, uint32_t low)
 {
     const uint64_t lap = (uint64_t)1 << 32;

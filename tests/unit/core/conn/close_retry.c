@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the last word of a connection is repeated and answered, and what is known by it. */
+/* Close retry: repetitions, answers, and knowledge of the delivery. */
 #include "session.h"
 
 #include "core/conn/close_retry.h"
@@ -29,9 +29,7 @@ static int down(void **state)
     return 0;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------ saying it
- */
+/* ------------------------------------------------------------------------------------------------ retries */
 
 static void expect_words(lli_ns rtt)
 {
@@ -101,10 +99,7 @@ static void retry_places_are_bounded_and_reused(void **state)
     assert_ptr_equal(lli_close_retries_place(&close_retries), last);
 }
 
-/*
- * ---------------------------------------------------------------------------------------- what is known by
- * it
- */
+/* ------------------------------------------------------------------------------ knowledge of the delivery */
 
 static void report(lli_seq next, uint8_t flags)
 {
@@ -131,12 +126,12 @@ static void messages_taken_by_a_departed_receiver_are_delivered(void **state)
     assert_false(lli_close_retry_is_delivered(&t.tx, true));
     lli_close_retry_left(&t.tx, START + 2);
     assert_true(lli_close_retry_is_delivered(&t.tx, true));
-    /* Which was sent before it left. */
+    /* Report from before it left. */
     report(START + 1, 0);
     assert_int_equal(t.tx.members.count, 1);
     assert_true(lli_close_retry_is_delivered(&t.tx, true));
     assert_false(lli_close_retry_is_delivered(&t.tx, false));
-    /* What was not sent before is not delivered by that. */
+    /* A message sent later is not delivered by that. */
     pack_one(&t.tx, "abc");
     assert_false(lli_close_retry_is_delivered(&t.tx, true));
 }

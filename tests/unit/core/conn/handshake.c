@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How connections are asked for and answered, packet by packet. */
+/* Connection setup, packet by packet. */
 #include "unit.h"
 
 #include "core/conn/handshake.h"
@@ -88,7 +88,7 @@ static void comes(uint64_t id, lli_ns now)
     lli_acceptor_input(&acceptor, &connect, now);
 }
 
-/* The next one who asks is shown to the application, or NULL. */
+/* Returns the next caller reported to the application, or NULL. */
 static struct lli_applicant *shown(lli_ns now)
 {
     uint32_t place = 0;
@@ -99,7 +99,7 @@ static struct lli_applicant *shown(lli_ns now)
     return applicant;
 }
 
-/* The next answer's type, and whose it is; 0: there is none. */
+/* Returns the type of the next answer, and its identity; 0: there is none. */
 static uint8_t answer(uint64_t *id)
 {
     uint32_t place = 0;
@@ -115,7 +115,7 @@ static uint8_t answer(uint64_t *id)
     return buffer[0] & 15;
 }
 
-/* Gives up all that is due; how many that were, and when there may be more. */
+/* Expires all due waits; returns their number, and the time of the next. */
 static uint32_t expired(lli_ns now, lli_ns *at)
 {
     struct lli_wire_address address;
@@ -237,9 +237,7 @@ static void a_late_repetition_does_not_bring_a_closed_connection_back(void **sta
     assert_int_equal(answer(&id), 0);
 }
 
-/*
- * --------------------------------------------------------------------------- those who cannot be reached yet
- */
+/* ------------------------------------------------------------------------------------- unresolved callers */
 
 /* The time of the resolution is unknown: resolved callers do not wait for it. */
 static void an_unresolved_caller_is_not_shown_and_expires(void **state)
@@ -311,7 +309,7 @@ static void an_answer_waits_until_it_can_be_sent_or_is_given_up(void **state)
     assert_int_equal(acceptor.counters.refusals_dropped, 1);
     assert_false(lli_acceptor_needs(&acceptor, &asks.address));
     assert_int_equal(answer(&id), 0);
-    /* Asked once more it is due once more. */
+    /* A repeated request makes the answer due again. */
     comes(7, 150 * MS);
     assert_int_equal(expired(249 * MS, &at), 0);
     assert_int_equal(at, 250 * MS);
@@ -335,7 +333,7 @@ static void unsent_refusals_expire_after_the_timeout(void **state)
     assert_int_equal(expired(110 * MS, &at), 11);
     assert_int_equal(at, 111 * MS);
     assert_int_equal(acceptor.counters.refusals_dropped, 11);
-    /* Their places are free again. */
+    /* Their entries are free again. */
     for (uint64_t i = 0; i < 11; i++)
         comes(200 + i, 110 * MS);
     assert_int_equal(acceptor.counters.refusals_dropped, 11);

@@ -131,7 +131,7 @@ static void the_quorum_decides_not_the_slowest_receiver(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         flow_make(LLI_FLOW_WINDOW, cases[i].percent);
-        /* Receiver n is the n-th slowest, and they come in any order. */
+        /* Receiver n is the n-th slowest, and they join in random order. */
         for (uint32_t left = cases[i].receivers, known = 0; left > 0;) {
             uint32_t n = 1 + below(&random, cases[i].receivers);
 
@@ -221,7 +221,7 @@ static void suspended_receivers_do_not_count(void **state)
 }
 
 /*
- * Sends at the rate allowed for a time, in steps of a millisecond, to one receiver that follows at its own.
+ * Sends at the allowed rate for a time, in steps of a millisecond, to one receiver with its own maximum rate.
  */
 static uint64_t paced_rate(uint64_t receiver_bytes_per_s, lli_ns from, lli_ns to, double *position)
 {
@@ -263,7 +263,7 @@ static void pacing_finds_the_rate_of_the_receiver(void **state)
 
         assert_in_range(rate, 100000000, 190000000);
     }
-    /* Half as fast, then as fast again. */
+    /* The receiver becomes half as fast, then as fast as before. */
     (void)paced_rate(75000000, 6000 * MS, 8000 * MS, &lagging);
     assert_in_range(flow.pacer.bytes_per_s, 50000000, 95000000);
     (void)paced_rate(150000000, 8000 * MS, 12000 * MS, &lagging);
@@ -297,7 +297,7 @@ static void loss_lowers_the_paced_rate_within_its_limits(void **state)
     }
     rate = flow.pacer.bytes_per_s;
     assert_int_equal(rate, 100000000);
-    /* Of a thousand packets twenty may be lost. */
+    /* Twenty of a thousand packets may be lost. */
     member->requested = 20;
     lli_flow_assess(&flow, &members, flow.record + 1000, 0, 1010 * MS);
     assert_int_equal(flow.pacer.bytes_per_s, rate);
@@ -323,7 +323,7 @@ static void the_loss_share_of_the_first_packets_counts_only_them(void **state)
     lli_flow_sent(&flow, 1000000);
     lli_flow_assess(&flow, &members, START + 1000, 0, 10 * MS);
     assert_true(flow.pacer.bytes_per_s < rate);
-    /* However slow, never above the limit. */
+    /* Never above the limit. */
     flow.config.bytes_per_s_max = 500000;
     member->requested = 100;
     lli_flow_assess(&flow, &members, START + 2000, 0, 20 * MS);

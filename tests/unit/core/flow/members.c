@@ -150,7 +150,7 @@ static void suspended_members_do_not_count_and_expelled_stay_in_the_table(void *
     free(memory);
 }
 
-/* The longest run of places in the index that a search may have to go along. */
+/* Returns the longest run of entries in the index, which a search may have to scan. */
 static uint32_t longest_run(const struct lli_members *members)
 {
     uint32_t longest = 0, run = 0;
@@ -183,7 +183,7 @@ static void identities_chosen_to_share_a_place_are_spread_by_the_seed(void **sta
                     .heard_at = i;
             }
             assert_true(longest_run(&members) < 128);
-            /* All but one are forgotten together, and that one is found. */
+            /* All members but one expire together, and that one is still found. */
             assert_int_equal(lli_members_expire(&members, 0, MANY), MANY - 1);
             assert_int_equal(members.count, 1);
             assert_int_equal(longest_run(&members), 1);
@@ -193,10 +193,7 @@ static void identities_chosen_to_share_a_place_are_spread_by_the_seed(void **sta
     }
 }
 
-/*
- * ------------------------------------------------------------------------- against a plain array of
- * identities
- */
+/* -------------------------------------------------------------------- against a plain array of identities */
 
 struct model {
     uint64_t ids[LIMIT]; /* 0: free */
@@ -245,7 +242,7 @@ static void model_compare(const struct model *model, const struct lli_members *m
     assert_int_equal(members->count, count);
 }
 
-/* Where an identity would go in an index that is empty. */
+/* Returns the position of an identity in an empty index. */
 static uint32_t home_of(uint64_t id)
 {
     struct lli_members members;
@@ -259,7 +256,7 @@ static uint32_t home_of(uint64_t id)
     return at;
 }
 
-/* Identities whose places in the index collide, at its end above all, where probing wraps. */
+/* Identities whose positions in the index collide, mainly at its end, where probing wraps. */
 static void crowded_ids(uint64_t ids[IDS])
 {
     uint64_t id = 0;

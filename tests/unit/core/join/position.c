@@ -9,7 +9,10 @@
 
 enum { PACKET_BYTES = 16, PACKETS_MAX = 4096, SLOTS = 512 };
 
-/* A session of packets that consist of a header; `starts`: the first message that starts in each, or later. */
+/*
+ * A session of packets that consist of a header; `starts`: the first message that starts in each packet or
+ * later.
+ */
 struct world {
     struct lli_history history;
     struct lli_time_index times;
@@ -97,7 +100,7 @@ static void refused(const struct lli_wire_join *answer, enum lli_wire_join_reaso
     assert_int_equal(answer->number, start_of(oldest));
 }
 
-/* The packet holds the message: it starts there, and not in a later one. */
+/* Checks that the granted packet contains the message: it does not start in a later packet. */
 static void granted(const struct lli_wire_join *answer, uint64_t number)
 {
     assert_int_equal(answer->kind, LLI_WIRE_JOIN_GRANT);

@@ -136,7 +136,7 @@ static void fetches_beyond_the_places_are_refused_until_one_is_free(void **state
     for (uint64_t receiver = 1; receiver <= LLI_REPLAY_PLACES; receiver++)
         assert_true(fetch(receiver, START, 1, START + 100));
     assert_false(fetch(LLI_REPLAY_PLACES + 1, START, 1, START + 100));
-    /* Who has a place keeps it. */
+    /* A receiver with an entry keeps using it. */
     assert_true(fetch(5, START + 1, 1, START + 100));
     expect_next(1, START, START);
     assert_true(fetch(LLI_REPLAY_PLACES + 1, START, 1, START + 100));

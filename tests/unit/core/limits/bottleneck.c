@@ -5,7 +5,7 @@
 
 #define MS UINT64_C(1000000)
 
-/* A receiver that got 10,000 packets in a second. */
+/* Verdict on a receiver that received 10,000 packets in a second. */
 static enum llm_limit receiver(uint64_t away_ms, uint64_t away_ms_max, uint64_t missed, uint64_t dropped)
 {
     const struct llm_bottleneck figures = {.time_ns = 1000 * MS,
@@ -48,7 +48,7 @@ static void drops_without_missing_packets_indicate_no_limit(void **state)
     assert_int_equal(receiver(100, 60, 0, 1000), LLM_LIMIT_NONE);
 }
 
-/* Runs of packets count as many. */
+/* A run of drops may be counted several times. */
 static void excess_drops_still_indicate_the_buffer(void **state)
 {
     (void)state;
@@ -63,7 +63,7 @@ static void losses_without_drops_indicate_the_network(void **state)
     assert_int_equal(receiver(300, 100, 2000, 0), LLM_LIMIT_NETWORK);
 }
 
-/* Milliseconds of a second in which each held it. */
+/* Arguments: milliseconds of a second in which each limit blocked it. */
 static enum llm_limit transmitter(uint64_t window, uint64_t rate, uint64_t history, uint64_t transport)
 {
     const struct llm_bottleneck figures = {.time_ns = 1000 * MS,
@@ -100,7 +100,7 @@ static void each_limit_of_a_transmitter_has_its_own_time(void **state)
     assert_null(lli_bottleneck_blocked(&figures, LLM_LIMIT_NETWORK));
 }
 
-/* Nothing was measured: no division, and no verdict. */
+/* Without measurements there is no division by zero, and no verdict. */
 static void an_empty_measurement_has_no_verdict(void **state)
 {
     const struct llm_bottleneck figures = {.limit = LLM_LIMIT_NONE};

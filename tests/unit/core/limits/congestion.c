@@ -88,10 +88,7 @@ static void figures_too_large_for_their_fields_are_the_largest(void **state)
     assert_int_equal(status.limits.dropped, UINT32_MAX);
 }
 
-/*
- * -------------------------------------------------------------------------------------------------
- * transmitter
- */
+/* -------------------------------------------------------------------------------------------- transmitter */
 
 static struct transmitter transmitter;
 
@@ -123,7 +120,7 @@ static void report(uint64_t receiver, uint8_t limit, uint8_t flags)
     tx_take(&transmitter.tx, packet, lli_wire_put_status(packet, &status), MS);
 }
 
-/* Of whom the next event is, and what of; 0: there is none. */
+/* Returns the receiver and limit of the next event; 0: there is none. */
 static uint64_t told(enum llm_limit *limit)
 {
     struct llm_event event;
@@ -159,7 +156,7 @@ static void events_report_the_changed_limit_of_each_receiver(void **state)
     assert_int_equal(limit, LLM_LIMIT_NONE);
 }
 
-/* The receiver may be newer. */
+/* The receiver may be of a later version. */
 static void an_unknown_limit_is_passed_on(void **state)
 {
     enum llm_limit limit = LLM_LIMIT_NONE;
@@ -195,7 +192,7 @@ static void limits_are_readable_without_events(void **state)
     assert_int_equal(member->limits.time_ns, 0);
 }
 
-/* The unreported change of the receiver gives no event any more. */
+/* The unreported change of a departed receiver gives no event. */
 static void a_departed_receiver_has_no_pending_limit_event(void **state)
 {
     enum llm_limit limit;

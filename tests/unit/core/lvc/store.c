@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What topics keep, and the packets of it, against a model that remembers all that was sent. */
+/* Last value caches and their packets, against a model that stores all sent messages. */
 #include "unit.h"
 
 #include "core/lvc/store.h"
@@ -76,7 +76,7 @@ static bool ask(uint64_t receiver, uint64_t before, uint64_t most, struct lli_wi
 
 static const struct lli_wire_span everything = {{0, 0, 0}, {0, TOPICS, 0}};
 
-/* Reads the next packet as its receiver would: whole messages, by a mark for each. */
+/* Reads the next packet as its receiver does, and marks each complete message. */
 static struct lli_wire_lvc take(bool given[MESSAGES], uint8_t *assembled, uint32_t *have)
 {
     struct lli_wire_lvc built = {.session = 77, .next = number}, kept;
@@ -108,7 +108,7 @@ static struct lli_wire_lvc take(bool given[MESSAGES], uint8_t *assembled, uint32
     return kept;
 }
 
-/* Takes all packets of one request; the spans join. */
+/* Reads all packets of one request; their spans are contiguous. */
 static void take_all(bool given[MESSAGES], struct lli_wire_span span)
 {
     uint8_t assembled[SIZE + 8];
@@ -144,7 +144,7 @@ static void the_last_messages_of_each_topic_are_delivered(void **state)
 
         (void)down(state);
         (void)up(state);
-        /* In any order of their ids. */
+        /* Topics are added in any order of their ids. */
         for (uint32_t i = 0; i < TOPICS; i++)
             if (chance(&random, 80))
                 add(i * 5 % TOPICS, 1 + below(&random, 6), size);
@@ -184,7 +184,7 @@ static void a_span_ends_at_its_requested_end(void **state)
     } while (kept.left > 0);
     for (uint64_t n = 0; n < number; n++)
         assert_int_equal(given[n], n == 4 || n == 7 || n == 10 || n == 2 || n == 5);
-    /* Of message 8 the first 100 bytes. */
+    /* The first 100 bytes of message 8. */
     assert_int_equal(have, 100);
 }
 
@@ -209,7 +209,7 @@ static void a_message_displaced_in_its_middle_is_skipped(void **state)
     while (kept.left > 0);
     assert_false(given[0]);
     assert_true(given[1]);
-    /* It had not been sent when that was asked for. */
+    /* It was sent after the request. */
     assert_false(given[2]);
 }
 

@@ -23,7 +23,7 @@ static uint8_t *history_make(struct lli_history *history, uint64_t bytes, uint32
     return arena.memory;
 }
 
-/* Opens, writes like a packetizer and a transport's headroom, seals. */
+/* Opens a packet, writes as a packetizer and a transport's headroom do, and seals it. */
 static void history_add(struct lli_history *history, uint32_t size, lli_seq busy)
 {
     uint8_t *packet = lli_history_open(history, busy);
@@ -35,7 +35,7 @@ static void history_add(struct lli_history *history, uint32_t size, lli_seq busy
     lli_history_seal(history, size);
 }
 
-/* The most that fit. */
+/* Returns the maximum of packets that fit. */
 static uint64_t history_room(const struct lli_history *history, lli_seq busy)
 {
     uint64_t packets = 0;
@@ -113,7 +113,7 @@ static uint64_t model_kept_bytes(const struct lli_history *history, lli_seq star
     return bytes;
 }
 
-/* What packets take together: at the end of the ring a packet's worth may be left free. */
+/* Checks the bytes that packets take together: up to a packet's size may be unused at the end of the ring. */
 static void model_compare_span(const struct lli_history *history, lli_seq start)
 {
     uint64_t bytes = 0;
@@ -140,7 +140,7 @@ static void model_compare(const struct lli_history *history, lli_seq start, lli_
         pattern_check(lli_history_packet(history, seq), model_sizes[seq - start], seq);
     }
     model_compare_span(history, start);
-    /* It forgets only what it must: memory or slots are nearly used up. */
+    /* Packets are dropped only if necessary: memory or slots are nearly used up. */
     if (history->trail > start && history->next - history->trail < history->slots_mask - 1)
         assert_true(model_kept_bytes(history, start) + 3 * STRIDE > history->bytes_size);
 }
@@ -153,7 +153,7 @@ static void random_packets_stay_unchanged_until_forgotten_in_order(void **state)
     for (uint64_t seed = 1; seed <= 30; seed++) {
         const lli_seq start = starts[seed % 3];
         uint64_t random = seed;
-        /* Bounded by bytes, by slots, or by either in turn. */
+        /* Limited by bytes, by slots, or by either in turn. */
         uint64_t bytes =
             seed % 4 == 0 ? 100 * STRIDE : (8 + below(&random, 40)) * STRIDE + below(&random, 4) * ALIGN;
         struct lli_history history;

@@ -163,7 +163,7 @@ static void a_send_without_room_changes_nothing(void **state)
     assert_true(taken >= 2 && taken <= 6);
     assert_memory_equal(&packer.pack, &before, sizeof before);
     assert_int_equal(packer.history.trail, 100);
-    /* What is sent makes room. */
+    /* Sent packets make room. */
     assert_true(packer_send(&packer, 1, false, 300, packer.history.next));
     free(packer.memory);
 }
@@ -203,7 +203,7 @@ static void a_claim_that_does_not_fit_opens_a_packet(void **state)
     (void)state;
     packer_make(&packer, 32);
     (void)packer_send(&packer, 0, false, BODY - 20, 100);
-    /* Room for a topic frame is kept, whether it is needed or not. */
+    /* Room for a topic frame is reserved, needed or not. */
     assert_non_null(lli_pack_claim(&packer.pack, &topic, 16, 100));
     assert_int_equal(packer.history.next, 100);
     lli_pack_commit(&packer.pack, 16);
@@ -244,8 +244,8 @@ static void a_message_is_gathered_from_its_pieces(void **state)
 }
 
 /*
- * A message of each kind in turn, long or short: what shares a packet is of one kind, and each says how many
- * before it are not repaired.
+ * Messages of both kinds in turn, long and short: a packet has messages of one kind, and the number of
+ * unrepaired packets before it.
  */
 static void reliable_and_unreliable_messages_never_share_a_packet(void **state)
 {
@@ -264,7 +264,7 @@ static void reliable_and_unreliable_messages_never_share_a_packet(void **state)
         const struct iovec piece = {bytes, sizes[i / 2]};
 
         assert_true(lli_pack_message(&packer.pack, &topic, &piece, sizes[i / 2], 100));
-        /* What was packed of it last is in the open packet. */
+        /* The last packed bytes are in the open packet. */
         for (; seq <= packer.history.next; seq++)
             kinds[seq - 100] = i % 2 == 1;
     }
@@ -303,7 +303,7 @@ static void an_unreliable_topic_zero_shares_no_packet_with_announcements(void **
     assert_int_equal(packer.history.next, 101);
     lli_pack_abort(&packer.pack);
     assert_true(lli_pack_in_place(&packer.pack, &zero, "a", 1));
-    /* One that goes on in another packet leaves the rest of that to its own kind, too. */
+    /* A message that continues in another packet reserves the rest of that packet for its own kind, too. */
     assert_true(lli_pack_announce(&packer.pack, 1, "one", 3, 100));
     assert_int_equal(packer.history.next, 102);
     assert_true(packer_send(&packer, 1, false, BODY, 100));
@@ -315,7 +315,7 @@ static void an_unreliable_topic_zero_shares_no_packet_with_announcements(void **
     assert_false(lli_history_slot(&packer.history, 100)->unreliable);
     assert_true(lli_history_slot(&packer.history, 101)->unreliable);
     assert_false(lli_history_slot(&packer.history, 102)->unreliable);
-    /* A run is counted as far as a packet can say it. */
+    /* A longer run is counted up to the maximum of the field. */
     for (int i = 0; i < 70; i++) {
         assert_true(lli_pack_message(&packer.pack, &zero, &(struct iovec){"c", 1}, 1, packer.history.next));
         lli_pack_flush(&packer.pack);
@@ -351,7 +351,7 @@ static void a_single_message_packet_equals_a_packed_packet(void **state)
             assert_true(lli_pack_message(&other.pack, &topic, &piece, size, seq));
             lli_pack_flush(&other.pack);
             if (!lli_pack_may_be_single(&packer.pack, size)) {
-                /* It would have to span packets, whatever its topic. */
+                /* It would have to span packets, on any topic. */
                 assert_true(size + lli_frame_message_size(PACKET_MAX) + lli_frame_topic_size(UINT32_MAX) >
                             BODY);
                 assert_true(lli_pack_message(&packer.pack, &topic, &piece, size, seq));
@@ -403,12 +403,12 @@ static void unprepared_or_special_messages_avoid_the_single_message_path(void **
     lli_pack_attribute(&packer.pack, &attributes);
     assert_false(lli_pack_may_be_single(&packer.pack, 1));
     lli_pack_attribute(&packer.pack, NULL);
-    /* Where something is packed nothing is prepared. */
+    /* No packet is prepared while one is open. */
     assert_true(packer_send(&packer, 0, false, 1, 100));
     lli_pack_prepare(&packer.pack, 100);
     assert_false(lli_pack_may_be_single(&packer.pack, 1));
     lli_pack_flush(&packer.pack);
-    /* Nor where the history has no room: what is still read lies where the next packet would. */
+    /* Nor without room in the history: a packet still being read is at that place. */
     for (lli_pack_prepare(&packer.pack, 100); lli_pack_may_be_single(&packer.pack, 1);
          lli_pack_prepare(&packer.pack, 100))
         assert_int_equal(packer_send_lone(&packer, &topic, "x", 1), LLI_WIRE_DATA_HEADER + 2);

@@ -9,7 +9,8 @@ enum { BUFFER = 4096 };
 static uint8_t buffer[BUFFER];
 
 /*
- * Begins a data packet built by hand, whose body is in a block of exactly its size until the next one begins.
+ * Begins a data packet built by hand, whose body is in a block of exactly its size, valid until the next
+ * call.
  */
 static void begin(struct lli_unpack *unpack, uint32_t number, uint16_t first, const void *body, size_t size)
 {
@@ -92,7 +93,7 @@ static void a_packet_with_a_wrong_message_number_is_counted_and_skipped(void **s
         begin(&unpack, numbers[i], 0, "\1b", 2);
         assert_int_equal(unpack.malformed, 1);
         expect(&unpack, LLI_UNPACK_NONE, 0, NULL);
-        /* The packet that it took the place of may have had a message. */
+        /* The replaced packet may have had a message. */
         begin(&unpack, 9, 0, "\1c", 2);
         assert_int_equal(unpack.malformed, 1);
         expect_lost(&unpack, 8, 8);
@@ -326,7 +327,7 @@ static void a_message_of_another_topic_is_returned_separately(void **state)
     assert_memory_equal(messages[0].data, "yz", 2);
 }
 
-/* ------------------------------------------------------- what was packed, against a list of what was sent */
+/* --------------------------------------------------------------------------------- packing against a list */
 
 enum { MESSAGES = 600, STREAM_PACKETS = 8192 };
 
@@ -334,8 +335,8 @@ struct sent {
     uint32_t topic;
     uint32_t size;
     bool is_announcement;
-    lli_seq first; /* the packet with its header */
-    lli_seq last;  /* the packet with its last byte */
+    lli_seq first; /* packet with the header */
+    lli_seq last;  /* packet with the last byte */
 };
 
 struct stream {
@@ -373,7 +374,7 @@ static uint32_t stream_size(struct stream *stream)
     case 0:
         return below(&stream->random, BUFFER + 1);
     case 1:
-        /* Around what fills the packet. */
+        /* Sizes that nearly fill the packet. */
         return stream->pack.packet == NULL
                    ? stream->history.packet_max - LLI_WIRE_DATA_HEADER - below(&stream->random, 14)
                    : (uint32_t)lli_max((uint64_t)(stream->pack.end - stream->pack.at), 12) -
@@ -414,14 +415,14 @@ static void stream_claim(struct stream *stream, struct sent *sent)
     lli_pack_commit(&stream->pack, sent->size);
 }
 
-/* The packet that a message's last byte went to is open still, unless it was full. */
+/* Records a sent message. The packet with its last byte is still open, unless it was full. */
 static void stream_note(struct stream *stream, struct sent *sent, lli_seq before)
 {
     uint32_t header = LLI_WIRE_DATA_HEADER;
 
     sent->last = stream->history.next;
     sent->first = before;
-    /* It began in a packet that was opened for it if the one before was sealed with none of its bytes. */
+    /* It began in a new packet if the previous one was sealed without any of its bytes. */
     for (lli_seq seq = before; seq < stream->history.next; seq++) {
         const uint8_t *packet = lli_history_packet(&stream->history, seq);
         uint32_t numbered = lli_load_u32(packet + 12);
@@ -468,7 +469,7 @@ static void stream_send(struct stream *stream)
     lli_pack_flush(&stream->pack);
 }
 
-/* What of the stream was told so far. */
+/* Messages and losses returned so far. */
 struct told {
     uint64_t next;
     uint64_t delivered;

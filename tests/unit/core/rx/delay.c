@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether heartbeats are read late, and that one that reads them late holds up nobody else. */
+/* Detection of heartbeats that are read late, and that a late reader does not delay other receivers. */
 #include "core/rx/delay.h"
 
 #include "core/rx/rx_internal.h"
@@ -33,16 +33,14 @@ static int down(void **state)
     return 0;
 }
 
-/*
- * ---------------------------------------------------------------------------------------------- one by one
- */
+/* --------------------------------------------------------------------------------------------- one by one */
 
 static void the_first_heartbeat_is_the_quickest_so_far(void **state)
 {
     struct lli_delay delay = {.at = 0};
 
     (void)state;
-    /* The other clock is ahead by most of what 64 bits hold, or behind. */
+    /* The other clock is ahead or behind by most of the 64-bit range. */
     lli_delay_heard(&delay, UINT64_MAX - 5, 100 * MS);
     assert_int_equal(delay.queued, 0);
     lli_delay_heard(&delay, UINT64_MAX - 5 + MS, 103 * MS);
@@ -76,7 +74,7 @@ static void a_far_quicker_heartbeat_needs_confirmation(void **state)
     lli_delay_heard(&delay, 1080 * MS, 130 * MS);
     lli_delay_heard(&delay, 90 * MS, 140 * MS);
     assert_in_range(delay.queued, 0, 10 * US);
-    /* The slower of two counts. */
+    /* The slower of two is used. */
     lli_delay_heard(&delay, 120 * MS, 150 * MS);
     lli_delay_heard(&delay, 120 * MS, 160 * MS);
     lli_delay_heard(&delay, 120 * MS, 170 * MS);
@@ -90,7 +88,7 @@ static void clocks_may_drift_and_a_queue_may_last(void **state)
     (void)state;
     lli_delay_heard(&lasts, 0, 1);
     for (lli_ns at = 10 * MS; at < 600 * S; at += 10 * MS) {
-        /* 200 in a million. */
+        /* A drift of 200 ppm. */
         lli_delay_heard(&drifts, at, at + at / 5000);
         assert_int_equal(drifts.queued, 0);
         lli_delay_heard(&lasts, at, at + 700 * MS);
@@ -106,16 +104,13 @@ static void a_clock_jump_is_not_a_delay(void **state)
     lli_delay_heard(&delay, 0, 1 * S);
     lli_delay_heard(&delay, 1 * S, 100 * S);
     assert_int_equal(delay.queued, 0);
-    /* Nor one that was made up, as soon as the next one comes. */
+    /* A forged one neither, once the next one arrives. */
     lli_delay_heard(&delay, 1000 * S, 101 * S);
     lli_delay_heard(&delay, 3 * S, 102 * S);
     assert_int_equal(delay.queued, 0);
 }
 
-/*
- * ----------------------------------------------------------------------------------------- a receiver's
- * reports
- */
+/* ----------------------------------------------------------------------------------- a receiver's reports */
 
 static void nothing_to_pull(void)
 {
@@ -174,7 +169,7 @@ static void the_own_round_trip_bounds_that_of_the_group(void **state)
 {
     (void)state;
     heartbeat(100 * MS, 700000000, 1, 200 * MS);
-    /* As long as nothing else is known. */
+    /* Used if nothing else is known. */
     assert_int_equal(lli_rx_rtt(rx), 700 * MS);
     rx->nak.rtt = 100 * US;
     assert_int_equal(lli_rx_rtt(rx), 10 * MS + 800 * US);
@@ -198,10 +193,7 @@ static void a_disproportionate_round_trip_does_not_delay_the_first_nak(void **st
     assert_in_range(latest, 200 * MS + 10 * MS, 200 * MS + 4 * (10 * MS + 800 * US));
 }
 
-/*
- * -------------------------------------------------------------------------------------------- a
- * transmitter's view
- */
+/* ----------------------------------------------------------------------------------- a transmitter's view */
 
 static void report(uint64_t receiver, uint8_t flags, lli_ns elapsed, lli_ns now)
 {
@@ -231,10 +223,10 @@ static void late_readers_do_not_count_for_the_round_trip_of_the_group(void **sta
     assert_int_equal(rtt_of(2), 700 * MS);
     report(1, 0, 1 * MS, 2100 * MS);
     assert_int_equal(tx->group.rtt, 1 * MS);
-    /* Of itself it is known, however long. */
+    /* Its own round trip is measured, however long. */
     report(2, LLI_WIRE_STATUS_BEHIND, 1900 * MS, 2200 * MS);
     assert_in_range(rtt_of(2), 700 * MS, 1000 * MS);
-    /* It counts again when it keeps up, by what is measured then. */
+    /* It counts again when it keeps up, with the round trip measured then. */
     report(2, 0, 2 * MS, 2300 * MS);
     assert_int_equal(tx->group.rtt, 2 * MS);
 }
@@ -253,7 +245,7 @@ static void the_round_trip_stays_if_all_receivers_read_late(void **state)
     assert_int_equal(tx->group.rtt, 1 * MS);
 }
 
-/* How many repairs leave after a NAK. */
+/* Returns the number of repairs sent for a NAK. */
 static int repairs_for(uint64_t receiver, lli_ns now)
 {
     const struct lli_wire_nak nak = {.session = SESSION,
@@ -277,13 +269,13 @@ static void a_repair_lingers_for_the_round_trip_of_its_receiver(void **state)
     report(1, 0, 1 * MS, 2001 * MS);
     report(2, LLI_WIRE_STATUS_BEHIND, 700 * MS, 2001 * MS);
     assert_int_equal(repairs_for(2, 2010 * MS), 1);
-    /* It waits to be read: others are not sent behind it. */
+    /* The first repair waits to be read: no other is sent for it. */
     assert_int_equal(repairs_for(2, 2600 * MS), 0);
     assert_int_equal(repairs_for(2, 2720 * MS), 1);
     assert_int_equal(repairs_for(1, 2730 * MS), 1);
     assert_int_equal(repairs_for(1, 2730 * MS + 900 * US), 0);
     assert_int_equal(repairs_for(1, 2732 * MS), 1);
-    /* One that is much further away than it may be makes nobody else wait for as long. */
+    /* A group round trip beyond its maximum does not delay repairs to another receiver. */
     tx->group.rtt = 700 * MS;
     assert_int_equal(repairs_for(1, 2735 * MS), 1);
 }

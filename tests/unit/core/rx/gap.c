@@ -82,7 +82,7 @@ static void a_long_round_trip_lengthens_the_wait(void **state)
     lli_gap_extend(&gap, 1, 0, 0);
     (void)lli_gap_due(&gap, 0, &retry, &random, ranges, RANGES);
     assert_true(gap.due_at >= 30 * MS && gap.due_at < 50 * MS);
-    /* Beyond retry_max already: it does not grow further. */
+    /* The interval is retry_max already, and does not grow. */
     lli_gap_nak_now(&gap, 0);
     for (int i = 0; i < 300; i++) {
         lli_ns now = gap.due_at;
@@ -194,7 +194,7 @@ static void a_delayed_nak_is_not_sent_early(void **state)
     lli_gap_extend(&gap, 1010, 0, 10);
     lli_gap_delay(&gap, 1002, 3, 500);
     lli_gap_delay(&gap, 1008, UINT32_MAX, 400);
-    lli_gap_delay(&gap, 1003, 1, 20); /* never earlier than it was */
+    lli_gap_delay(&gap, 1003, 1, 20); /* never earlier than before */
     assert_int_equal(lli_gap_due(&gap, 10, &plain_retry, &random, ranges, RANGES), 2);
     assert_int_equal(ranges[0].first, 1000);
     assert_int_equal(ranges[0].count, 2);
@@ -291,12 +291,12 @@ static void model_compare(struct model *model, const struct lli_gap *gap, lli_ns
     assert_int_equal(gap->received, model->received);
     assert_int_equal(gap->missing, missing);
     assert_int_equal(lli_gap_first_present(gap), first);
-    /* It may be early, as what was due may have come meanwhile, but never late. */
+    /* It may be early, as a due packet may have arrived meanwhile, but never late. */
     assert_true(gap->due_at <= lli_max(due_at, now));
     assert_int_equal(gap->due_at == LLI_NEVER, due_at == LLI_NEVER);
 }
 
-/* What is due by the model, and what the new times must be. */
+/* Checks the due packets against the model, and the new times. */
 static void model_due(struct model *model, struct lli_gap *gap, lli_ns now, uint64_t *random)
 {
     const int max = 1 + (int)below(random, 5);

@@ -60,7 +60,7 @@ static void a_packet_takes_memory_by_its_own_length(void **state)
     for (uint32_t i = 0; i < count; i++)
         assert_int_not_equal(lli_reorder_put(&reorder, packet, sizeof packet), LLI_REORDER_NONE);
     assert_int_equal(reorder.used, count);
-    /* So many short ones came that room is counted in such. */
+    /* After many short packets, free space is counted in packets of that length. */
     assert_int_equal(lli_reorder_packets(&reorder, 10), 10);
     free(memory);
 }

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Sessions of one receiver that share the memory for early packets: one that is genuine, and one that
- * somebody invented.
- */
+/* Sessions of one receiver that share the reorder buffer: one genuine, and one forged. */
 #include "session.h"
 
 enum { PACKETS = 32, GENUINE = 0, INVENTED = 1 };
@@ -98,7 +95,7 @@ static void heartbeat(int which, lli_seq lead)
     take(which, packet, lli_wire_put_heartbeat(packet, &heartbeat));
 }
 
-/* A packet with one message of a byte. */
+/* Receives a packet with one message of one byte. */
 static void data(int which, lli_seq seq)
 {
     uint8_t packet[LLI_WIRE_DATA_HEADER + 2] = {0};
@@ -113,7 +110,7 @@ static void data(int which, lli_seq seq)
     take(which, packet, sizeof packet);
 }
 
-/* Sends the genuine session's packets but for the first, then that. */
+/* Sends all packets of the genuine session but the first, then the first. */
 static void genuine_loses_one(lli_seq count)
 {
     for (lli_seq seq = START + 1; seq < START + count; seq++)
@@ -142,7 +139,7 @@ static void early_packets_of_an_invented_session_are_evicted_to_a_share(void **s
     assert_int_equal(shared.reorder.left, 0);
     genuine_loses_one(PACKETS / 2);
     assert_int_equal(delivered[GENUINE], PACKETS / 2);
-    /* Nothing of the other is lost: what it gave up comes again. */
+    /* The other session loses nothing: its dropped packets are repaired. */
     for (lli_seq seq = START; seq < START + WINDOW; seq++)
         data(INVENTED, seq);
     assert_int_equal(delivered[INVENTED], WINDOW);
@@ -156,7 +153,7 @@ static void one_session_may_use_all_otherwise_unused_memory(void **state)
         data(GENUINE, seq);
     assert_int_equal(shared.reorder.left, 0);
     assert_int_equal(shared.counters.reorder_full, 0);
-    /* Another session that needs some gets at most as much as is left to the first. */
+    /* Another session can use at most as much as the first. */
     heartbeat(INVENTED, START);
     for (lli_seq seq = START + 1; seq < START + 1 + PACKETS; seq++)
         data(INVENTED, seq);

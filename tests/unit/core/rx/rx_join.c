@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Late join: a transmitter and a receiver that comes late, with packets carried between them by hand. */
+/* Late join: a transmitter and a late receiver, with packets carried between them by hand. */
 #include "session.h"
 
 enum { MESSAGES_MAX = 1024 };
@@ -11,7 +11,7 @@ static struct lli_rx *const rx = &r.rx;
 static uint8_t buffer[1024];
 static struct llm_join join;
 static lli_ns now;
-static int losing; /* so many control packets to the transmitter, then as many answers */
+static int losing; /* number of control packets to the transmitter to lose, then of answers */
 static int losing_answers;
 
 static struct {
@@ -90,7 +90,7 @@ static void rx_take(const struct lli_packet *sent)
     receiver_take(&r, sent->data, sent->size, now, pull);
 }
 
-/* Everything that either has to say until then. */
+/* Carries all packets between both until a time. */
 static void talk(lli_ns until)
 {
     struct lli_packet packet;
@@ -117,7 +117,7 @@ static void talk(lli_ns until)
     }
 }
 
-/* Messages that are sent, of which the receiver hears or not. */
+/* Sends messages, which the receiver hears or not. */
 static void send(int count, bool heard)
 {
     struct lli_packet packet;
@@ -131,7 +131,7 @@ static void send(int count, bool heard)
     }
 }
 
-/* As many in one packet. */
+/* The same number in one packet. */
 static void send_together(int count)
 {
     const struct lli_pack_topic topic = {.id = 0};
@@ -314,7 +314,7 @@ static void an_unanswered_join_is_given_up(void **state)
     talk(now + 100 * MS);
     assert_int_equal(got.refused.reason, LLM_REASON_UNANSWERED);
     assert_int_equal(got.refused.first, 5);
-    /* Then from what is sent now. */
+    /* Then with messages sent from now on. */
     assert_int_equal(got.first, 20);
     assert_int_equal(got.lives, 0);
 }
@@ -328,7 +328,7 @@ static void packets_forgotten_during_replay_become_a_gap(void **state)
     send(60, false);
     while (got.news == 0)
         talk(now + 20 * US);
-    /* None of the past has come but for what was on its way. */
+    /* Only past packets already on their way have arrived. */
     lli_pacer_init(&tx->replay.pacer, 1 << 20, 1, now);
     assert_true(lli_tx_replay(tx, now, &packet) || got.expected > 0);
     send(120, false);
@@ -405,7 +405,7 @@ static void a_suspended_receiver_gets_no_replay(void **state)
     assert_int_equal(got.gap_reason, LLM_REASON_SUSPENDED);
     assert_int_equal(got.expected, 60);
     assert_int_equal(got.lives, 1);
-    /* Nor is it told where to begin, until it is served again. */
+    /* It gets no start position either, until it is served again. */
     tx_take(tx, buffer, lli_wire_put_join(buffer, &ask), now);
     assert_int_equal(tx->replay.answering, 0);
     assert_true(lli_tx_suspend(tx, RECEIVER, false, now));
@@ -431,7 +431,7 @@ static void replay_yields_to_repairs_and_does_not_block_flow_control(void **stat
     assert_false(lli_tx_replay(tx, now, &packet));
     assert_true(lli_tx_repair(tx, now, &packet));
     lli_tx_repaired(tx, now);
-    /* Its reports do not count for the rate, until it is live. */
+    /* Its reports do not limit the rate until it is live. */
     for (uint32_t i = 0; i < tx->members.limit; i++)
         assert_true(tx->members.table[i].id != RECEIVER || tx->members.table[i].next == 0);
     talk(now + 400 * MS);
@@ -476,7 +476,7 @@ static void a_young_session_is_live_after_its_earlier_messages(void **state)
         assert_int_equal(got.expected, 8);
         assert_int_equal(got.lives, 1);
     }
-    /* One that has sent nothing yet is live at once; one that is followed from now on has no past. */
+    /* A session that sent nothing is live at once; one joined live has no past. */
     (void)down(state);
     (void)up(state);
     tx->opened_at = now;
@@ -515,7 +515,7 @@ static void packets_older_than_history_ns_are_forgotten(void **state)
 static struct lli_ack_topic orders;
 static struct lli_ack_message ring[128];
 
-/* Messages of a topic that one receiver has to acknowledge, of which nobody hears. */
+/* Sends messages of a topic that one receiver has to acknowledge; no receiver hears them. */
 static void send_assured(int count)
 {
     const struct lli_ack_rule rule = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Joining with what topics keep, with packets carried by hand. */
+/* Joins with cached messages, with packets carried by hand. */
 #include "lvc_world.h"
 
 static void the_last_message_of_each_topic_precedes_live_messages(void **state)
@@ -84,7 +84,7 @@ static void messages_displaced_during_the_join_arrive_in_the_stream(void **state
         send(i % 4, 1900, false);
     lli_pacer_init(&tx->replay.pacer, 100000, 300, now);
     talk_until_new();
-    /* The budget lets a packet pass now and then: each message takes a dozen. */
+    /* The budget allows a packet occasionally: each message takes a dozen. */
     for (int i = 0; i < 12; i++) {
         talk(now + 4 * MS);
         send((uint32_t)i % 4, 20, i % 3 != 0);
@@ -96,7 +96,7 @@ static void messages_displaced_during_the_join_arrive_in_the_stream(void **state
     assert_true(got.before < 8);
 }
 
-/* Of thirty topics the last message each, and a budget that takes a while for them. */
+/* The last message of each of thirty topics, on a budget for which they take a while. */
 static void keep_thirty(void)
 {
     open_topics(30, 1, 64);
@@ -312,7 +312,7 @@ static void unacknowledged_messages_arrive_in_the_stream(void **state)
     talk(now + 400 * MS);
     expect_latest(UINT64_MAX);
     assert_int_equal(got.splice, 6);
-    /* The last two of each are behind that by now. */
+    /* By now the last two of each topic are after the grant. */
     assert_int_equal(got.before, 0);
     assert_int_equal(tx->ack.waiting, 0);
 }
@@ -331,7 +331,7 @@ static void packed_unsent_messages_arrive_in_the_stream(void **state)
     assert_true(lli_pack_message(&tx->pack, &topic, &piece, 10, lli_tx_busy(tx)));
     lli_tx_lvc_add(tx, kept[0], NULL, &piece, 10);
     talk(now + 100 * MS);
-    /* The copy of message 0 was displaced, and message 1 is still to come. */
+    /* The copy of message 0 was displaced, and message 1 is yet to come. */
     assert_int_equal(got.splice, 1);
     assert_int_equal(got.before, 0);
     assert_int_equal(got.lives, 0);
@@ -391,7 +391,7 @@ static void a_thousand_joins_stay_within_the_budget(void **state)
         while (lli_tx_replay_lvc(tx, now, buffer, sizeof buffer, &packet))
             continue;
     assert_in_range(tx->counters.cache_packets_sent * PACKET_MAX, 90000, 140000);
-    /* What was not sent yet is given to nobody, whatever was asked for, and one answer has an end. */
+    /* Unsent messages are never sent, whatever the request, and each answer ends. */
     for (int i = 0; i < 30; i++)
         assert_true(tx->lvc.places[i].number == 200 && tx->lvc.places[i].left < LLI_LVC_PACKETS_MAX);
 }
@@ -414,7 +414,7 @@ static void empty_cache_requests_are_not_answered(void **state)
     ask.wanted = 0;
     tx_take(tx, buffer, lli_wire_put_join(buffer, &ask), now);
     assert_int_equal(tx->lvc.waiting, 0);
-    /* Of a span in which there is nothing, that is told. */
+    /* An answer for an empty span is sent as well. */
     ask.wanted = 10;
     tx_take(tx, buffer, lli_wire_put_join(buffer, &ask), now);
     assert_true(lli_tx_replay_lvc(tx, now, buffer, sizeof buffer, &packet));
@@ -476,7 +476,7 @@ static void cache_packets_of_another_receiver_or_grant_are_dropped(void **state)
     talk(now + 100 * MS);
     expect_latest(UINT64_MAX);
     assert_int_equal(got.before, 1);
-    /* And none when it is over. */
+    /* And no answer when it is over. */
     packet.receiver--;
     (void)lli_wire_put_lvc(buffer, &packet, out.size);
     rx_take(&out);

@@ -10,7 +10,7 @@ static struct lli_rx *const rx = &r.rx;
 static uint8_t buffer[LLI_WIRE_CONTROL_MAX];
 static lli_ns now;
 
-/* What was delivered since it was last looked at. */
+/* Items delivered since the last check. */
 static struct {
     uint64_t messages[ITEMS_MAX];
     int message_count;
@@ -114,7 +114,7 @@ static void send_many(int count)
         send_one(tx, "abc", now);
 }
 
-/* Everything the receiver wants sent; returns how many NAKs were among it. */
+/* Sends all due control packets; returns the number of NAKs among them. */
 static int control(struct lli_wire_nak *nak)
 {
     struct lli_wire_header header;
@@ -151,7 +151,7 @@ static void expect_messages(uint64_t first, uint64_t last)
     got.message_count = 0;
 }
 
-/* A packet with one message of so many bytes, 128 to 16,383, whatever the transmitter would send. */
+/* Builds a packet with one message of 128 to 16,383 bytes, independently of the transmitter's limits. */
 static void packet_made(lli_seq seq, uint64_t number, uint32_t size)
 {
     static uint8_t packet[LLI_WIRE_DATA_HEADER + 2 + 16384];
@@ -170,9 +170,7 @@ static void packet_made(lli_seq seq, uint64_t number, uint32_t size)
     rx_take(packet, header.size);
 }
 
-/*
- * --------------------------------------------------------------------------------------------------- tests
- */
+/* -------------------------------------------------------------------------------------------------- tests */
 
 static void a_young_session_is_received_from_its_first_packet(void **state)
 {
@@ -296,16 +294,16 @@ static void forgotten_packets_become_a_gap_with_their_messages(void **state)
     send_many(6);
     carry(START);
     carry(START + 4);
-    /* Nobody asked yet: such a reject is forged. */
+    /* No packet was requested yet: such a REJECT is forged. */
     rx_take(buffer, lli_wire_put_reject(buffer, &gone));
     assert_null(event_of(LLM_EVENT_GAP));
     (void)control(&nak);
-    /* Nor is anything given up that no heartbeat told of. */
+    /* Packets not announced by a heartbeat are not given up. */
     gone.trail = START + 4;
     rx_take(buffer, lli_wire_put_reject(buffer, &gone));
     assert_null(event_of(LLM_EVENT_GAP));
     heartbeat_due();
-    /* Nor by one heartbeat alone. */
+    /* Nor those announced by one heartbeat only. */
     rx_take(buffer, lli_wire_put_reject(buffer, &gone));
     assert_null(event_of(LLM_EVENT_GAP));
     heartbeat_due();
@@ -370,7 +368,7 @@ static void packets_requested_by_a_suspended_receiver_become_a_gap(void **state)
     send_many(8);
     carry(START);
     carry(START + 4);
-    /* Of somebody else, or before anything was asked for. */
+    /* For another receiver, or before any NAK. */
     notice(RECEIVER + 1, LLI_STANDING_SUSPENDED, START + 6, 0);
     assert_null(event_of(LLM_EVENT_SUSPENDED));
     assert_int_equal(r.counters.control_foreign, 1);
@@ -392,14 +390,14 @@ static void packets_requested_by_a_suspended_receiver_become_a_gap(void **state)
                                                     .interval_us = 10000,
                                                     .address = {1, {'t'}}});
     assert_int_equal(control(&nak), 1);
-    /* As far as is known, whatever it says. */
+    /* Only packets known to exist are given up. */
     notice(RECEIVER, LLI_STANDING_SUSPENDED, START + 1000000, 0);
     event = event_of(LLM_EVENT_GAP);
     assert_int_equal(event->reason, LLM_REASON_SUSPENDED);
     assert_int_equal(event->first, 1);
     assert_int_equal(event->last, 3);
     assert_int_equal(got.messages[1], 4);
-    /* The next loss is asked for later, and is a loss only if another notice answers. */
+    /* The next loss is requested later, and given up only after another notice. */
     now += MS;
     carry(START + 6);
     assert_int_equal(control(&nak), 0);
@@ -438,7 +436,7 @@ static void suspension_for_silence_gives_up_no_packet(void **state)
     assert_int_equal(r.counters.gaps, 0);
 }
 
-/* Packets in order from START + from on, until a report is made. */
+/* Receives packets in order from START + from on, until a report is sent. */
 static lli_seq reported_after(lli_seq from)
 {
     const uint64_t reports = r.counters.status_sent;
@@ -501,7 +499,7 @@ static void one_of_many_receivers_reports_soon_if_flow_control_blocks(void **sta
         heartbeat_made(&heartbeat);
     }
     assert_true(rx->report.at < now + 100 * MS);
-    /* Said again and again, it is no sooner. */
+    /* Repeated requests do not make the report earlier. */
     assert_true(rx->report.at > now + 5 * MS);
     now = rx->report.at;
     (void)control(&nak);
@@ -550,7 +548,7 @@ static void an_expelled_receiver_ends_the_session_and_may_return(void **state)
     assert_false(lli_rx_may_return(rx, now + 299 * MS));
     carry(START + 5);
     assert_int_equal(r.counters.packets_stale, 1);
-    /* Nobody waits for its reports. */
+    /* The transmitter does not wait for its reports. */
     heartbeat = heartbeat_now(START + 8, 8);
     heartbeat.flags = LLI_WIRE_HEARTBEAT_HELD;
     heartbeat_made(&heartbeat);
@@ -574,10 +572,10 @@ static void packets_not_repaired_in_time_are_given_up(void **state)
     (void)control(&nak);
     expect_messages(0, 0);
     now += 1 * MS;
-    /* Nothing is given up that no heartbeat told of. */
+    /* Packets not announced by a heartbeat are not given up. */
     (void)control(&nak);
     assert_null(event_of(LLM_EVENT_GAP));
-    /* Nor by one alone. */
+    /* Nor those announced by one heartbeat only. */
     heartbeat_due();
     (void)control(&nak);
     assert_null(event_of(LLM_EVENT_GAP));
@@ -639,7 +637,7 @@ static uint32_t nak_packets(const struct lli_wire_nak *nak)
     return packets;
 }
 
-/* The receiver's own packets are of PACKET_MAX bytes, which says nothing of those that it is sent. */
+/* The receiver's own packets have PACKET_MAX bytes, which does not limit received ones. */
 static void packets_longer_than_the_receivers_own_are_buffered(void **state)
 {
     (void)state;
@@ -666,7 +664,7 @@ static void a_full_reorder_buffer_requests_only_the_next_packet(void **state)
     assert_int_equal(control(&nak), 1);
     assert_int_equal(nak_packets(&nak), 1);
     assert_int_equal(nak.ranges[0].first, (uint32_t)START);
-    /* What is in order is delivered and its memory free again: all of the rest may come. */
+    /* Packets in order are delivered and their memory is freed: all others may arrive. */
     carry(START);
     now += 10 * MS;
     assert_int_equal(control(&nak), 1);
@@ -708,7 +706,7 @@ static void duplicate_packets_resume_a_silent_session(void **state)
     send_many(3);
     carry(START);
     carry(START + 2);
-    /* One that was given, and one that is held. */
+    /* One delivered and one buffered packet. */
     for (lli_seq known = START; known <= START + 2; known += 2) {
         memset(&got, 0, sizeof got);
         now += 500 * MS;
@@ -794,7 +792,7 @@ static void messages_in_order_need_service_only_for_a_due_report(void **state)
     expect_messages(0, 3);
 }
 
-/* Random loss, repetition and order, then repairs: all messages once and in order, at every wrap. */
+/* Random loss, duplication and order, then repairs: all messages once and in order, at every wrap. */
 static void shuffled_packets_are_delivered_once_and_in_order(void **state)
 {
     uint64_t random = 5;

@@ -10,10 +10,10 @@ static struct lli_rx *const rx = &r.rx;
 static struct lli_former former;
 static uint8_t buffer[LLI_WIRE_CONTROL_MAX];
 static lli_ns now;
-static lli_seq lead; /* of the genuine stream: a message of one byte a packet */
+static lli_seq lead; /* of the genuine stream, which has one message of one byte in each packet */
 
 static struct {
-    uint64_t next; /* message that is next */
+    uint64_t next; /* next message */
     uint64_t delivered;
     int gaps, news, ends;
     struct llm_event gap, new, end;
@@ -52,7 +52,7 @@ static int down(void **state)
     return 0;
 }
 
-/* Every message comes once and in order, or in a gap. */
+/* Checks that every message comes once and in order, or in a gap. */
 static void pull(void)
 {
     struct lli_item item;
@@ -103,7 +103,7 @@ static void data(lli_seq seq, uint64_t number)
     rx_take(packet, sizeof packet);
 }
 
-/* Genuine packets. */
+/* Receives genuine packets. */
 static void send(int count)
 {
     for (; count > 0; count--, lead++)
@@ -136,7 +136,7 @@ static void beat(void)
     heartbeat(&packet);
 }
 
-/* Sends what is due for so long; returns how many NAKs that were. */
+/* Sends due control packets until a time; returns the number of NAKs. */
 static int naks(lli_ns until)
 {
     struct lli_packet packet;
@@ -152,9 +152,7 @@ static int naks(lli_ns until)
     }
 }
 
-/*
- * ---------------------------------------------------------------------------------------------------- data
- */
+/* --------------------------------------------------------------------------------------------------- data */
 
 static void a_forged_packet_far_beyond_lead_has_no_cost(void **state)
 {
@@ -325,7 +323,7 @@ static void delivered_messages_of_a_dropped_packet_are_not_reported_lost(void **
     r.config.as_it_arrives = true;
     receiver_make(&r, 64, now);
     for (int i = 0; i < 10; i++) {
-        /* A packet, or a heartbeat with the lead -n, or the NAK, and its answer. */
+        /* A packet, or a heartbeat with lead -n, or the NAK and its answer. */
         static const int order[] = {-1, 0, 2, 4, -2, -2, -7, -7, -100, 6};
         uint8_t bytes[LLI_WIRE_DATA_HEADER + 2] = {0};
         const struct lli_wire_header header = {.type = LLI_WIRE_DATA,
@@ -370,9 +368,7 @@ static void delivered_messages_of_a_dropped_packet_are_not_reported_lost(void **
         assert_int_equal(told[i], 1);
 }
 
-/*
- * ---------------------------------------------------------------------------------------------- heartbeats
- */
+/* --------------------------------------------------------------------------------------------- heartbeats */
 
 static void a_heartbeat_from_the_future_does_not_mask_others(void **state)
 {
@@ -452,7 +448,7 @@ static void an_end_below_received_packets_is_ignored_at_first(void **state)
     assert_int_equal(got.ends, 0);
     send(10);
     assert_int_equal(got.delivered, 20);
-    /* Unless nothing else comes for long: then what was received beyond was forged. */
+    /* Unless no other packet comes for long: then the packets received beyond were forged. */
     for (int i = 0; i < 6; i++) {
         now += 100 * MS;
         forged.sent_at = now;
@@ -560,7 +556,7 @@ static void a_receiver_with_a_forged_lead_returns_to_the_stream(void **state)
         now += 10 * MS;
         send(1);
         beat();
-        /* Those of meanwhile were told lost; each one that comes from now on comes once. */
+        /* Messages of the time between were reported lost; each later one is delivered once. */
         if (got.next > MESSAGES && r.counters.streams_receded > 0)
             got.next = rx->unpack.number;
     }
@@ -689,7 +685,7 @@ static void a_session_that_timed_out_continues_where_it_ended(void **state)
     assert_int_equal(got.ends, 1);
     assert_int_equal(got.end.reason, LLM_REASON_TIMEOUT);
     assert_int_equal(got.end.first, 10);
-    /* It sent ten more meanwhile, which are not told of as lost before they are. */
+    /* It sent ten more meanwhile, which are not reported lost before they are. */
     lead += 10;
     send(1);
     beat();
@@ -715,7 +711,7 @@ static void an_ended_young_session_is_not_followed_again(void **state)
     packet.flags = LLI_WIRE_HEARTBEAT_YOUNG | LLI_WIRE_HEARTBEAT_END;
     heartbeat(&packet);
     assert_int_equal(got.ends, 1);
-    /* Its place was needed for another session. */
+    /* Its entry was needed for another session. */
     lli_rx_stop(rx);
     packet.sent_at = now += 50 * MS;
     heartbeat(&packet);
@@ -737,9 +733,7 @@ static void a_replaced_session_continues_at_its_position(void **state)
     assert_int_equal(rx->gap.missing, 3);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------- silence
- */
+/* ------------------------------------------------------------------------------------------------ silence */
 
 static void silence_is_not_evaluated_while_packets_may_be_unread(void **state)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Delivery as it arrives: packets carried by hand, out of order; every message once, with its number and
- * content, or lost.
+ * Unordered delivery: packets carried by hand, out of order; every message once, with its number and
+ * contents, or lost.
  */
 #include "session.h"
 
@@ -14,7 +14,7 @@ static struct lli_rx *const rx = &r.rx;
 static uint8_t buffer[LLI_WIRE_CONTROL_MAX];
 static lli_ns now;
 
-/* What was sent: sizes and topics by number; the bytes follow from it. */
+/* Sent messages: sizes and topics by number; the bytes follow from it. */
 static struct {
     uint32_t size[MESSAGES_MAX];
     uint32_t topic[MESSAGES_MAX];
@@ -22,12 +22,12 @@ static struct {
 } sent;
 
 static struct {
-    uint32_t times[MESSAGES_MAX]; /* each message came */
-    char order[512];              /* the last digits of their numbers, with a space between deliveries */
+    uint32_t times[MESSAGES_MAX]; /* number of deliveries of each message */
+    char order[512];              /* last digits of the numbers, with a space between deliveries */
     struct llm_event gap, live, end;
     int gaps, news;
-    uint32_t told;    /* a bit for each topic */
-    uint32_t refuses; /* likewise */
+    uint32_t told;    /* a bit for each announced topic */
+    uint32_t refuses; /* a bit for each refused topic */
     bool lost[MESSAGES_MAX];
     bool unnamed; /* messages may come without the name of their topic */
 } got;
@@ -56,9 +56,7 @@ static int down(void **state)
     return 0;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------- receive
- */
+/* ------------------------------------------------------------------------------------------------ receive */
 
 static void take_message(const struct llm_message *message)
 {
@@ -145,7 +143,7 @@ static void heartbeat_due(void)
         rx_take(packet.data, packet.size);
 }
 
-/* What is missing is asked for, and lost on the way. */
+/* Missing packets are requested, and the NAK is lost. */
 static void asked(void)
 {
     struct lli_packet packet;
@@ -187,7 +185,7 @@ static void pack(uint32_t topic, uint32_t size)
     assert_true(lli_pack_message(&tx->pack, &to, &piece, size, lli_tx_busy(tx)));
 }
 
-/* Seals what is packed; returns the packet that comes next. */
+/* Seals the packed messages; returns the next packet number. */
 static lli_seq flush(void)
 {
     lli_pack_flush(&tx->pack);
@@ -198,7 +196,9 @@ static lli_seq flush(void)
     return tx->sent;
 }
 
-/* So many packets of a message each, the first one with the name of its topic, which came. */
+/*
+ * Sends this many packets of one message each, the first one with the name of its topic, and delivers that.
+ */
 static void begin(int count)
 {
     heartbeat_due();
@@ -384,7 +384,7 @@ static void messages_of_unnamed_topics_are_delivered_in_order(void **state)
     carry(START);
     carry(START + 2);
     assert_string_equal(got.order, "0 2 ");
-    /* A name that comes ahead is as good as any. */
+    /* A name received ahead of order is used. */
     carry(START + 3);
     assert_string_equal(got.order, "0 2 56 ");
     carry(START + 1);
@@ -433,7 +433,7 @@ static void unordered_delivery_waits_until_topic_names_are_known(void **state)
         (void)flush();
     }
     carry(START + 1);
-    /* The name is lost, and known to be; the first of its messages came. */
+    /* The name is lost, which is detected; the first of its messages arrived. */
     carry(START + 3);
     tx->topics.count = 2;
     heartbeat_due();
@@ -520,9 +520,7 @@ static void replay_is_delivered_in_order_then_live_unordered(void **state)
     expect_all();
 }
 
-/*
- * ------------------------------------------------------------------------------------------------- at random
- */
+/* ---------------------------------------------------------------------------------------------- at random */
 
 static void send_some(uint64_t *random)
 {
@@ -538,7 +536,7 @@ static void send_some(uint64_t *random)
     (void)flush();
 }
 
-/* What is asked for mostly comes; with `lossy`, some of it is gone by then. */
+/* Answers NAKs: most requested packets arrive; with `lossy`, some are no longer in the history. */
 static void answer(uint64_t *random, bool lossy)
 {
     struct lli_wire_header header;
@@ -569,12 +567,12 @@ static void shuffled_packets_deliver_each_message_once(void **state)
     for (uint32_t seed = 0; seed < 60; seed++) {
         (void)up(NULL);
         r.config.nak_retry_max = 200 * US;
-        got.unnamed = seed % 2 == 1; /* the names that are lost are never told here */
+        got.unnamed = seed % 2 == 1; /* lost names are never repaired in this test */
         heartbeat_due();
         tx->topics.count = 1;
         announce(0);
         for (int round = 0; round < 150 || rx->gap.next < tx->sent; round++) {
-            /* With every name lost, data is held back for most of a second. */
+            /* If every name is lost, delivery waits for most of a second. */
             assert_true(round < 50000);
             now += 60 * US;
             if (round < 150 && tx->sent - rx->gap.next < WINDOW / 2)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Filters: any messages through a receiver whose filter changes, with and without loss. */
+/* Filters: random messages to a receiver whose filter changes, with and without loss. */
 #include "filter_world.h"
 
 static void pack_random(void)

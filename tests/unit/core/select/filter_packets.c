@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Filters: single packets, and what hostile ones do. */
+/* Filters: single packets, valid and hostile. */
 #include "filter_world.h"
 
 #include "wire_vectors.h"
 
-/* From the next packet on, which need not be the next one to be looked into. */
+/* Sets a label filter; applies from the next packet on. */
 static void use_label(uint32_t mask, uint32_t match)
 {
     filter = (struct lli_filter){.labels_count = 1, .labels = {{mask, match}}};
@@ -19,7 +19,7 @@ static void set_label(uint32_t mask, uint32_t match)
     use_label(mask, match);
 }
 
-/* The summary of the packet that was sealed last. */
+/* Returns the summary of the latest sealed packet. */
 static bool summary_of_last(struct lli_frame_summary *summary)
 {
     const lli_seq seq = tx->history.next - 1;
@@ -30,7 +30,7 @@ static bool summary_of_last(struct lli_frame_summary *summary)
                                  packet + size, summary);
 }
 
-/* The announcements of topics are in a packet of their own. */
+/* The announcements of topics are in a separate packet. */
 static void begin(void)
 {
     const lli_seq from = tx->history.next;
@@ -88,7 +88,7 @@ static void attributes_are_written_as_specified(void **state)
     }
     lli_pack_flush(&tx->pack);
     assert_int_equal(lli_history_slot(&tx->history, tx->history.next - 1)->size, size);
-    /* What comes before is of the session. */
+    /* The bytes before belong to the session. */
     assert_memory_equal(lli_history_packet(&tx->history, tx->history.next - 1) + LLI_WIRE_DATA_HEADER,
                         expected + LLI_WIRE_DATA_HEADER, size - LLI_WIRE_DATA_HEADER);
 }
@@ -111,13 +111,13 @@ static void a_message_without_attributes_ends_the_summary(void **state)
     assert_int_equal(summary.end, LLI_FRAME_SUMMARY_SIZE + 8 + 10);
     assert_int_equal(r.counters.packets_skipped, 0);
     assert_int_equal(r.counters.messages_rejected, 3);
-    /* It begins with one without: there is no place for a summary. */
+    /* It begins with a message without attributes: no summary is possible. */
     from = tx->history.next;
     assert_true(pack_message(&plain, 0) && pack_labelled(2, 10));
     deliver(from, 0, false);
     assert_false(summary_of_last(&summary));
     assert_int_equal(r.counters.messages_rejected, 5);
-    /* Which is wanted where label 0 is. */
+    /* Such a message is wanted if label 0 is. */
     set_label(3, 0);
     assert_true(pack_labelled(1, 10) && pack_message(&plain, 0) && pack_labelled(4, 10));
     deliver(from + 1, 0, false);
@@ -133,12 +133,12 @@ static void a_packet_without_wanted_messages_is_skipped_whole(void **state)
     begin();
     set_label(0xf0, 0x50);
     from = tx->history.next;
-    /* Neither the bits that all have, nor those that any has, leave room for it. */
+    /* Excluded by the bits that all labels have, and by those that any label has. */
     assert_true(pack_labelled(0x70, 10) && pack_labelled(0xd0, 10));
     lli_pack_flush(&tx->pack);
     assert_true(pack_labelled(0x10, 10) && pack_labelled(0x20, 10));
     lli_pack_flush(&tx->pack);
-    /* Both together could be, and are not. */
+    /* Not excluded by both, though no label matches. */
     assert_true(pack_labelled(0x10, 10) && pack_labelled(0x40, 10));
     lli_pack_flush(&tx->pack);
     lli_tx_sent(tx, 3, now);
@@ -201,7 +201,7 @@ static void rejected_long_messages_are_not_reassembled(void **state)
     assert_int_equal(delivered, 1);
     assert_int_equal(r.counters.messages_rejected, 3);
     assert_int_equal(r.counters.data_malformed, 0);
-    /* Without a filter it would have been named. */
+    /* Without a filter an event would have reported it. */
     assert_true(sizeof bytes > r.config.message_bytes_max);
 }
 
@@ -209,11 +209,11 @@ static void contradictory_frames_do_no_harm(void **state)
 {
     static const uint8_t bodies[][24] = {
         {0xf1, 0xff, 0xff, 1},                                      /* beyond the end */
-        {0xf1, 2, 0, 1, 1, 1, 'a'},                                 /* no label: it counts as 0 */
+        {0xf1, 2, 0, 1, 1, 1, 'a'},                                 /* no label: counts as 0 */
         {0xf1, 5, 0, 1, 0, 0, 0, 33, 1, 'a'},                       /* a bitmap beyond its frame */
-        {0xf1, 4, 0, 1, 0, 0, 0},                                   /* nothing behind it */
-        {0xf1, 4, 0, 1, 0, 0, 0, 0xf1, 4, 0, 2, 0, 0, 0, 1, 'a'},   /* the second counts */
-        {0xf2, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 23, 0, 1, 0, 1, 'a'}, /* an end that is not the packet's */
+        {0xf1, 4, 0, 1, 0, 0, 0},                                   /* no message after it */
+        {0xf1, 4, 0, 1, 0, 0, 0, 0xf1, 4, 0, 2, 0, 0, 0, 1, 'a'},   /* the second one counts */
+        {0xf2, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 23, 0, 1, 0, 1, 'a'}, /* an end beyond the packet's */
         {0xf2, 1, 0, 9, 1, 'a'},
         {0xf1},
     };
@@ -286,8 +286,8 @@ static void the_filter_is_in_force_from_a_sessions_first_packet(void **state)
 }
 
 /*
- * Three packets of messages with these labels, the first of which comes last; the last message goes on in the
- * third packet.
+ * Three packets of messages with these labels, the first of which arrives last; the last message continues in
+ * the third packet.
  */
 static lli_seq three_packets(const uint32_t labels[8])
 {
@@ -357,7 +357,7 @@ static void an_early_packet_skipped_by_its_summary_is_counted_in_order(void **st
         assert_int_equal(delivered, later == 0 ? 2 : later == 1 ? 1 : 3);
         assert_int_equal(came[7], later > 0);
         assert_int_equal(r.counters.messages_rejected, later == 0 ? 6 : later == 1 ? 7 : 5);
-        /* The second one that was looked into before its turn, or the first one under the second filter. */
+        /* The second packet examined ahead of order, or the first one under the second filter. */
         assert_int_equal(r.counters.packets_skipped, later < 2);
         assert_int_equal(r.counters.data_malformed, 0);
         told = sent_count;

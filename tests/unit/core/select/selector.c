@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Selectors: what is selected, precedence, what is not known, and the columns of faults. */
+/* Selectors: selection, precedence, unknown values, and the columns of faults. */
 #include "unit.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 /*
  * A message with: i = 7 (int32), n = -3 (int64), big = 2^63 - 1, d = 2.5, s = 'abc', e = '', u = 'it''s
- * 100%_x'; absent is not there.
+ * 100%_x'; `absent` is missing.
  */
 static const struct llm_property_name names[] = {{"i", 1},          {"n", 2},   {"big", 3}, {"d", 4},
                                                  {"s", 5},          {"e", 6},   {"u", 700}, {"absent", 8},
@@ -66,7 +66,7 @@ static int up(void **state)
     put_string(6, "");
     put_string(700, "it's 100%_x");
     put_real(10, __builtin_nan(""));
-    /* The first of a code counts. */
+    /* The first property of a code counts. */
     put_integer(1, 8, false);
     return 0;
 }
@@ -93,7 +93,7 @@ static void selected(const char *text)
         fail_msg("is not selected: %s", text);
 }
 
-/* Neither is its opposite, where nothing is known. */
+/* Its negation is not selected either if a value is unknown. */
 static void rejected(const char *text)
 {
     if (is_selected(text))
@@ -232,7 +232,7 @@ static void between_in_and_like_compare_as_in_sql(void **state)
     selected("e LIKE '' AND e LIKE '%' AND e NOT LIKE '_'");
     selected("u LIKE '%100!%!_x' ESCAPE '!'");
     rejected("s LIKE 'a!_c' ESCAPE '!'");
-    /* Byte 255 is a byte like others, and no escape by itself. */
+    /* Byte 255 is an ordinary byte, and no escape by default. */
     rejected("s LIKE 'a\xff'");
     selected("s LIKE 'a\xff_c' ESCAPE '\xff' OR s LIKE 'abc'");
     selected("u LIKE 'it''s%'");
@@ -240,9 +240,7 @@ static void between_in_and_like_compare_as_in_sql(void **state)
     selected("s LIKE '%a%b%c%' AND s NOT LIKE '%c%b%'");
 }
 
-/*
- * --------------------------------------------------------------------------------------------------- faults
- */
+/* ------------------------------------------------------------------------------------------------- faults */
 
 static void faulty(const char *text, uint32_t column, const char *word)
 {

@@ -38,7 +38,7 @@ static void a_silent_receiver_is_suspended_in_200_ms_and_readmitted(void **state
     assert_int_equal(verdict.receivers, 3);
     assert_int_equal(verdict.suffering, 1);
     assert_true(notices(3, &notice) > 0);
-    /* A nap costs nothing: it is behind, but by less than half a second. */
+    /* A short sleep has no effect: it lags, but by less than half a second. */
     report(3, 400);
     step(2);
     assert_int_equal(standing(3), LLI_STANDING_FINE);
@@ -102,10 +102,10 @@ static void a_suspended_silent_receiver_is_readmitted_at_its_first_packet(void *
     steps(2, 1500 * MS);
     assert_int_equal(standing(3), LLI_STANDING_SUSPENDED);
     (void)notices(3, &notice);
-    /* Before anybody judges again. */
+    /* Before the next evaluation. */
     assert_false(nak(3, 64));
     assert_int_equal(standing(3), LLI_STANDING_FINE);
-    /* What it missed meanwhile it is behind by from now on, not since it fell silent. */
+    /* Its lag counts from now on, not from the beginning of its silence. */
     report(3, 15000);
     step(2);
     assert_int_equal(standing(3), LLI_STANDING_FINE);
@@ -130,7 +130,7 @@ static void a_receiver_during_replay_is_not_lagging(void **state)
     expect_no_event();
     assert_int_equal(standing(3), LLI_STANDING_FINE);
     assert_int_equal(slow.group.receivers, 2);
-    /* It is judged from its first report on. */
+    /* It is evaluated from its first report on. */
     report(3, 6000);
     step(2);
     assert_int_equal(standing(3), LLI_STANDING_SUSPENDED);
@@ -167,7 +167,7 @@ static void a_late_report_is_requested_before_suspension(void **state)
             report(2, 1);
         }
     }
-    /* Of those who do not answer it is soon known. */
+    /* Receivers that do not answer are probed a limited number of times. */
     assert_true(probes < 25);
     assert_int_equal(standing(2), LLI_STANDING_SUSPENDED);
 }
@@ -229,7 +229,7 @@ static void lasting_naks_warn_then_unicast_then_suspend(void **state)
     assert_true(now - begun > 500 * MS && now - begun < 2 * SECOND);
     assert_true(nak(3, 1));
     assert_false(nak(2, 1));
-    /* Fine again when the period and the time to recover are over. */
+    /* Fine again after the averaging period and the recovery time. */
     begun = now;
     while (standing(3) != LLI_STANDING_FINE && now < begun + 10 * SECOND)
         step(3);
@@ -250,7 +250,7 @@ static void a_share_of_few_packets_does_not_count(void **state)
         (void)lli_slow_all(&slow, &members, sent, now);
     }
     expect_no_event();
-    /* The same of more are half of them. */
+    /* The same number of slow receivers is now half of them. */
     for (int i = 0; i < 300; i++) {
         (void)nak(3, 50);
         step(3);
@@ -262,7 +262,7 @@ static void lag_in_time_is_the_age_of_the_next_packet(void **state)
 {
     (void)state;
     steps(3, 500 * MS);
-    /* Always 700 ms behind, which is more than half of the limit and less than three quarters. */
+    /* A constant lag of 700 ms, which is more than half of the limit and less than three quarters. */
     for (int i = 0; i < 400; i++) {
         step(2);
         if (i % 10 == 0)
@@ -346,7 +346,7 @@ static void a_lastingly_slow_receiver_is_expelled_and_may_rejoin(void **state)
     assert_int_equal(standing(3), LLI_STANDING_FINE);
 }
 
-/* Receiver 3 is behind by so much whenever it is in: runs until it is expelled, and returns for how long. */
+/* Receiver 3 has this lag whenever it is admitted: runs until it is expelled, and returns for how long. */
 static lli_ns expelled_for(uint64_t behind)
 {
     struct llm_event event;
@@ -386,13 +386,13 @@ static void repeated_expulsion_lengthens_the_time_before_rejoin(void **state)
     }
     for (int i = 0; i < 3; i++)
         assert_int_equal(expelled_for(6000), 1280 * MS);
-    /* Another one has its own time. */
+    /* Another receiver has its own time. */
     for (int i = 0; i < 10 && standing(4) != LLI_STANDING_EXPELLED; i++) {
         report(4, 6000);
         step(2);
     }
     assert_int_equal(notices(4, &notice) > 0 ? notice.rejoin_ms : 0, 20);
-    /* Nor is it remembered for ever. */
+    /* It is not remembered for ever. */
     while (lli_members_get(&members, 3) != LLI_MEMBER_NONE)
         step(2);
     now += LLI_SLOW_REJOIN_MAX;
@@ -502,7 +502,7 @@ static void without_a_policy_only_the_operator_suspends(void **state)
     step(2);
     assert_false(nak(1, 1));
     (void)expect_event(LLM_EVENT_READMITTED, 1);
-    /* All of them. */
+    /* Suspends all receivers. */
     lli_slow_suspend_all(&slow, true);
     assert_true(nak(1, 1) && nak(2, 1));
     step(2);
@@ -537,9 +537,7 @@ static void a_suspended_receiver_gets_one_notice_per_evaluation(void **state)
     }
 }
 
-/*
- * -------------------------------------------------------- figures against the whole history of what happened
- */
+/* -------------------------------------------------------------------------------- figures against a model */
 
 enum { HISTORY = 6000, RECEIVERS = 6 };
 
@@ -587,7 +585,7 @@ static void figures_cover_the_last_second(void **state)
             if (!chance(&random, 20 * (uint32_t)(id % 3)))
                 continue;
             packets = below(&random, 20);
-            /* What comes between two judgements counts to the piece that the first of them began. */
+            /* A NAK between two evaluations is counted in the bucket that the first of them began. */
             happen(id, packets);
             (void)nak(id, packets);
         }

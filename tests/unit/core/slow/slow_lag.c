@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Thresholds beside those of every policy. */
+/* Optional thresholds of the policy. */
 #include "slow_world.h"
 
 static void lag_in_bytes_has_its_own_threshold(void **state)
@@ -46,7 +46,10 @@ static void new_receivers_may_catch_up_before_byte_lag_counts(void **state)
     assert_int_equal(standing(3), LLI_STANDING_FINE);
 }
 
-/* For so long receivers 1 and 2 acknowledge all, and 3 reports, but owes what was sent at the beginning. */
+/*
+ * For this time receivers 1 and 2 acknowledge everything; 3 reports, but leaves the first message
+ * unacknowledged.
+ */
 static void owe(lli_ns time)
 {
     const lli_seq owed = sent;
@@ -72,7 +75,7 @@ static void a_receiver_is_suspended_while_it_does_not_acknowledge(void **state)
     assert_in_range(verdict.ack_ns, verdict.value, 700 * MS);
     assert_int_equal(verdict.limit, 500 * MS);
     assert_int_equal(standing(3), LLI_STANDING_WARNED);
-    /* What it owes since is another message. */
+    /* It now owes another message. */
     owe(250 * MS);
     assert_int_equal(standing(3), LLI_STANDING_WARNED);
     owe(1300 * MS);
@@ -112,7 +115,7 @@ static void silence_does_not_count_as_acknowledgement_time(void **state)
     slow.policy.limits[LLM_THRESHOLD_LAG_TIME] = 0;
     steps(3, SECOND);
     owe(300 * MS);
-    /* The transmitter hears nothing, and then all that came meanwhile. */
+    /* The transmitter is not polled, and then reads all reports of that time. */
     now += 5 * SECOND;
     owe(300 * MS);
     assert_int_equal(standing(3), LLI_STANDING_FINE);

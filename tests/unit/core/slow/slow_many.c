@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A judge of so many receivers that not all are looked at each time. */
+/* Policy with so many receivers that each evaluation covers a slice of them. */
 #include "unit.h"
 
 #include "core/flow/members.h"
@@ -62,7 +62,7 @@ static void report(uint64_t id, uint64_t behind)
     lli_slow_report(&slow, &members, index, sent, now);
 }
 
-/* 100 packets in 10 ms, then judgement. */
+/* Sends 100 packets in 10 ms, then evaluates. */
 static void step(void)
 {
     sent += 100;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What a request costs at most that nobody needs: of a receiver that asks for too much, or of somebody who
- * made it up.
- */
+/* Maximum cost of useless requests: of a receiver that requests too much, and of forged ones. */
 #include "core/rx/rx_internal.h"
 #include "session.h"
 
@@ -88,14 +85,11 @@ static void overlapping_ranges_of_a_fetch_are_merged(void **state)
     assert_int_equal(count, LLI_WIRE_FETCH_MAX + 3);
 }
 
-/*
- * ---------------------------------------------------------------------------------- who has not sent a token
- * back
- */
+/* ---------------------------------------------------------------------------------- unconfirmed receivers */
 
 static const struct lli_wire_address home = {1, {'a'}}, elsewhere = {1, {'v'}};
 
-/* The same with receivers that have to show where they are. */
+/* Setup with receivers that have to confirm their addresses. */
 static int up_confirming(void **state)
 {
     struct lli_tx_config config = tx_config();
@@ -117,7 +111,7 @@ static int up_confirming(void **state)
     return 0;
 }
 
-/* Takes the only control packet that is due, a token, and returns it; 0: there is none. */
+/* Takes a token, the only control packet that is due, and returns it; 0: none is due. */
 static uint64_t expect_token_only(uint64_t receiver, const struct lli_wire_address *to, uint8_t reason,
                                   lli_ns now)
 {
@@ -156,7 +150,7 @@ static void take_status(uint64_t receiver, const struct lli_wire_address *addres
     tx_take(tx, buffer, lli_wire_put_status(buffer, &status), now);
 }
 
-/* A receiver that is known, and its token. */
+/* Makes a receiver known, and returns its token. */
 static uint64_t confirm(uint64_t receiver, lli_seq next, lli_ns now)
 {
     uint64_t token;
@@ -175,7 +169,7 @@ static void a_receiver_becomes_known_by_returning_the_token(void **state)
     (void)state;
     (void)confirm(1, START, 12 * MS);
     assert_int_equal(tx->members.count, 1);
-    /* From then on its packets need none. */
+    /* From then on its packets need no token. */
     take_status(1, &home, 7, START + 1, 13 * MS);
     assert_int_equal(tx->members.table[0].next, START + 1);
     assert_int_equal(expect_token_only(1, &home, 0, 13 * MS), 0);
@@ -189,7 +183,7 @@ static void a_token_of_another_address_or_receiver_is_none(void **state)
     token = confirm(1, START, 12 * MS);
     take_status(2, &home, token, START, 12 * MS);
     assert_int_not_equal(expect_token_only(2, &home, 0, 12 * MS), 0);
-    /* A receiver that is known does not move before it has answered from its new address. */
+    /* A known receiver changes its address only after an answer from the new one. */
     take_status(1, &elsewhere, token, START + 5, 12 * MS);
     token = expect_token_only(1, &elsewhere, 0, 12 * MS);
     assert_true(lli_wire_is_address(&tx->members.table[0].address, &home));
@@ -411,10 +405,7 @@ static void an_unanswered_connection_sends_few_heartbeats(void **state)
     assert_true(count > 8 && count <= 20);
 }
 
-/*
- * ---------------------------------------------------------------------------------------- an invented
- * session
- */
+/* ----------------------------------------------------------------------------------------- forged session */
 
 static struct receiver r;
 
@@ -515,7 +506,7 @@ static void ineffective_packets_are_sent_again_with_the_token(void **state)
         reported = true;
     }
     assert_true(reported);
-    /* The same once more is no reason to say anything. */
+    /* A repetition causes no packet. */
     rx_take(buffer, lli_wire_put_join(buffer, &token), 100 * MS);
     assert_false(lli_rx_control(&r.rx, 100 * MS, buffer, &packet));
 }

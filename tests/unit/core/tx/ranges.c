@@ -3,7 +3,7 @@
 
 #include "core/tx/ranges.h"
 
-#define NEAR (((lli_seq)5 << 32) + 3) /* low halves wrap just before */
+#define NEAR (((lli_seq)5 << 32) + 3) /* low halves wrap shortly before */
 
 enum { RANGES = 8, SPAN = 64 };
 

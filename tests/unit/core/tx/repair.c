@@ -43,7 +43,7 @@ static void bench_make(struct bench *bench, lli_seq start)
     bench_layout(bench, start, &arena);
 }
 
-/* Packets that are sent at once, so that they are forgotten as soon as there is no room. */
+/* Adds packets that were sent, so that the history drops them when it is full. */
 static void bench_send(struct bench *bench, uint32_t count)
 {
     for (; count > 0; count--) {
@@ -90,7 +90,7 @@ static void two_receivers_of_a_packet_get_a_group_repair(void **state)
     (void)request(&bench, 3, 1, 50);
     assert_int_equal(request(&bench, 3, 2, 50), LLI_REPAIR_JOINED);
     assert_int_equal(lli_repair_pop(&bench.repair, 60), LLI_REPAIR_TO_GROUP);
-    /* Both were served: neither is early again. */
+    /* The repair served both: a new request of either is too early. */
     assert_int_equal(request(&bench, 3, 1, 159), LLI_REPAIR_IGNORED);
     assert_int_equal(request(&bench, 3, 2, 159), LLI_REPAIR_IGNORED);
     assert_int_equal(request(&bench, 3, 2, 160), LLI_REPAIR_QUEUED);
@@ -111,7 +111,7 @@ static void a_second_nak_soon_after_a_unicast_repair_gets_a_group_repair(void **
     assert_int_equal(lli_repair_pop(&bench.repair, 1100), LLI_REPAIR_TO_GROUP);
     (void)request(&bench, 4, 1, 0);
     (void)lli_repair_pop(&bench.repair, 1000);
-    /* Long after, it is a loss of its own. */
+    /* A request long after is for a separate loss. */
     assert_int_equal(request(&bench, 4, 2, 1400), LLI_REPAIR_QUEUED);
     assert_int_equal(lli_repair_pop(&bench.repair, 1400), 2);
     free(bench.memory);
@@ -238,7 +238,7 @@ struct model_packet {
     bool repaired;
     lli_ns repaired_at;
     uint32_t to;
-    uint64_t leaves; /* after so many repairs, at the latest */
+    uint64_t leaves; /* maximum of repairs before it leaves */
 };
 
 struct model {
@@ -246,7 +246,7 @@ struct model {
     uint64_t popped;
 };
 
-/* Packets of a member that wait, and those that left from between them. */
+/* Counts the queued packets of a member, including those removed from between. */
 static uint32_t bench_waiting(const struct bench *bench, uint32_t member)
 {
     const struct lli_repair_queue *queue = &bench->repair.queues[member];
@@ -254,10 +254,7 @@ static uint32_t bench_waiting(const struct bench *bench, uint32_t member)
     return queue->count == 0 ? 0 : queue->arrivals - bench->repair.entries[queue->first].ticket;
 }
 
-/*
- * The packets of a member, of which so many wait, leave in every third turn at least, where there are three
- * members.
- */
+/* With three members, a member's packets leave in at least every third turn. */
 static void model_asks(struct model *model, struct model_packet *packet, uint32_t waiting)
 {
     const uint64_t leaves = model->popped + (waiting + 1u) * MODEL_MEMBERS;
@@ -289,7 +286,7 @@ static enum lli_repair_verdict model_request(struct model *model, lli_seq at, bo
     return LLI_REPAIR_QUEUED;
 }
 
-/* The first packet that waits and is kept, MODEL_PACKETS: none. */
+/* Returns the first packet that is queued and in the history; MODEL_PACKETS: none. */
 static lli_seq model_first(const struct model *model, lli_seq trail)
 {
     while (trail < MODEL_PACKETS && !model->packets[trail].queued)
@@ -317,7 +314,7 @@ static void model_pop(struct model *model, struct bench *bench, lli_seq start, l
         assert_true(!model->packets[at].queued || model->popped < model->packets[at].leaves);
 }
 
-/* Sends a packet; what is forgotten for it waits no longer. */
+/* Sends a packet; packets that the history drops for it leave the queue. */
 static void model_send(struct model *model, struct bench *bench, lli_seq start)
 {
     lli_seq at = bench->history.trail - start;

@@ -26,7 +26,7 @@ static void a_token_is_valid_for_one_receiver_address_and_session(void **state)
     assert_true(lli_token(&other_key, 1, &address) != token);
     other.bytes[6]++;
     assert_true(lli_token(&key, 1, &other) != token);
-    /* What lies behind the address is not part of it. */
+    /* Bytes after the address are not part of it. */
     other = address;
     other.bytes[other.size] = 1;
     assert_true(lli_token(&key, 1, &other) == token);

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Topics without history: a transmitter and a receiver that comes late, with packets carried between them by
- * hand.
- */
+/* Topics without history: a transmitter and a late receiver, with packets carried between them by hand. */
 #include "session.h"
 
 enum { MESSAGES_MAX = 4096, TOPICS = 4, CELLS = 64, ROUNDS = 60 };
@@ -18,15 +15,15 @@ static uint64_t chance_state;
 static uint8_t buffer[1024];
 static struct llm_join join;
 static lli_ns now;
-static bool present;  /* the receiver is */
-static uint32_t loss; /* percent of all packets */
+static bool present;  /* the receiver has joined */
+static uint32_t loss; /* percentage of all packets */
 
-static uint8_t sent_on[MESSAGES_MAX]; /* the topic of each message */
+static uint8_t sent_on[MESSAGES_MAX]; /* topic of each message */
 
 static struct {
-    uint64_t first;    /* where it began */
-    uint64_t expected; /* messages before this one came, or were none of its */
-    uint64_t live;     /* where what is live began, as told with the answer */
+    uint64_t first;    /* first message */
+    uint64_t expected; /* messages before this one were delivered, or are not for it */
+    uint64_t live;     /* beginning of live data, as in the answer */
     uint64_t came;
     int news, lives, gaps;
     enum llm_reason reason;
@@ -46,7 +43,7 @@ static void rx_unmake(void)
     present = false;
 }
 
-/* A transmitter with these topics, of which some have no history, and room for all that a test sends. */
+/* Makes a transmitter with these topics, some without history, and room for all packets of a test. */
 static void tx_make(unsigned transient)
 {
     struct lli_tx_config options = tx_config();
@@ -89,7 +86,7 @@ static int up(void **state)
     (void)state;
     chance_state = 7;
     begin();
-    /* Quotes and ticks have none. */
+    /* Quotes and ticks have no history. */
     tx_make(1u << 1 | 1u << 3);
     return 0;
 }
@@ -107,7 +104,7 @@ static bool is_stale(uint64_t number)
     return topics[sent_on[number]].transient && number < got.live;
 }
 
-/* Passes over what is none of the receiver's. */
+/* Skips messages that are not for the receiver. */
 static void expect_next(void)
 {
     while (got.expected < tx->pack.number && is_stale(got.expected))
@@ -165,7 +162,7 @@ static void rx_take(const uint8_t *data, size_t size)
         receiver_take(&r, data, size, now, pull);
 }
 
-/* Everything that either has to say until then. */
+/* Carries all packets between both until a time. */
 static void talk(lli_ns until)
 {
     struct lli_packet packet;
@@ -180,7 +177,7 @@ static void talk(lli_ns until)
     }
 }
 
-/* What was sealed goes to who is there. */
+/* Sends the sealed packets to a present receiver. */
 static void flush(bool heard)
 {
     struct lli_packet packet;
@@ -193,7 +190,7 @@ static void flush(bool heard)
     }
 }
 
-/* A message of so many bytes is packed. */
+/* Packs a message of this size. */
 static void pack(uint32_t topic, uint32_t size)
 {
     uint8_t bytes[1024];
@@ -206,7 +203,7 @@ static void pack(uint32_t topic, uint32_t size)
         assert_true(lli_pack_message(&tx->pack, &topics[topic], &piece, size, lli_tx_busy(tx)));
 }
 
-/* One, or two, in a packet of their own. */
+/* Sends one or two messages in a packet of their own. */
 static void send(uint32_t topic, bool heard)
 {
     pack(topic, 20);
@@ -222,7 +219,7 @@ static void send_both(uint32_t topic, uint32_t other)
     flush(true);
 }
 
-/* The receiver came, has the past, and all that was sent since. */
+/* Checks that the receiver joined and got the past and all later messages. */
 static void expect_joined(void)
 {
     assert_int_equal(got.news, 1);
@@ -279,7 +276,7 @@ static void packets_of_topics_without_history_are_not_replayed(void **state)
     assert_int_equal(tx->counters.packets_without_history, 87);
     assert_int_equal(r.counters.packets_without_history, 87);
     assert_int_equal(r.counters.packets_lost, 0);
-    /* With the announcements; and nothing is waited for that does not come. */
+    /* Including the announcements; and the receiver does not wait for omitted packets. */
     assert_int_equal(tx->counters.packets_replayed, 4);
     assert_true(r.counters.fetches_sent <= 5);
     assert_int_equal(rx->unpack.number, 90);
@@ -410,7 +407,7 @@ static void a_loss_beside_topics_without_history_is_reported(void **state)
     rx_make();
     while (got.news == 0)
         talk(now + 20 * US);
-    /* All that the receiver wants is gone when it is asked for. */
+    /* All packets that the receiver wants are gone when it requests them. */
     lli_history_forget_before(&tx->history, START + 20, tx->sent);
     talk(now + 50 * MS);
     expect_joined();

@@ -23,7 +23,7 @@ static int down(void **state)
     return 0;
 }
 
-/* The next control packet, which must be of this type; its body is read into a packet of that type. */
+/* Takes the next control packet, which must be of this type, and reads its body. */
 static const struct lli_wire_address *expect_control(lli_ns now, uint8_t type, void *out)
 {
     struct lli_wire_header header = {0};
@@ -114,7 +114,7 @@ static void idle_heartbeats_double_their_distance(void **state)
     (void)expect_control(now, LLI_WIRE_HEARTBEAT, &heartbeat);
     for (int i = 0; i < 14; i++) {
         distance = lli_min(2 * distance, 100 * MS);
-        /* The promise of the one before is kept, and is not much more than that. */
+        /* The promised interval of the previous one is met, and hardly exceeds it. */
         assert_true(heartbeat.interval_us * US >= distance);
         assert_true(heartbeat.interval_us * US <= lli_max(distance, 10 * MS) + US);
         expect_no_control(now + distance - 1);
@@ -137,7 +137,7 @@ static void a_heartbeat_follows_the_last_packet_soon(void **state)
     assert_int_equal(heartbeat.messages, 1);
 }
 
-/* The first heartbeat behind a message comes after so long, and sending it takes a time. */
+/* Expects the first heartbeat after a message at this interval; sending it takes the given time. */
 static void expect_distance(lli_ns *now, lli_ns distance, lli_ns took)
 {
     struct lli_wire_heartbeat heartbeat;
@@ -156,13 +156,13 @@ static void heartbeats_take_at_most_a_quarter_of_the_time(void **state)
     (void)state;
     tx->config.heartbeat_busy = 10000 * MS;
     (void)expect_control(now, LLI_WIRE_HEARTBEAT, &heartbeat);
-    lli_tx_heartbeat_took(tx, 60 * US); /* not behind data */
+    lli_tx_heartbeat_took(tx, 60 * US); /* not after data: no sample */
     expect_distance(&now, 50 * US, 12 * US);
     expect_distance(&now, 50 * US, 60 * US);
-    expect_distance(&now, 100 * US, 60 * US); /* twice as much at a time */
+    expect_distance(&now, 100 * US, 60 * US); /* at most double per sample */
     expect_distance(&now, 200 * US, 60 * US);
     expect_distance(&now, 240 * US, 60 * US);
-    /* From there they double, and tell nothing. */
+    /* From there intervals double, and give no samples. */
     for (lli_ns distance = 240 * US; distance < 5 * MS; distance *= 2) {
         expect_no_control(now + distance - 1);
         (void)expect_control(now += distance, LLI_WIRE_HEARTBEAT, &heartbeat);
@@ -212,7 +212,7 @@ static void packets_stay_until_the_transport_has_released_them(void **state)
     pack_one(tx, "one");
     lli_tx_sent(tx, 1, 0);
     assert_int_equal(lli_tx_busy(tx), first);
-    /* That it is done with those before: there were none, so from now on "one" is of those. */
+    /* Reports all earlier packets as read: there were none; from now on "one" is an earlier packet. */
     lli_tx_reaped(tx, false);
     assert_int_equal(lli_tx_busy(tx), first);
     pack_one(tx, "two");
@@ -238,7 +238,7 @@ static void packets_blocked_by_flow_control_leave_the_window_in_history(void **s
     (void)state;
     memset(text, 'm', sizeof text - 1);
     text[sizeof text - 1] = '\0';
-    /* Bytes are what is short, as where packets are large. */
+    /* Bytes are the limit, as with large packets. */
     config.history.packets = 8 * HISTORY;
     config.flow = (struct lli_flow_config){
         .mode = LLI_FLOW_WINDOW, .window_packets = HISTORY / 2, .quorum_percent = 100};
@@ -270,7 +270,7 @@ static void a_lost_packet_is_repaired_for_its_receiver(void **state)
     assert_int_equal(repairs(12 * MS, false), 2);
     assert_int_equal(tx->counters.packets_repaired, 2);
     assert_int_equal(tx->members.count, 1);
-    /* It asks again too soon. */
+    /* The second request is too early. */
     nak(1, (uint32_t)START + 2, 2, 12 * MS + 10 * US);
     assert_int_equal(repairs(12 * MS + 10 * US, false), 0);
     assert_int_equal(tx->counters.nak_packets_ignored, 2);
@@ -335,7 +335,7 @@ static void repairs_stay_within_their_budget(void **state)
         nak(1, (uint32_t)START, 100, now);
         sent += repairs(now, false);
     }
-    /* 1 MiB a second for 50 ms, and one packet beyond it. */
+    /* 1 MiB a second for 50 ms, and one packet more. */
     assert_true(sent * 57 <= 52429 + 57 && sent * 57 > 40000);
 }
 
@@ -361,7 +361,7 @@ static void the_round_trip_excludes_the_delay_in_the_receiver(void **state)
     assert_int_equal(tx->group.rtt, 700 * US);
     status(1, START, 20 * MS, 0, 0, 20 * MS + 1500 * US);
     assert_int_equal(tx->group.rtt, (700 * US * 7 + 1500 * US) / 8);
-    /* Echoes of the future, of another session's time, or held longer than they took say nothing. */
+    /* Echoes of the future, of another session's time, or with an age beyond the round trip are ignored. */
     status(1, START, 900 * MS, 0, 0, 22 * MS);
     status(1, START, 1 * MS, 0, 0, 22 * MS);
     status(1, START, 22 * MS, 2000, 0, 22 * MS + 1);
@@ -377,7 +377,7 @@ static void a_delayed_report_hardly_changes_the_round_trip(void **state)
     assert_int_equal(tx->group.rtt, 1 * MS);
     status(1, START, 1501 * MS, 0, 0, 1901 * MS);
     assert_int_equal(tx->group.rtt, (1 * MS * 7 + 4 * MS) / 8);
-    /* A path that became longer is believed in time. */
+    /* A longer path is accepted after some time. */
     for (lli_ns now = 2000 * MS; now < 2040 * MS; now += US)
         status(1, START, now, 0, 0, now + 20 * MS);
     assert_in_range(tx->group.rtt, 19 * MS, 20 * MS);
@@ -490,13 +490,13 @@ static void a_session_is_drained_when_all_receivers_have_all_packets(void **stat
     for (int i = 0; i < 100; i++)
         (void)lli_tx_control(tx, now += MS, buffer, sizeof buffer, &packet);
     assert_false(lli_tx_drained(tx));
-    status(1, START, 0, 0, LLI_WIRE_STATUS_DONE, now); /* says so, but has not */
+    status(1, START, 0, 0, LLI_WIRE_STATUS_DONE, now); /* claims it, but has not */
     assert_false(lli_tx_drained(tx));
     status(1, START + 1, 0, 0, LLI_WIRE_STATUS_DONE, now);
     assert_true(lli_tx_drained(tx));
 }
 
-/* Everything due; the latest notice. */
+/* Takes all due packets; returns the number of notices, and the latest. */
 static int notices(lli_ns now, struct lli_wire_notice *notice)
 {
     struct lli_wire_header header = {0};
@@ -541,7 +541,7 @@ static void naks_of_an_operator_suspended_receiver_get_only_a_notice(void **stat
     status(1, START, 0, 0, 0, 11 * MS);
     status(2, START, 0, 0, 0, 11 * MS);
     nak(1, (uint32_t)START, 2, 12 * MS);
-    /* What waits for it goes no more. */
+    /* Its queued repairs are dropped. */
     assert_true(lli_tx_suspend(tx, 1, true, 12 * MS));
     assert_int_equal(repairs(12 * MS, false), 0);
     assert_int_equal(tx->counters.repairs_dropped, 2);
@@ -566,7 +566,7 @@ static void naks_of_an_operator_suspended_receiver_get_only_a_notice(void **stat
     (void)notices(40 * MS, &notice);
     nak(1, (uint32_t)START, 2, 41 * MS);
     assert_int_equal(repairs(41 * MS, false), 2);
-    /* All, those that are not known too. */
+    /* All receivers, also unknown ones. */
     nak(1, (uint32_t)START + 1, 1, 42 * MS);
     lli_tx_suspend_all(tx, true, 42 * MS);
     nak(0, (uint32_t)START + 2, 1, 42 * MS);
@@ -575,7 +575,7 @@ static void naks_of_an_operator_suspended_receiver_get_only_a_notice(void **stat
     assert_false(lli_tx_suspend(tx, 77, true, 42 * MS));
 }
 
-/* Heartbeats up to some time; the clock of the latest. */
+/* Takes heartbeats until a time; returns the clock value in the latest. */
 static lli_ns heartbeats_until(lli_ns from, lli_ns until)
 {
     struct lli_packet packet;
@@ -610,13 +610,15 @@ static void remaining_receivers_are_not_forgotten_before_their_report(void **sta
         status(receiver, START, latest, 0, 0, 1000 * MS);
     for (uint64_t receiver = 11; receiver <= 1000; receiver++)
         status(receiver, START, latest, 0, LLI_WIRE_STATUS_LEAVING, 1001 * MS);
-    /* Reported before it heard that there are fewer now. */
+    /* Sent before it heard of the smaller number. */
     status(10, START, latest, 0, 0, 1002 * MS);
     latest = heartbeats_until(1001 * MS, 90000 * MS);
     assert_int_equal(tx->counters.receivers_lost, 0);
     assert_int_equal(tx->members.count, 10);
     assert_int_equal(tx->flow.limit, START);
-    /* From their next report on each reports every 100 ms, and is missed after a second. */
+    /*
+     * From their next report on each reports every 100 ms, and is forgotten after a second without reports.
+     */
     for (uint64_t receiver = 1; receiver <= 5; receiver++)
         status(receiver, START, latest, 0, 0, 90000 * MS);
     (void)heartbeats_until(90000 * MS, 90900 * MS);

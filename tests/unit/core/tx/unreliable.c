@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Unreliable topics: a transmitter and a receiver, with packets carried between them by hand, and some not.
- */
+/* Unreliable topics: a transmitter and a receiver, with packets carried between them by hand, or lost. */
 #include "session.h"
 
 enum { TOLD_MAX = 256, DELIVERED = -1 };
@@ -17,10 +15,10 @@ static uint8_t buffer[1024];
 static struct llm_join join;
 static lli_ns now;
 
-/* What the application was told of each message: DELIVERED, or why it is lost. */
+/* Fate of each message: DELIVERED, or the reason of its loss. */
 static int told[TOLD_MAX];
 static uint64_t expected;
-static uint64_t first; /* where it began */
+static uint64_t first; /* first message */
 static int gaps;
 static bool live;
 
@@ -39,7 +37,7 @@ static int up(void **state)
     r.config.otherwise = LLI_RX_ELSE_REFUSE;
     r.config.window_packets = 4 * WINDOW;
     r.config.nak_giveup = 10000 * MS;
-    /* Whoever asks for anything more than once a second is slow. */
+    /* A receiver that sends more than one NAK a second is slow. */
     tx_options.slow = (struct lli_slow_policy){
         .most = LLI_STANDING_SUSPENDED,
         .warn_percent = 50,
@@ -94,7 +92,7 @@ static void rx_take(const uint8_t *data, size_t size)
     receiver_take(&r, data, size, now, pull);
 }
 
-/* Everything that either has to say until then. */
+/* Carries all packets between both until a time. */
 static void talk(lli_ns until)
 {
     struct lli_packet packet;
@@ -107,7 +105,7 @@ static void talk(lli_ns until)
     }
 }
 
-/* A message that fills a packet of its own; lost, or not. */
+/* Sends a message that fills a packet; it is lost, or not. */
 static void send(const struct lli_pack_topic *topic, bool lost)
 {
     const struct iovec piece = {(void *)(uintptr_t) "a message", 9};
@@ -129,7 +127,7 @@ static void begin(void)
     assert_int_equal(expected, 1);
 }
 
-/* So many messages were lost because they are unreliable, and all others delivered. */
+/* Checks that this many messages were lost as unreliable, and all others delivered. */
 static void expect_told(uint64_t messages, uint64_t lost)
 {
     assert_int_equal(expected, messages);
@@ -142,7 +140,7 @@ static void expect_told(uint64_t messages, uint64_t lost)
                      r.counters.packets_recovered + r.counters.packets_replayed);
 }
 
-/* Everything that either has to say until a heartbeat has confirmed what a packet said. */
+/* Carries packets until a heartbeat has confirmed a packet's claim. */
 static void talk_until_confirmed(void)
 {
     talk(now + 100 * US);
@@ -155,7 +153,7 @@ static void an_unreliable_loss_is_reported_without_a_nak(void **state)
     send(&unreliable, true);
     send(&unreliable, true);
     send(&reliable, false);
-    /* The packet behind the loss tells all of it, another one that there is such a packet. */
+    /* The first packet after the loss reports it; a second one confirms that packet. */
     assert_int_equal(expected, 1);
     send(&reliable, false);
     expect_told(5, 2);
@@ -165,11 +163,11 @@ static void an_unreliable_loss_is_reported_without_a_nak(void **state)
     assert_int_equal(r.counters.naks_sent, 0);
     assert_int_equal(r.counters.packets_unreliable, 2);
     assert_int_equal(r.counters.packets_lost, 2);
-    /* And an unreliable one behind it as well. */
+    /* An unreliable packet reports it as well. */
     send(&unreliable, true);
     send(&unreliable, false);
     assert_int_equal(expected, 5);
-    /* So may a heartbeat. */
+    /* A heartbeat may also confirm it. */
     talk_until_confirmed();
     expect_told(7, 3);
     assert_int_equal(told[6], DELIVERED);
@@ -213,7 +211,7 @@ static void a_reliable_loss_beside_an_unreliable_loss_is_repaired(void **state)
     assert_int_equal(told[2], LLM_REASON_UNRELIABLE);
     assert_int_equal(told[4], LLM_REASON_UNRELIABLE);
     assert_int_equal(r.counters.packets_recovered, 2);
-    /* What lies before the lost reliable packet is known once that is there. */
+    /* Packets before the lost reliable packet are classified once that is repaired. */
     assert_int_equal(tx->counters.nak_packets, 3);
     assert_int_equal(tx->counters.nak_packets_unreliable, 1);
 }
@@ -247,7 +245,7 @@ static void a_lost_last_packet_is_requested_and_rejected(void **state)
     assert_int_equal(tx->counters.naks_received, 50);
     assert_int_equal(tx->counters.nak_packets_unreliable, 50);
     assert_int_equal(tx->counters.packets_repaired, 0);
-    /* For which nobody is slow. */
+    /* No receiver is slow because of these NAKs. */
     assert_int_equal(tx->counters.receivers_warned, 0);
     assert_int_equal(tx->members.table[0].requested, 0);
     assert_int_equal(tx->members.table[0].standing, LLI_STANDING_FINE);
@@ -319,7 +317,7 @@ static void a_loss_with_reliable_packets_has_their_reason(void **state)
         while (lli_tx_control(tx, now, buffer, sizeof buffer, &packet))
             rx_take(packet.data, packet.size);
     }
-    /* Asked for at last, answered never. */
+    /* Requested in the end, never answered. */
     for (lli_ns until = now + 10 * MS; now < until; now += 20 * US) {
         while (lli_rx_control(rx, now, buffer, &packet)) {
         }
@@ -361,7 +359,7 @@ static void late_joiners_get_the_reliable_part_of_the_past(void **state)
     assert_true(live);
     expect_told(40, 36);
     assert_int_equal(tx->counters.packets_replayed, 4);
-    /* Nothing is waited for that does not come. */
+    /* The receiver does not wait for packets that never come. */
     assert_true(r.counters.fetches_sent <= 6);
     assert_int_equal(r.counters.packets_unreliable, 36);
     send(&unreliable, false);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The codec against docs/protocol.md, whose test vectors wire_vectors.h has. `wire --print` prints them the
- * way the document quotes them.
+ * The codec against the test vectors of docs/protocol.md in wire_vectors.h. `wire --print` prints them in the
+ * format of the document.
  */
 #include "unit.h"
 
@@ -31,9 +31,7 @@ static void vectors_print(void)
     }
 }
 
-/*
- * ------------------------------------------------------------------------------------------- what they mean
- */
+/* ------------------------------------------------------------------------------------------------- values */
 
 static const struct lli_wire_heartbeat heartbeat_value = {
     .session = SESSION,
@@ -195,7 +193,7 @@ static const struct lli_wire_notice notice_value = {
     .threshold = 2,
 };
 
-/* A packetizer over a history of its own. */
+/* A packetizer over its own history. */
 struct packer {
     struct lli_history history;
     struct lli_pack pack;
@@ -226,9 +224,7 @@ static void packer_send(struct packer *packer, uint32_t topic, const char *text,
     assert_true(lli_pack_message(&packer->pack, &to, &piece, (uint32_t)size, packer->history.next));
 }
 
-/*
- * ------------------------------------------------------------------------------------------------ encoding
- */
+/* ----------------------------------------------------------------------------------------------- encoding */
 
 static void control_packets_are_written_as_specified(void **state)
 {
@@ -282,7 +278,7 @@ static void a_continued_packet_contains_the_start_of_its_first_frame(void **stat
     struct packer packer;
 
     (void)state;
-    /* 18 bytes of header and 1 of the frame: 47 of the 49 fit. */
+    /* 18 bytes of header and 1 of the frame: 47 of the 49 bytes fit. */
     packer_make(&packer, 66, LEAD);
     packer.pack.number = NUMBER + 1;
     packer_send(&packer, 0, "01234567890123456789012345678901234567890123456XY", 49);
@@ -338,7 +334,7 @@ static void a_name_has_flags_after_a_zero_byte_or_none(void **state)
     assert_memory_equal(bytes, "px\0\3", 4);
     assert_int_equal(lli_wire_get_name((uint8_t *)bytes, 4, &flags), 2);
     assert_int_equal(flags, 3);
-    /* Cut short, with more behind it than is known, and without a name. */
+    /* Truncated, with unknown bytes after it, and without a name. */
     assert_int_equal(lli_wire_get_name((uint8_t *)bytes, 3, &flags), 2);
     assert_int_equal(flags, 0);
     assert_int_equal(lli_wire_get_name((const uint8_t *)"p\0\1more", 7, &flags), 1);
@@ -364,9 +360,7 @@ static void the_largest_control_packets_fit_their_bound(void **state)
     assert_true(lli_wire_put_reject(packet, &reject) <= sizeof packet);
 }
 
-/*
- * ------------------------------------------------------------------------------------------------ decoding
- */
+/* ----------------------------------------------------------------------------------------------- decoding */
 
 static void control_packets_are_read_as_specified(void **state)
 {
@@ -447,18 +441,18 @@ static void extensions_are_skipped(void **state)
     assert_int_equal(lli_wire_get_header(bytes, size, &header, &body, &body_size), LLI_WIRE_OK);
     assert_ptr_equal(body, bytes + LLI_WIRE_DATA_HEADER + 6);
     assert_int_equal(body_size, 2);
-    bytes[16] = 1; /* shorter than itself */
+    bytes[16] = 1; /* shorter than the length field */
     assert_int_equal(lli_wire_get_header(bytes, size, &header, &body, &body_size), LLI_WIRE_MALFORMED);
-    bytes[16] = 8; /* but for the last two bytes */
+    bytes[16] = 8; /* all but the last two bytes */
     memset(bytes + size - 2, 0, 2);
     assert_int_equal(lli_wire_get_header(bytes, size, &header, &body, &body_size), LLI_WIRE_OK);
     assert_int_equal(body_size, 0);
-    bytes[16] = 9; /* which leaves no room for `first` */
+    bytes[16] = 9; /* no room for `first` */
     assert_int_equal(lli_wire_get_header(bytes, size, &header, &body, &body_size), LLI_WIRE_SHORT);
     bytes[16] = 11;
     assert_int_equal(lli_wire_get_header(bytes, size, &header, &body, &body_size), LLI_WIRE_MALFORMED);
     bytes[16] = 8;
-    bytes[size - 2] = 1; /* the first frame lies behind the end */
+    bytes[size - 2] = 1; /* the first frame is beyond the end */
     assert_int_equal(lli_wire_get_header(bytes, size, &header, &body, &body_size), LLI_WIRE_MALFORMED);
 }
 
@@ -500,7 +494,9 @@ static void every_prefix_of_a_packet_is_refused(void **state)
     for (int i = 0; i < VECTORS; i++) {
         uint8_t bytes[VECTOR_MAX];
         size_t size = vector_bytes(vectors[i], bytes);
-        /* A data packet may end anywhere behind its extensions and what goes on from the packet before. */
+        /*
+         * A data packet may end anywhere after its extensions and the rest of the previous packet's message.
+         */
         size_t whole = (bytes[0] & 15) != LLI_WIRE_DATA
                            ? size
                            : LLI_WIRE_DATA_HEADER + (bytes[1] & 0x80 ? 6u : bytes[16]);
@@ -535,10 +531,10 @@ static void bytes_after_a_control_packet_are_ignored(void **state)
 static void contradictory_packets_are_refused(void **state)
 {
     (void)state;
-    /* The whole identity does not have the header's tag. */
+    /* The identity does not match the header's tag. */
     for (int i = 5; i < VECTORS; i++)
         assert_false(decode_changed(vectors[i], LLI_WIRE_HEADER, 0x89));
-    /* Nor are they as long as they say. */
+    /* The size field does not match the size. */
     for (int i = 0; i < VECTORS; i++)
         assert_false(decode_changed(vectors[i], LLI_WIRE_SIZE_AT, 0xff));
     /* lead before trail; trail before start; lead or messages beyond 2^63 */
@@ -547,7 +543,7 @@ static void contradictory_packets_are_refused(void **state)
     assert_false(decode_changed(&heartbeat_vector, 41, 0x04));
     assert_false(decode_changed(&heartbeat_vector, 31, 0x80));
     assert_false(decode_changed(&heartbeat_vector, 55, 0x80));
-    /* A longer address than any, and more ranges than any, whatever follows. */
+    /* An address longer than the maximum, and too many ranges, at any size. */
     assert_false(decode_changed(&heartbeat_vector, 85, 32));
     assert_false(decode_changed(&nak_vector, 33, 32));
     assert_false(decode_changed(&nak_vector, 34, 65));
@@ -555,8 +551,8 @@ static void contradictory_packets_are_refused(void **state)
     /* next beyond highest */
     assert_false(decode_changed(&status_vector, 32, 0x05));
     /*
-     * kept before trail, or beyond lead; its number beyond that of lead; more assured topics than any, or
-     * than follow
+     * unacknowledged before trail, or beyond lead; its number beyond that of lead; more assured topics than
+     * the maximum, or than follow
      */
     assert_false(decode_changed(&assured_vector, 94, 0x02));
     assert_false(decode_changed(&assured_vector, 93, 0x05));
@@ -564,12 +560,15 @@ static void contradictory_packets_are_refused(void **state)
     assert_false(decode_changed(&assured_vector, 109, 17));
     assert_false(decode_changed(&assured_vector, 109, 3));
     assert_true(decode_changed(&assured_vector, 109, 1));
-    /* held to before it begins; a name longer than any, or than what follows, or with a zero in it */
+    /*
+     * acknowledged_next before acknowledged_from; a name longer than the maximum, or than the packet, or with
+     * a zero byte
+     */
     assert_false(decode_changed(&acknowledging_vector, 94, 0x0a));
     assert_false(decode_changed(&acknowledging_vector, 103, 32));
     assert_false(decode_changed(&acknowledging_vector, 103, 5));
     assert_false(decode_changed(&acknowledging_vector, 105, 0));
-    /* lead beyond 2^63; a standing and a threshold that there are not */
+    /* lead beyond 2^63; unknown standing and threshold */
     assert_false(decode_changed(&notice_vector, 47, 0x80));
     assert_false(decode_changed(&notice_vector, 104, 5));
     assert_true(decode_changed(&notice_vector, 105, 9));
@@ -613,15 +612,13 @@ static void the_most_ranges_are_read_and_one_more_range_is_refused(void **state)
     assert_false(decode(packet, size + 8, &out));
 }
 
-/*
- * -------------------------------------------------------------------------------------------------- frames
- */
+/* ------------------------------------------------------------------------------------------------- frames */
 
 struct frame_vector {
     const char *hex;
     enum lli_frame_kind kind;
     uint32_t value;
-    uint32_t bytes; /* of the frame, without a message's own */
+    uint32_t bytes; /* bytes of the frame, without a message's own */
 };
 
 static const struct frame_vector frame_vectors[] = {
@@ -629,7 +626,7 @@ static const struct frame_vector frame_vectors[] = {
     {"7f", LLI_FRAME_MESSAGE, 127, 1},
     {"80 80", LLI_FRAME_MESSAGE, 128, 2},
     {"bf ff", LLI_FRAME_MESSAGE, 16383, 2},
-    {"80 05", LLI_FRAME_MESSAGE, 5, 2}, /* longer than it needs: a claim that was committed shorter */
+    {"80 05", LLI_FRAME_MESSAGE, 5, 2}, /* longer than needed: a claim committed with less */
     {"e1 00 40 00 00", LLI_FRAME_MESSAGE, 16384, 5},
     {"e1 00 00 00 01", LLI_FRAME_MESSAGE, 16777216, 5},
     {"e1 05 00 00 00", LLI_FRAME_MESSAGE, 5, 5},
@@ -723,9 +720,7 @@ static void frames_are_written_as_they_are_read(void **state)
     }
 }
 
-/*
- * ------------------------------------------------------------------------------------------------- the rest
- */
+/* -------------------------------------------------------------------------------------------------- other */
 
 static void unpack_all(const uint8_t *packet, size_t size)
 {
@@ -787,8 +782,8 @@ static void a_reader_stays_at_its_end_after_an_overrun(void **state)
 }
 
 /*
- * The share of a 10 Gbit/s Ethernet that carries payload: packets with their IP, UDP and Ethernet bytes,
- * preamble and gap.
+ * Returns the payload's share of a 10 Gbit/s Ethernet: packets with IP, UDP and Ethernet headers, preamble
+ * and gap.
  */
 static double wire_share(uint32_t size)
 {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The packets by which connections are made and broken, against docs/protocol.md section 13; what holds for
- * all is in wire.c.
- */
+/* Packets of connections against docs/protocol.md section 13; rules for all packets are in wire.c. */
 #include "wire_decode.h"
 
 static const struct lli_wire_connect connect_value = {
@@ -66,8 +63,8 @@ static void contradictions_are_refused(void **state)
 {
     (void)state;
     /*
-     * A payload longer than any, or than what follows; addresses longer than any; packets that no session
-     * has.
+     * A payload longer than the maximum, or than the packet; addresses longer than the maximum; packets not
+     * of sessions.
      */
     assert_false(decode_changed(&connect_vector, 37, 2));
     assert_false(decode_changed(&connect_vector, 36, 6));
@@ -114,7 +111,7 @@ static void packets_of_other_types_do_not_belong_to_connections(void **state)
                          mine ? LLI_WIRE_OK : LLI_WIRE_TYPE_BAD);
     }
     bytes[0] = 0x1a;
-    bytes[1] = 0x80; /* extensions that are longer than the packet */
+    bytes[1] = 0x80; /* extensions longer than the packet */
     bytes[17] = 0xff;
     assert_int_equal(lli_wire_get_connection(bytes, size, &header, &body, &body_size), LLI_WIRE_MALFORMED);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests for messages that topics keep, and their packets, against docs/protocol.md section 12.3; what
- * holds for all is in wire.c.
+ * Requests for cached messages, and LVC packets, against docs/protocol.md section 12.3; rules for all packets
+ * are in wire.c.
  */
 #include "wire_decode.h"
 
@@ -115,23 +115,20 @@ static void places_are_ordered_by_topic_number_and_byte(void **state)
 static void contradictions_are_refused(void **state)
 {
     (void)state;
-    /* A span that ends where it begins or before, and more spans than any. */
+    /* An empty or negative span, and too many spans. */
     assert_false(decode_changed(&join_latest_vector, SPANS_AT + 3, 1));
     assert_false(decode_changed(&join_latest_vector, LLI_WIRE_HEADER + 20, LLI_WIRE_SPANS_MAX + 1));
     assert_false(decode_changed(&kept_vector, LLI_WIRE_HEADER + 32 + 3, 1));
-    /* Messages that were not packed yet, and numbers beyond 2^63. */
+    /* Messages not packed yet, and numbers beyond 2^63. */
     assert_false(decode_changed(&kept_vector, LLI_WIRE_HEADER + 24, 41));
     assert_false(decode_changed(&kept_vector, LLI_WIRE_HEADER + 31, 0x80));
-    /*
-     * Records before the span, not in their order, of messages that were not asked for, behind the span,
-     * empty.
-     */
+    /* Records before the span, out of order, of messages not requested, after the span, empty. */
     assert_false(decode_changed(&kept_vector, RECORDS_AT + 12, 0xe7));
     assert_false(decode_changed(&kept_vector, RECORDS_AT + 21, 6));
     assert_false(decode_changed(&kept_vector, RECORDS_AT + 25, 42));
     assert_false(decode_changed(&kept_vector, RECORDS_AT + 23, 1));
     assert_false(decode_changed(&kept_vector, RECORDS_AT + 16, 0));
-    /* More records than there are; of fewer the others are not read. */
+    /* More records than the packet has; with a smaller count the others are ignored. */
     assert_false(decode_changed(&kept_vector, RECORDS_AT - 2, 3));
     assert_true(decode_changed(&kept_vector, RECORDS_AT - 2, 1));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cases of docs/protocol.md in which an implementer could choose wrong, taken from the test vectors by a
- * receiver's session.
+ * Cases of docs/protocol.md that an implementer might get wrong, from the test vectors, by a receiver's
+ * session.
  */
 #include "session.h"
 
@@ -9,13 +9,13 @@
 
 enum { TEXT_MAX = 64 };
 
-/* Both low halves wrap behind the first packet. */
+/* Both low halves wrap after the first packet. */
 static const lli_seq start = ((lli_seq)1 << 33) - 1;
 static const uint64_t number = ((uint64_t)1 << 32) - 1;
 
 static struct receiver r;
 static lli_ns now;
-static char text[TEXT_MAX]; /* of messages, each followed by a blank */
+static char text[TEXT_MAX]; /* text of the messages, each followed by a space */
 static uint64_t next_number;
 static struct llm_event gap;
 static int gaps;
@@ -128,7 +128,7 @@ static void messages_after_an_unused_frame_code_are_lost(void **state)
     take(&empty_vector);
     take(&unused_vector);
     assert_int_equal(r.counters.data_malformed, 1);
-    /* The next packet says that one more message was in it. */
+    /* The number in the next packet implies one more message in it. */
     lli_store_u32(bytes + 8, 4);
     lli_store_u32(bytes + 12, 3);
     receiver_take(&r, bytes, size, now, pull);
@@ -153,7 +153,7 @@ static void packets_before_and_beyond_the_window_change_nothing(void **state)
     assert_int_equal(r.rx.gap.missing, 0);
 }
 
-/* After a loss `first` of a packet in which no frame starts says nothing of the next one's. */
+/* After a loss, `first` of a packet without a frame start does not apply to the next packet. */
 static void a_continued_message_after_a_loss_is_skipped(void **state)
 {
     (void)state;

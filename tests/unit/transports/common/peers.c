@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of addresses against a list of them. */
+/* The table of addresses against a list. */
 #include "unit.h"
 
 #include "common/peers.h"
@@ -16,7 +16,7 @@ static struct lli_address address_of(uint32_t number)
 
 static void places_are_found_freed_and_reused(void **state)
 {
-    struct lli_peers peers = {.count = 0}; /* as instances are */
+    struct lli_peers peers = {.count = 0}; /* in zeroed memory, as in instances */
     uint32_t places[ADDRESSES], known = 0, refused = 0;
     bool has[ADDRESSES] = {false};
     uint64_t random = 5;
