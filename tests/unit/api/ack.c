@@ -116,9 +116,9 @@ static void impossible_assurances_are_refused_with_the_reason(void **state)
     assert_int_equal(llm_topic_assure(NULL, &assurance), LLM_EINVAL);
     assert_int_equal(llm_topic_assure(topic, NULL), LLM_OK);
     assurance.receivers = 0;
-    expect_refused(LLM_EINVAL, "nobody");
+    expect_refused(LLM_EINVAL, "no receiver");
     assurance.receivers = 0, assurance.names = "";
-    expect_refused(LLM_EINVAL, "nobody");
+    expect_refused(LLM_EINVAL, "no receiver");
     assurance.receivers = 5;
     expect_refused(LLM_ELIMIT, "receivers_max is 4");
     assert_int_equal(llm_topic_open(transmitter, "prices", LLM_TOPIC_UNRELIABLE, &topic), LLM_OK);

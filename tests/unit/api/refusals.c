@@ -248,7 +248,7 @@ static void topic_calls_refuse_wrong_arguments(void **state)
     ROW(llm_topic_assure(topic, &assurance), LLM_EINVAL, "size is 0");
     llm_assurance_init(&assurance);
     assurance.receivers = 0;
-    ROW(llm_topic_assure(topic, &assurance), LLM_EINVAL, "nobody");
+    ROW(llm_topic_assure(topic, &assurance), LLM_EINVAL, "no receiver");
     assurance.receivers = 5;
     ROW(llm_topic_assure(topic, &assurance), LLM_ELIMIT, "receivers_max is 4");
     assurance.receivers = 1;
@@ -546,8 +546,8 @@ static void calls_on_an_ended_connection_are_refused(void **state)
     ROW(llm_send(of, "x", 1, LLM_SEND_MORE), LLM_ESTATE, "is over");
     ROW(llm_send_with(of, "x", 1, &attributes, 0), LLM_ESTATE, "is over");
     ROW(llm_topic_open(llm_connection_transmitter(connection), "u", 0, &opened), LLM_ESTATE, "is over");
-    ROW(llm_connection_request(connection, "x", 1, 1, on_reply, NULL), LLM_ESTATE, "over");
-    ROW(llm_connection_reply(connection, 1, "x", 1), LLM_ESTATE, "over");
+    ROW(llm_connection_request(connection, "x", 1, 1, on_reply, NULL), LLM_ESTATE, "is not open");
+    ROW(llm_connection_reply(connection, 1, "x", 1), LLM_ESTATE, "is not open");
 }
 
 static void listener_calls_refuse_wrong_arguments(void **state)

@@ -283,7 +283,7 @@ static void faults_are_named_with_their_column(void **state)
     faulty("i IN (1 2)", 9, "bracket");
     faulty("i IN 1", 6, "brackets");
     faulty("i IN (n)", 7, "list");
-    faulty("i IN (1, 'a')", 3, "alike");
+    faulty("i IN (1, 'a')", 3, "different types");
     faulty("s LIKE", 7, "pattern");
     faulty("s LIKE u", 8, "pattern");
     faulty("s LIKE 'a' ESCAPE 'xy'", 19, "ESCAPE");
@@ -305,9 +305,9 @@ static void faults_are_named_with_their_column(void **state)
     faulty("s = 'abc''", 5, "does not end");
     faulty("i = 1x", 5, "value");
     faulty("i = 1e", 5, "value");
-    faulty("1 = 'a'", 3, "alike");
-    faulty("TRUE < FALSE", 6, "alike");
-    faulty("i = TRUE", 3, "alike");
+    faulty("1 = 'a'", 3, "different types");
+    faulty("TRUE < FALSE", 6, "different types");
+    faulty("i = TRUE", 3, "different types");
     faulty("i = \xc3\xbc", 5, "value");
 }
 
