@@ -172,10 +172,12 @@ invalid_counters_files_are_distinguished() {
 
 e2e counters_without_room_do_not_prevent_sending needs=root over=udp
 counters_without_room_do_not_prevent_sending() {
-    local receiver sender
+    local receiver sender propagation=private
     counters_at
+    # In a chroot / is no mount point, which could be made private.
+    unshare -m true 2>/dev/null || propagation=unchanged
     receive "$HOST_B" receiver "$(channel "$IF_B")" && receiver=$last || return
-    run_on "$HOST_A" sender unshare -m sh -c "mount -t tmpfs -o size=64k none $counters && LLM_STATS_DIRECTORY=$counters exec \"\$@\"" sh \
+    run_on "$HOST_A" sender unshare -m --propagation "$propagation" sh -c "mount -t tmpfs -o size=64k none $counters && LLM_STATS_DIRECTORY=$counters exec \"\$@\"" sh \
         "$programs/e2e_flood_send" "$(channel "$IF_A")" --messages "$some" --rate "$rate"
     sender=$last
     ends "$sender" && ends "$receiver" && complete receiver "$some" || return
