@@ -252,8 +252,11 @@ def check_mirror(tree):
     for path in tree.files("*.c", under=("src",)):
         name = tree.name(path)[len("src/"):-len(".c")]
         has = (tree.source / "tests" / "unit" / f"{name}.c").exists()
-        if has == (name in COVERED_BY):
-            problem(tree.name(path), 1, "has a unit test and is listed in COVERED_BY" if has else "has no unit test",
+        if has and name in COVERED_BY:
+            problem(tree.name(path), 1, f"has a unit test, tests/unit/{name}.c, and is listed in COVERED_BY",
+                    f"remove {name} from COVERED_BY of tests/tidy/tidy.py")
+        elif not has and name not in COVERED_BY:
+            problem(tree.name(path), 1, "has no unit test",
                     f"write tests/unit/{name}.c, or name the test that covers it in COVERED_BY of tests/tidy/tidy.py")
         other = COVERED_BY.get(name)
         if other is not None and not (tree.source / "tests" / "unit" / f"{other}.c").exists():
@@ -408,14 +411,19 @@ def counters(tree):
             inside = inside and not line.startswith("}")
 
 
-def check_counter_texts(tree):
-    """Each row of an X-macro of counters has a text."""
+def compare_counter_texts(tree, rows):
+    """Each row of an X-macro of counters has a text, with which its row in docs/statistics.md begins. rows: (line, text) by name."""
     for path in tree.files("*.h", under=("src", "transports")):
         text = path.read_text(encoding="utf-8")
         for table in re.finditer(r"#define \w+_COUNTERS\(X\)(?:.*\\\n)*.*\n", text):
-            for row in re.finditer(r"\bX\((\w+),[\s\\]*\"\s*\"\)", table.group(0)):
-                problem(tree.name(path), text.count("\n", 0, table.start() + row.start()) + 1, f"the counter {row.group(1)} has no text",
-                        "say what it counts, in words of users")
+            for row in re.finditer(r'\bX\((\w+),((?:[\s\\]*"[^"]*")+)[\s\\]*\)', table.group(0)):
+                name, words = row.group(1), "".join(re.findall(r'"([^"]*)"', row.group(2))).strip()
+                number = text.count("\n", 0, table.start() + row.start()) + 1
+                if not words:
+                    problem(tree.name(path), number, f"the counter {name} has no text", "say what it counts, in words of users")
+                elif name in rows and not any(found.replace("`", "").startswith(words) for _, found in rows[name]):
+                    problem("docs/statistics.md", rows[name][0][0], f"the row of {name} does not begin with the counter's text",
+                            f"write | `{name}` | {words} |, and more after it if users need it")
 
 
 def check_statistics(tree):
@@ -429,10 +437,11 @@ def check_statistics(tree):
         cells = line.split("|")
         if len(cells) > 2:
             names = re.findall(r"`(\w+)`", cells[1])
-            rows.update((name, number) for name in names)
+            for name in names:
+                rows.setdefault(name, []).append((number, cells[2].strip()))
             if names and not cells[2].strip():
                 problem("docs/statistics.md", number, f"the row of {names[0]} says nothing", "say what it counts, in words of users")
-    check_counter_texts(tree)
+    compare_counter_texts(tree, rows)
     known = set()
     for path, number, name in counters(tree):
         known.add(name)
@@ -440,7 +449,7 @@ def check_statistics(tree):
             problem(path, number, f"the counter {name} is not in docs/statistics.md",
                     f"add the row | `{name}` | what it counts | to the table of its object, at the same place")
     for name in sorted(set(rows) - known):
-        problem("docs/statistics.md", rows[name], f"there is no counter {name}", "remove the row")
+        problem("docs/statistics.md", rows[name][0][0], f"there is no counter {name}", "remove the row")
 
 
 def check_adr(tree):
