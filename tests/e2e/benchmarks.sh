@@ -129,7 +129,7 @@ benchmark_transports() {
 # The two checks of tests/exact evaluate their measurements.
 e2e rate_limits_hold_on_the_wire needs=namespaces over=udp
 rate_limits_hold_on_the_wire() {
-    benchmark_on rate --row transmitter,repairs --limit 4000000 --stream 1000 --duration 1.3
+    benchmark_on rate --row transmitter,small,repairs --limit 4000000 --stream 1000 --duration 1.3
 }
 
 e2e bottlenecks_and_their_ends_are_reported needs=namespaces over=udp

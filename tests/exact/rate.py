@@ -10,7 +10,7 @@ ratio to the least possible number of packets.
 Rates found: with flow=open, paced and window, three phases; in the second one a receiver joins that takes half of the offered rate. Prints
 the rate of a reference receiver in the second half of each phase, the time until it fell to 3/4 of the first, and until it was back at 95 %
 of it, the stream's latency, and the losses of both receivers. Fails if the reference receiver lost a message, or if a limit was exceeded in
-a second or in the mean, or hardly used.
+a second or in the mean, or hardly used, or if packets were not full under a limit.
 """
 import signal
 
@@ -33,6 +33,7 @@ COUNTED = ["messages_sent", "packets_data", "unsent_packets"]  # for the number 
 # Ratios to a limit. Over a second, the initial contents of a bucket and the delays of a busy machine may exceed it. A slow machine sends
 # less than its limit; tests/unit/core/base/pacer.c compares the rate with the limit exactly.
 MOST, LEAST = 1.06, 0.02
+HELD_BACK, PACKETS_MOST = 0.98, 1.2
 # Packets that wait for limited repairs stay in the history.
 HISTORY = "history_bytes=268435456", "history_packets=262144", "linger_ns=20000000000"
 
@@ -122,6 +123,9 @@ def limit_faults(row, duration):
     # Repairs are limited by the number of losses.
     if row["row"] != "repairs" and (ratios["mean"] or 0) < LEAST:
         yield f"{ratios['mean']} of the limit; at least {LEAST}"
+    # Packets of a transmitter that is held back are full. A machine too slow for the limit holds nothing back.
+    if row["row"] in ("transmitter", "small") and (ratios["mean"] or 0) > HELD_BACK and row[PACKETS[1]] > PACKETS_MOST:
+        yield f"{row[PACKETS[1]]} packets for each that is necessary; at most {PACKETS_MOST}"
 
 
 def mean(bins, begin, end):
