@@ -527,6 +527,9 @@ static void a_receiver_reports_reduced_service_once(void **state)
     assert_int_equal(r.rx.standing.crowded, 1u << LLI_WIRE_JOIN_FULL);
     assert_int_equal(r.rx.standing.crowd, 1024);
     assert_int_equal(r.counters.crowded, 3);
+    assert_int_equal(lli_rx_take_crowded(&r.rx), 1u << LLI_WIRE_JOIN_FULL);
+    rx_take(buffer, lli_wire_put_join(buffer, &token), 0);
+    assert_int_equal(lli_rx_take_crowded(&r.rx), 0);
     token.receiver++;
     token.reason = LLI_WIRE_JOIN_BUSY;
     rx_take(buffer, lli_wire_put_join(buffer, &token), 0);
