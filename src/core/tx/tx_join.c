@@ -139,12 +139,26 @@ static lli_ns tx_replay_time(const struct lli_tx *tx, const struct lli_wire_join
     return bytes * tx->replay.fetching / lli_max(tx->config.replay_bytes_per_s / 1000000, 1) * 1000;
 }
 
+/*
+ * Time until the cached messages that a LATEST requests are sent. Each packet counts as a full one, and a
+ * request ends with at most `wanted` packets.
+ */
+static lli_ns tx_lvc_time(const struct lli_tx *tx, const struct lli_wire_join *join)
+{
+    const uint64_t packets = lli_min(join->wanted, LLI_LVC_PACKETS_MAX);
+    const uint64_t stored = tx->lvc.bytes / tx->config.history.packet_max + 1;
+    const uint64_t bytes = lli_min(packets, stored) * tx->config.history.packet_max;
+
+    return bytes * tx->lvc.waiting / lli_max(tx->config.replay_bytes_per_s / 1000000, 1) * 1000;
+}
+
 /* Sends BUSY to a receiver that has to wait for long. */
 static void tx_answer_busy(struct lli_tx *tx, const struct lli_wire_join *join, bool placed)
 {
     const uint32_t places = join->kind == LLI_WIRE_JOIN_LATEST ? tx->lvc.waiting : tx->replay.count;
 
-    if (!placed || (join->kind == LLI_WIRE_JOIN_FETCH && tx_replay_time(tx, join) > JOIN_LONG))
+    if (!placed || (join->kind == LLI_WIRE_JOIN_FETCH && tx_replay_time(tx, join) > JOIN_LONG) ||
+        (join->kind == LLI_WIRE_JOIN_LATEST && tx_lvc_time(tx, join) > JOIN_LONG))
         lli_tx_give_token(tx, join->receiver, &join->address, LLI_WIRE_JOIN_BUSY, places);
 }
 

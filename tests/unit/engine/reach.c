@@ -44,6 +44,7 @@ static struct {
     int answer; /* result of peer() for an unknown address */
     int failing[ADDRESSES];
     int failing_count;
+    int number; /* errno of sends to failing addresses */
 } net;
 
 static struct lli_wire_address wire_of(uint32_t number)
@@ -97,7 +98,7 @@ static bool net_unreached(void *instance, struct lli_address *address, int *numb
     wire = wire_of((uint32_t)net.failing[--net.failing_count]);
     *address = (struct lli_address){.size = wire.size};
     memcpy(address->bytes, wire.bytes, sizeof address->bytes);
-    *number = ENETUNREACH;
+    *number = net.number;
     return true;
 }
 
@@ -132,6 +133,7 @@ static int set_up(void **state)
 
     (void)state;
     memset(&net, 0, sizeof net);
+    net.number = ENETUNREACH;
     memset(&world, 0, sizeof world);
     log_text[0] = '\0';
     llm_context_options_init(&options);
@@ -304,6 +306,49 @@ static void an_address_with_failing_sends_is_logged_and_reported_once(void **sta
     assert_int_equal(world.endpoint->counters.addresses_unreachable, 1);
 }
 
+/* Each cause has a remedy of its own. */
+static void the_remedy_follows_from_the_error(void **state)
+{
+    static const char scope[] =
+        "its scope may differ from this side's: give both link-local addresses, or both "
+        "others, by interface=";
+    static const struct {
+        int number;
+        enum llm_reason reason;
+        const char *remedy;
+    } causes[] = {
+        {EINVAL, LLM_REASON_ADDRESS, scope},
+        {EADDRNOTAVAIL, LLM_REASON_ADDRESS, scope},
+        {EPERM, LLM_REASON_FORBIDDEN, "a packet filter of this host forbids it; see 'nft list ruleset'"},
+        {EACCES, LLM_REASON_FORBIDDEN, "a packet filter or route of this host forbids it"},
+        {ENETDOWN, LLM_REASON_NO_ROUTE, "the interface is down; 'ip link set up' brings it up"},
+        {ENETUNREACH, LLM_REASON_NO_ROUTE, "add a route to it, or set interface="},
+        {EHOSTUNREACH, LLM_REASON_NO_ROUTE, "add a route to it, or set interface="},
+    };
+
+    (void)state;
+    member_add(3);
+    member_add(4);
+    for (size_t i = 0; i < sizeof causes / sizeof *causes; i++) {
+        world.endpoint->reach.failures_untold = 0;
+        memset(world.endpoint->reach.failures, 0, sizeof world.endpoint->reach.failures);
+        log_text[0] = '\0';
+        world.events = 0;
+        net.number = causes[i].number;
+        for (int round = 0; round < 3; round++) {
+            net.failing[net.failing_count++] = 3;
+            net.failing[net.failing_count++] = 4;
+            look();
+            assert_int_equal(world.event.reason, causes[i].reason);
+        }
+        assert_int_equal(logged_count("packets to host 3 cannot be sent"), 1);
+        assert_int_equal(logged_count("packets to host 4 cannot be sent"), 1);
+        assert_int_equal(logged_count(causes[i].remedy), 2);
+        assert_int_equal(logged_count(strerror(causes[i].number)), 2);
+        assert_int_equal(world.events, 2);
+    }
+}
+
 /* The peer is unknown: the log names the address, and no session gets an event. */
 static void an_address_of_no_session_is_only_logged(void **state)
 {
@@ -377,6 +422,7 @@ int main(void)
         TEST(an_unneeded_address_is_replaced_before_a_needed_address),
         TEST(needed_addresses_beyond_the_places_take_turns),
         TEST(an_address_with_failing_sends_is_logged_and_reported_once),
+        TEST(the_remedy_follows_from_the_error),
         TEST(an_address_of_no_session_is_only_logged),
         TEST(the_lines_about_unreachable_addresses_are_bounded),
         TEST(an_invalid_address_is_reported),

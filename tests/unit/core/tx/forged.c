@@ -372,6 +372,38 @@ static void a_late_joiner_is_informed_of_a_long_wait(void **state)
     assert_int_equal(expect_token_only(2000, &home, LLI_WIRE_JOIN_BUSY, 12 * MS), fetch.token);
 }
 
+static void a_late_joiner_for_cached_messages_is_informed_of_a_long_wait(void **state)
+{
+    struct lli_wire_join latest = {.session = SESSION,
+                                   .receiver = 2000,
+                                   .kind = LLI_WIRE_JOIN_LATEST,
+                                   .from = LLM_JOIN_LATEST,
+                                   .address = home,
+                                   .number = HISTORY,
+                                   .wanted = 100,
+                                   .count = 1,
+                                   .spans = {{.to = {.topic = 1}}}};
+    struct lli_lvc_topic topic = {.messages = 100, .bytes_max = 200};
+    struct lli_arena arena = {.memory = NULL};
+    struct lli_lvc measured;
+
+    (void)state;
+    topic.ring = calloc(1, lli_lvc_ring_size(topic.messages, topic.bytes_max));
+    lli_lvc_init(&measured, tx->config.topics_max, &arena);
+    arena_fill(&arena);
+    lli_tx_lvc_begin(tx, &topic, &arena);
+    latest.token = lli_token(&tx->config.key, latest.receiver, &home);
+    take_join(&latest, 12 * MS);
+    assert_int_equal(expect_token_only(2000, &home, LLI_WIRE_JOIN_BUSY, 12 * MS), 0);
+    for (uint64_t receiver = 1; receiver <= LLI_LVC_PLACES / 2; receiver++)
+        assert_true(lli_lvc_join(&tx->lvc, receiver, &latest, HISTORY));
+    take_join(&latest, 12 * MS);
+    assert_int_equal(expect_token_only(2000, &home, LLI_WIRE_JOIN_BUSY, 12 * MS), latest.token);
+    assert_int_equal(tx->counters.joins_dropped, 0);
+    free(arena.memory);
+    free(topic.ring);
+}
+
 /* A session that ends at once waits for those that have just come. */
 static void a_receiver_given_a_token_at_the_end_is_waited_for(void **state)
 {
@@ -527,6 +559,9 @@ static void a_receiver_reports_reduced_service_once(void **state)
     assert_int_equal(r.rx.standing.crowded, 1u << LLI_WIRE_JOIN_FULL);
     assert_int_equal(r.rx.standing.crowd, 1024);
     assert_int_equal(r.counters.crowded, 3);
+    assert_int_equal(lli_rx_take_crowded(&r.rx), 1u << LLI_WIRE_JOIN_FULL);
+    rx_take(buffer, lli_wire_put_join(buffer, &token), 0);
+    assert_int_equal(lli_rx_take_crowded(&r.rx), 0);
     token.receiver++;
     token.reason = LLI_WIRE_JOIN_BUSY;
     rx_take(buffer, lli_wire_put_join(buffer, &token), 0);
@@ -615,6 +650,7 @@ int main(void)
         C(a_receiver_beyond_the_limit_is_informed),
         C(a_late_joiner_beyond_the_limit_is_informed),
         C(a_late_joiner_is_informed_of_a_long_wait),
+        C(a_late_joiner_for_cached_messages_is_informed_of_a_long_wait),
         C(an_unanswered_connection_sends_few_heartbeats),
         C(a_receiver_given_a_token_at_the_end_is_waited_for),
         R(a_receiver_reports_reduced_service_once),
