@@ -462,7 +462,9 @@ static void receiver_calls_refuse_wrong_arguments(void **state)
     ROW(llm_message_attributes(NULL, &message, &attributes), LLM_EINVAL, NULL);
     ROW(llm_message_attributes(receiver, NULL, &attributes), LLM_EINVAL, "message is NULL");
     ROW(llm_message_attributes(receiver, &message, NULL), LLM_EINVAL, "attributes is NULL");
-    ROW(llm_message_attributes(receiver, &message, &attributes), LLM_EVERSION, "size is 0");
+    ROW(llm_message_attributes(receiver, &message, &attributes), LLM_EINVAL, "size is 0");
+    attributes.size = sizeof attributes + 8;
+    ROW(llm_message_attributes(receiver, &message, &attributes), LLM_EVERSION, "size is");
     llm_attributes_init(&attributes);
     ROW(llm_message_attributes(receiver, &message, &attributes), LLM_ESTATE, "without a filter");
     ROW(llm_message_property(NULL, &message, 1, &property), LLM_EINVAL, NULL);
