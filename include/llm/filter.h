@@ -122,9 +122,10 @@ LLM_API int llm_receiver_filter(struct llm_receiver *receiver, const struct llm_
 /*
  * Returns the attributes of a message, in a message handler of a receiver with a filter (one without a
  * condition suffices). bitmap is valid until the handler returns; properties_count is the number of
- * properties, and properties is NULL: llm_message_property() reads one. The caller sets attributes->size.
- * LLM_EINVAL: the message is not one that the handler was called with; LLM_ESTATE: there is no filter;
- * LLM_EVERSION.
+ * properties, and properties is NULL: llm_message_property() reads one. The caller sets attributes->size; of
+ * an older version, whose size is smaller, the members that it has are filled. LLM_EINVAL: the message is not
+ * one that the handler was called with, or the size is 0; LLM_ESTATE: there is no filter; LLM_EVERSION: the
+ * size is larger than that of this library.
  */
 LLM_API int llm_message_attributes(struct llm_receiver *receiver, const struct llm_message *message,
                                    struct llm_attributes *attributes);

@@ -28,6 +28,7 @@
  *   Structures A structure with a size member is filled by its ..._init() function. A smaller size is that of an older
  *             version: members beyond it have their defaults. A larger size is LLM_EVERSION, and nothing beyond the
  *             members that this library knows is read. A size of 0, or not a multiple of sizeof(size_t), is LLM_EINVAL.
+ *             A call that fills a structure writes nothing beyond its size.
  *   Times     uint64_t nanoseconds; points in time (names end in _at) are of CLOCK_MONOTONIC.
  *   Memory    Calls that open objects allocate, and those that say so. A poll allocates only if a listener's handler
  *             accepts a connection.

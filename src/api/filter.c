@@ -346,24 +346,25 @@ static int filtering_attributes(const struct llm_receiver *receiver, const struc
                       receiver->object, (unsigned long long)message->number);
 }
 
-/* Reports the bitmap as it is in the frame, before the properties. */
+/* Reports the bitmap as it is in the frame, before the properties. Writes no more than to->size bytes. */
 static void filtering_report(const struct lli_attributes *from, struct llm_attributes *to)
 {
     struct lli_reader reader = lli_reader_of(from->properties, from->properties_size);
     struct llm_property property;
+    struct llm_attributes read = {.size = to->size,
+                                  .label = from->label,
+                                  .bitmap_bits = 8 * from->bitmap_size,
+                                  .bitmap = from->bitmap_bytes};
 
-    to->label = from->label;
-    to->bitmap = from->bitmap_bytes;
-    to->bitmap_bits = 8 * from->bitmap_size;
-    to->properties = NULL;
-    to->properties_count = 0;
     while (lli_property_next(&reader, &property))
-        to->properties_count++;
+        read.properties_count++;
+    memcpy(to, &read, read.size);
 }
 
 int llm_message_attributes(struct llm_receiver *receiver, const struct llm_message *message,
                            struct llm_attributes *attributes)
 {
+    struct llm_attributes checked;
     struct lli_attributes read;
     int error;
 
@@ -375,12 +376,10 @@ int llm_message_attributes(struct llm_receiver *receiver, const struct llm_messa
                           message == NULL ? "message" : "attributes");
     if (!lli_context_enter(receiver->context))
         return LLM_ESTATE;
-    error = attributes->size == sizeof *attributes
-                ? filtering_attributes(receiver, message, &read)
-                : lli_fail(&receiver->context->log, LLM_EVERSION,
-                           "struct llm_attributes: size is %zu, and %zu in this "
-                           "library: call llm_attributes_init()",
-                           attributes->size, sizeof *attributes);
+    error = lli_options_import(&checked, sizeof checked, attributes, "struct llm_attributes",
+                               &receiver->context->log);
+    if (error == LLM_OK)
+        error = filtering_attributes(receiver, message, &read);
     if (error == LLM_OK)
         filtering_report(&read, attributes);
     lli_context_leave(receiver->context);

@@ -10,7 +10,7 @@
 
 #include "connection/connection.h"
 
-enum { CALLS_MAX = 128, NAME_MAX_BYTES = 64, ROUNDS = 100000 };
+enum { CALLS_MAX = 128, SIZES_MAX = 64, NAME_MAX_BYTES = 64, ROUNDS = 100000 };
 
 #define SMALL                                                                                             \
     "?mtu=1500&history_bytes=1M&history_packets=256&reorder_bytes=1M&sessions_max=2&linger_ns=0&message_" \
@@ -88,6 +88,46 @@ static inline void row_end(const char *call, int64_t result, int64_t expected, c
         row_begin();                                       \
         result = (int64_t)(call);                          \
         row_end(#call, result, (int64_t)(expected), told); \
+    } while (0)
+
+/* Functions, versioned structures that they were given with a wrong size, and the results. */
+static struct {
+    char function[NAME_MAX_BYTES];
+    const char *structure;
+    int error;
+} sizes[SIZES_MAX];
+static int sizes_count;
+
+static inline void cover_size(const char *call, const char *structure, int error)
+{
+    const char *name = strstr(call, "llm_");
+
+    assert_non_null(name);
+    assert_true(sizes_count < SIZES_MAX);
+    sizes[sizes_count].structure = structure;
+    sizes[sizes_count].error = error;
+    snprintf(sizes[sizes_count++].function, NAME_MAX_BYTES, "%.*s", (int)strcspn(name, "("), name);
+}
+
+/* A call with a structure of size 0, and with one that is larger than the library's. */
+#define ROW_SIZE_ZERO(structure_, variable, call)   \
+    do {                                            \
+        (variable).size = 0;                        \
+        ROW(call, LLM_EINVAL, "size is 0");         \
+        cover_size(#call, #structure_, LLM_EINVAL); \
+    } while (0)
+
+#define ROW_SIZE_LARGER(structure_, variable, call)                   \
+    do {                                                              \
+        (variable).size = sizeof(struct structure_) + sizeof(size_t); \
+        ROW(call, LLM_EVERSION, "size is");                           \
+        cover_size(#call, #structure_, LLM_EVERSION);                 \
+    } while (0)
+
+#define ROW_SIZES(structure_, variable, call)        \
+    do {                                             \
+        ROW_SIZE_ZERO(structure_, variable, call);   \
+        ROW_SIZE_LARGER(structure_, variable, call); \
     } while (0)
 
 /* The same inside a handler. */

@@ -3,6 +3,7 @@
 #include "logged.h"
 
 #include <llm/llm.h>
+#include <pthread.h>
 #include <stdio.h>
 
 #define CHANNEL                                                                                              \
@@ -16,7 +17,7 @@ static struct llm_receiver *receiver;
 static struct llm_topic *topic;
 static struct llm_assurance assurance;
 static struct llm_event acknowledged, waits; /* latest events */
-static int messages;
+static int messages, ends;
 
 static void on_transmitter_event(void *arg, const struct llm_event *event)
 {
@@ -35,16 +36,22 @@ static void on_event(void *arg, const struct llm_event *event)
 {
     (void)arg;
     assert_int_not_equal(event->kind, LLM_EVENT_GAP);
+    ends += event->kind == LLM_EVENT_SESSION_END;
 }
 
-static void receiver_up(const char *channel)
+static void receiver_up_in(struct llm_context *of, const char *channel)
 {
     struct llm_receiver_handlers handlers;
 
     llm_receiver_handlers_init(&handlers);
     handlers.message = on_message;
     handlers.event = on_event;
-    assert_int_equal(llm_receiver_open(context, channel, NULL, &handlers, &receiver), LLM_OK);
+    assert_int_equal(llm_receiver_open(of, channel, NULL, &handlers, &receiver), LLM_OK);
+}
+
+static void receiver_up(const char *channel)
+{
+    receiver_up_in(context, channel);
 }
 
 static void transmitter_up(const char *channel, void (*event)(void *arg, const struct llm_event *event))
@@ -68,7 +75,7 @@ static int up(void **state)
     transmitter_up(CHANNEL, on_transmitter_event);
     llm_assurance_init(&assurance);
     acknowledged = waits = (struct llm_event){0};
-    messages = 0;
+    messages = ends = 0;
     receiver = NULL;
     return 0;
 }
@@ -317,6 +324,48 @@ static void closing_after_the_last_acknowledgement_reports_nothing(void **state)
     assert_int_equal(waits.kind, 0);
 }
 
+static void *close_transmitter(void *result)
+{
+    *(int *)result = llm_transmitter_close(&transmitter);
+    return NULL;
+}
+
+/* The receiver closes without another poll, so closing has to send the acknowledgement. */
+static void acknowledging_after_the_end_and_closing_suffices(void **state)
+{
+    const uint64_t began = llm_clock();
+    struct llm_context *far;
+    uint64_t session;
+    pthread_t closing;
+    int result = -1;
+
+    (void)state;
+    assert_int_equal(llm_transmitter_close(&transmitter), 0);
+    transmitter_up(CHANNEL "&linger_ns=30000000000", on_transmitter_event);
+    assert_int_equal(llm_topic_assure(topic, &assurance), LLM_OK);
+    assert_int_equal(llm_context_open(NULL, &far), LLM_OK);
+    receiver_up_in(far, CHANNEL "&acknowledge=application");
+    while (llm_transmitter_receivers(transmitter) == 0)
+        assert_true(llm_poll(context) >= 0 && llm_poll(far) >= 0 &&
+                    llm_clock() < began + UINT64_C(20000000000));
+    assert_int_equal(llm_send(topic, "one", 3, 0), LLM_OK);
+    assert_int_equal(llm_send(topic, "two", 3, 0), LLM_OK);
+    session = llm_transmitter_session(transmitter);
+    assert_int_equal(pthread_create(&closing, NULL, close_transmitter, &result), 0);
+    while (ends == 0)
+        assert_true(llm_poll(far) >= 0 && llm_clock() < began + UINT64_C(20000000000));
+    assert_int_equal(messages, 2);
+    assert_int_equal(llm_receiver_acknowledge(receiver, session, 1), LLM_OK);
+    assert_int_equal(llm_receiver_close(&receiver), LLM_OK);
+    assert_int_equal(pthread_join(closing, NULL), 0);
+    assert_int_equal(result, 0);
+    assert_int_equal(waits.kind, 0);
+    assert_int_equal(acknowledged.kind, LLM_EVENT_ACKNOWLEDGED);
+    assert_int_equal(acknowledged.session, session);
+    assert_int_equal(acknowledged.last, 1);
+    assert_int_equal(llm_context_close(&far), LLM_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -324,6 +373,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_seventeenth_topic_is_refused, up, down),
         cmocka_unit_test_setup_teardown(messages_of_every_kind_wait_until_they_are_acknowledged, up, down),
         cmocka_unit_test_setup_teardown(application_acknowledgements_count_for_named_receivers, up, down),
+        cmocka_unit_test_setup_teardown(acknowledging_after_the_end_and_closing_suffices, up, down),
         cmocka_unit_test_setup_teardown(a_list_of_destinations_acknowledges_as_a_group_does, up, down),
         cmocka_unit_test_setup_teardown(missing_acknowledgements_are_logged_without_a_handler, up, down),
         cmocka_unit_test_setup_teardown(closing_reports_unacknowledged_messages, up, down),

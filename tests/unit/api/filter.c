@@ -26,13 +26,42 @@ static struct {
     const char *symbol; /* NULL: it has no property */
 } expected;
 
+/* Structures of every version: those of older ones are filled as far as they reach. */
+static void check_sizes(const struct llm_message *message)
+{
+    struct {
+        struct llm_attributes attributes;
+        uint64_t newer;
+    } given, before;
+
+    for (size_t size = 0; size <= sizeof given; size++) {
+        size_t written;
+        int error = size == 0 || size % sizeof(size_t) != 0 ? LLM_EINVAL : LLM_OK;
+
+        if (error == LLM_OK && size > sizeof given.attributes)
+            error = LLM_EVERSION;
+        memset(&given, 0xab, sizeof given);
+        given.attributes.size = size;
+        before = given;
+        assert_int_equal(llm_message_attributes(receiver, message, &given.attributes), error);
+        written = error == LLM_OK ? size : 0;
+        assert_memory_equal((uint8_t *)&given + written, (uint8_t *)&before + written,
+                            sizeof given - written);
+        assert_int_equal(given.attributes.size, size);
+        if (written >= offsetof(struct llm_attributes, bitmap))
+            assert_int_equal(given.attributes.label, expected.label);
+        if (written >= offsetof(struct llm_attributes, properties))
+            assert_ptr_not_equal(given.attributes.bitmap, before.attributes.bitmap);
+    }
+}
+
 static void check_message(const struct llm_message *message)
 {
     const struct llm_message other = *message;
-    struct llm_attributes attributes = {.size = 1};
+    struct llm_attributes attributes;
     struct llm_property property;
 
-    assert_int_equal(llm_message_attributes(receiver, message, &attributes), LLM_EVERSION);
+    check_sizes(message);
     llm_attributes_init(&attributes);
     assert_int_equal(llm_message_attributes(receiver, &other, &attributes), LLM_EINVAL);
     assert_int_equal(llm_message_attributes(NULL, message, &attributes), LLM_EINVAL);

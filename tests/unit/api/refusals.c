@@ -2,11 +2,14 @@
 /*
  * One row for each public function and each wrong argument: the call returns the documented code, and the
  * context's log gets exactly one line, which names the value and the remedy; none where no object, and so no
- * log, is given. SYMBOLS is the path of the list of public functions: each has to be in a row.
+ * log, is given. SYMBOLS is the path of the list of public functions: each has to be in a row. HEADERS is
+ * that of the public headers: each versioned structure that a function is given has to be in rows with wrong
+ * sizes.
  */
 #define _GNU_SOURCE
 #include "refused.h"
 
+#include <glob.h>
 #include <limits.h>
 #include <sched.h>
 
@@ -84,6 +87,7 @@ static void context_calls_refuse_wrong_arguments(void **state)
     options.log = log_count;
     ROW(llm_context_open(&options, NULL), LLM_EINVAL, "NULL");
     ROW(open_sized(0), LLM_EINVAL, "size is 0");
+    ROW_SIZES(llm_context_options, options, llm_context_open(&options, &opened));
     ROW(open_sized(4), LLM_EINVAL, "size is 4");
     ROW(open_sized(12), LLM_EINVAL, "size is 12");
     ROW(open_sized(sizeof options + 8), LLM_EVERSION, "size is");
@@ -130,6 +134,7 @@ static void loop_thread_calls_refuse_wrong_arguments(void **state)
                "llm_context_start_thread: not allowed inside");
     ROW(llm_context_stop_thread(NULL), LLM_EINVAL, NULL);
     ROW(llm_context_stop_thread(context), LLM_ESTATE, "no loop thread runs");
+    ROW_INSIDE(llm_context_stop_thread(context), LLM_ESTATE, "llm_context_stop_thread: not allowed inside");
     assert_int_equal(llm_context_start_thread(context, -1), LLM_OK);
     ROW(llm_context_start_thread(context, -1), LLM_ESTATE, "runs already");
     assert_int_equal(llm_context_stop_thread(context), LLM_OK);
@@ -163,6 +168,7 @@ static void transmitter_calls_refuse_wrong_arguments(void **state)
 {
     struct llm_transmitter *opened = NULL;
     struct llm_transmitter_handlers handlers = {.size = 0};
+    struct llm_options options;
     struct llm_congestion congestion;
     struct llm_bottleneck bottleneck;
     struct llm_rate rate = {.size = 0};
@@ -173,6 +179,8 @@ static void transmitter_calls_refuse_wrong_arguments(void **state)
     ROW(llm_transmitter_open(context, CHANNEL, NULL, NULL, NULL), LLM_EINVAL, "transmitter is NULL");
     ROW_INSIDE(llm_transmitter_open(context, CHANNEL, NULL, NULL, &opened), LLM_ESTATE,
                "llm_transmitter_open");
+    llm_options_init(&options);
+    ROW_SIZES(llm_options, options, llm_transmitter_open(context, CHANNEL, &options, NULL, &opened));
     ROW(open_with_size(0), LLM_EINVAL, "size is 0");
     ROW(open_with_size(sizeof(struct llm_options) + 8), LLM_EVERSION, "size is");
     ROW(open_with_size((size_t)1 << 40), LLM_EVERSION, "size is");
@@ -200,7 +208,8 @@ static void transmitter_calls_refuse_wrong_arguments(void **state)
     ROW(llm_transmitter_wait(transmitter, 5, 0), LLM_ELIMIT, "5 receivers");
     ROW_INSIDE(llm_transmitter_wait(transmitter, 1, 0), LLM_ESTATE, "llm_transmitter_wait");
     ROW(llm_transmitter_flush(NULL), LLM_EINVAL, NULL);
-    ROW(llm_transmitter_open(context, CHANNEL, NULL, &handlers, &opened), LLM_EINVAL, "size is 0");
+    ROW_SIZES(llm_transmitter_handlers, handlers,
+              llm_transmitter_open(context, CHANNEL, NULL, &handlers, &opened));
     ROW(llm_transmitter_suspend(NULL, 0x123), LLM_EINVAL, NULL);
     ROW(llm_transmitter_suspend(transmitter, 0x123), LLM_ENOTFOUND, "0000000000000123");
     ROW(llm_transmitter_suspend(transmitter, 0), LLM_ENOTFOUND, "0000000000000000");
@@ -216,7 +225,7 @@ static void transmitter_calls_refuse_wrong_arguments(void **state)
     ROW(llm_transmitter_bottleneck(transmitter, &bottleneck), LLM_ESTATE, "watch_ns");
     ROW(llm_transmitter_limit_rate(NULL, &rate), LLM_EINVAL, NULL);
     ROW(llm_transmitter_limit_rate(transmitter, NULL), LLM_EINVAL, "rate is NULL");
-    ROW(llm_transmitter_limit_rate(transmitter, &rate), LLM_EINVAL, "size is 0");
+    ROW_SIZES(llm_rate, rate, llm_transmitter_limit_rate(transmitter, &rate));
     llm_rate_init(&rate);
     rate.bytes_per_s = 1;
     ROW(llm_transmitter_limit_rate(transmitter, &rate), LLM_EINVAL, "bytes_per_s: 1 ");
@@ -245,7 +254,7 @@ static void topic_calls_refuse_wrong_arguments(void **state)
     ROW(llm_topic_open(transmitter, "t", 0, &opened), LLM_EINVAL, "open already");
     assert_null(opened);
     ROW(llm_topic_assure(NULL, NULL), LLM_EINVAL, NULL);
-    ROW(llm_topic_assure(topic, &assurance), LLM_EINVAL, "size is 0");
+    ROW_SIZES(llm_assurance, assurance, llm_topic_assure(topic, &assurance));
     llm_assurance_init(&assurance);
     assurance.receivers = 0;
     ROW(llm_topic_assure(topic, &assurance), LLM_EINVAL, "no receiver");
@@ -264,7 +273,7 @@ static void topic_calls_refuse_wrong_arguments(void **state)
     ROW(llm_topic_wait(topic, 100000, 0), LLM_EMSGSIZE, "100000");
     ROW_INSIDE(llm_topic_wait(topic, 1, 0), LLM_ESTATE, "llm_topic_wait");
     ROW(llm_topic_cache(NULL, NULL), LLM_EINVAL, NULL);
-    ROW(llm_topic_cache(topic, &lvc), LLM_EINVAL, "size is 0");
+    ROW_SIZES(llm_cache, lvc, llm_topic_cache(topic, &lvc));
     llm_cache_init(&lvc);
     lvc.messages = 0;
     ROW(llm_topic_cache(topic, &lvc), LLM_EINVAL, "messages: 0");
@@ -273,7 +282,7 @@ static void topic_calls_refuse_wrong_arguments(void **state)
     ROW(llm_topic_cache(topic, &lvc), LLM_EINVAL, "bytes_max: 0");
     ROW(llm_topic_limit_rate(NULL, &rate), LLM_EINVAL, NULL);
     ROW(llm_topic_limit_rate(topic, NULL), LLM_EINVAL, "rate is NULL");
-    ROW(llm_topic_limit_rate(topic, &rate), LLM_EINVAL, "size is 0");
+    ROW_SIZES(llm_rate, rate, llm_topic_limit_rate(topic, &rate));
     llm_rate_init(&rate);
     rate.bytes_per_s = 1;
     ROW(llm_topic_limit_rate(topic, &rate), LLM_EINVAL, "bytes_per_s: 1 ");
@@ -297,7 +306,7 @@ static void send_calls_refuse_wrong_arguments(void **state)
     ROW(llm_sendv(NULL, &bad, 1, 0), LLM_EINVAL, NULL);
     ROW(llm_send_with(NULL, "x", 1, &attributes, 0), LLM_EINVAL, NULL);
     ROW(llm_send_with(topic, "x", 1, NULL, 0), LLM_EINVAL, "attributes is NULL");
-    ROW(llm_send_with(topic, "x", 1, &attributes, 0), LLM_EINVAL, "size is 0");
+    ROW_SIZES(llm_attributes, attributes, llm_send_with(topic, "x", 1, &attributes, 0));
     llm_attributes_init(&attributes);
     /* Counted messages take another route. */
     assert_int_equal(llm_transmitter_open(context, CHANNEL "&topic_counters=1", NULL, NULL, &counting),
@@ -411,7 +420,8 @@ static void messages_longer_than_the_topic_allows_are_refused(void **state)
 
 static void receiver_calls_refuse_wrong_arguments(void **state)
 {
-    struct llm_receiver_handlers handlers = {.size = 0};
+    struct llm_receiver_handlers handlers = {.size = 0}, usable;
+    struct llm_options options;
     struct llm_receiver *opened = NULL;
     struct llm_bottleneck bottleneck;
     struct llm_filter filter = {.size = 0};
@@ -424,7 +434,10 @@ static void receiver_calls_refuse_wrong_arguments(void **state)
     ROW(llm_receiver_open(context, NULL, NULL, &handlers, &opened), LLM_EINVAL, "channel is NULL");
     ROW(llm_receiver_open(context, CHANNEL, NULL, NULL, &opened), LLM_EINVAL, "handlers is NULL");
     ROW(llm_receiver_open(context, CHANNEL, NULL, &handlers, NULL), LLM_EINVAL, "receiver is NULL");
-    ROW(llm_receiver_open(context, CHANNEL, NULL, &handlers, &opened), LLM_EINVAL, "size is 0");
+    ROW_SIZES(llm_receiver_handlers, handlers, llm_receiver_open(context, CHANNEL, NULL, &handlers, &opened));
+    llm_receiver_handlers_init(&usable);
+    llm_options_init(&options);
+    ROW_SIZES(llm_options, options, llm_receiver_open(context, CHANNEL, &options, &usable, &opened));
     ROW_INSIDE(llm_receiver_open(context, CHANNEL, NULL, &handlers, &opened), LLM_ESTATE,
                "llm_receiver_open");
     assert_null(opened);
@@ -445,7 +458,7 @@ static void receiver_calls_refuse_wrong_arguments(void **state)
     ROW(llm_receiver_bottleneck(receiver, NULL), LLM_EINVAL, "bottleneck is NULL");
     ROW(llm_receiver_bottleneck(receiver, &bottleneck), LLM_ESTATE, "watch_ns");
     ROW(llm_receiver_filter(NULL, &filter), LLM_EINVAL, NULL);
-    ROW(llm_receiver_filter(receiver, &filter), LLM_EINVAL, "size is 0");
+    ROW_SIZES(llm_filter, filter, llm_receiver_filter(receiver, &filter));
     llm_filter_init(&filter);
     filter.labels_count = 17;
     ROW(llm_receiver_filter(receiver, &filter), LLM_EINVAL, "17");
@@ -462,7 +475,7 @@ static void receiver_calls_refuse_wrong_arguments(void **state)
     ROW(llm_message_attributes(NULL, &message, &attributes), LLM_EINVAL, NULL);
     ROW(llm_message_attributes(receiver, NULL, &attributes), LLM_EINVAL, "message is NULL");
     ROW(llm_message_attributes(receiver, &message, NULL), LLM_EINVAL, "attributes is NULL");
-    ROW(llm_message_attributes(receiver, &message, &attributes), LLM_EVERSION, "size is 0");
+    ROW_SIZES(llm_attributes, attributes, llm_message_attributes(receiver, &message, &attributes));
     llm_attributes_init(&attributes);
     ROW(llm_message_attributes(receiver, &message, &attributes), LLM_ESTATE, "without a filter");
     ROW(llm_message_property(NULL, &message, 1, &property), LLM_EINVAL, NULL);
@@ -495,7 +508,9 @@ static void acknowledge_calls_refuse_wrong_arguments(void **state)
 
 static void connection_calls_refuse_wrong_arguments(void **state)
 {
+    const struct llm_connection_handlers usable = connection_handlers(&connection);
     struct llm_connection_handlers handlers = {.size = 0};
+    struct llm_options options;
     static uint8_t bytes[100000];
     const struct iovec bad = {NULL, 4}, long_one = {bytes, LLM_CONNECT_PAYLOAD_MAX + 1};
     struct llm_connection *opened = NULL;
@@ -508,7 +523,10 @@ static void connection_calls_refuse_wrong_arguments(void **state)
     ROW(llm_connection_open(context, CALLS, NULL, &handlers, NULL, NULL), LLM_EINVAL, "connection is NULL");
     ROW(llm_connection_open(context, CALLS, NULL, &handlers, &bad, &opened), LLM_EINVAL, "4 bytes at NULL");
     ROW(llm_connection_open(context, CALLS, NULL, &handlers, &long_one, &opened), LLM_EMSGSIZE, "513");
-    ROW(llm_connection_open(context, CALLS, NULL, &handlers, NULL, &opened), LLM_EINVAL, "size is 0");
+    ROW_SIZES(llm_connection_handlers, handlers,
+              llm_connection_open(context, CALLS, NULL, &handlers, NULL, &opened));
+    llm_connection_options_init(&options);
+    ROW_SIZES(llm_options, options, llm_connection_open(context, CALLS, &options, &usable, NULL, &opened));
     ROW_INSIDE(llm_connection_open(context, CALLS, NULL, &handlers, NULL, &opened), LLM_ESTATE,
                "llm_connection_open");
     assert_null(opened);
@@ -554,6 +572,7 @@ static void listener_calls_refuse_wrong_arguments(void **state)
 {
     struct llm_listener_handlers handlers = {.size = 0};
     struct llm_connection_handlers answers;
+    struct llm_options options;
     struct llm_listener *opened = NULL;
 
     (void)state;
@@ -562,10 +581,12 @@ static void listener_calls_refuse_wrong_arguments(void **state)
     ROW(llm_listener_open(context, NULL, NULL, &handlers, &opened), LLM_EINVAL, "channel is NULL");
     ROW(llm_listener_open(context, CALLS, NULL, NULL, &opened), LLM_EINVAL, "handlers is NULL");
     ROW(llm_listener_open(context, CALLS, NULL, &handlers, NULL), LLM_EINVAL, "listener is NULL");
-    ROW(llm_listener_open(context, CALLS, NULL, &handlers, &opened), LLM_EINVAL, "size is 0");
+    ROW_SIZES(llm_listener_handlers, handlers, llm_listener_open(context, CALLS, NULL, &handlers, &opened));
     llm_listener_handlers_init(&handlers);
     ROW(llm_listener_open(context, CALLS, NULL, &handlers, &opened), LLM_EINVAL, "handler connect");
     handlers.connect = on_request;
+    llm_connection_options_init(&options);
+    ROW_SIZES(llm_options, options, llm_listener_open(context, CALLS, &options, &handlers, &opened));
     ROW_INSIDE(llm_listener_open(context, CALLS, NULL, &handlers, &opened), LLM_ESTATE, "llm_listener_open");
     assert_null(opened);
     ROW(llm_listener_close(NULL), LLM_OK, NULL);
@@ -585,6 +606,47 @@ static void listener_calls_refuse_wrong_arguments(void **state)
     assert_non_null(listener);
 }
 
+static int on_caller(void *arg, struct llm_listener *of, const struct llm_caller *caller,
+                     struct llm_connection_handlers *handlers)
+{
+    (void)of;
+    (void)handlers;
+    *(uint64_t *)arg = caller->id;
+    return LLM_EAGAIN;
+}
+
+/* Opens a connection, whose caller then waits for the answer of the listener. */
+static void caller_waits(const uint64_t *id)
+{
+    const struct llm_connection_handlers handlers = connection_handlers(&connection);
+    const uint64_t before = *id;
+
+    assert_int_equal(llm_connection_open(context, CALLS, NULL, &handlers, NULL, &connection), LLM_OK);
+    for (int i = 0; i < ROUNDS && *id == before; i++)
+        assert_true(llm_poll(context) >= 0);
+    assert_true(*id != before);
+}
+
+/* The caller is refused then, so each row needs another one. */
+static void a_waiting_caller_is_not_accepted_with_handlers_of_a_wrong_size(void **state)
+{
+    struct llm_listener_handlers handlers;
+    struct llm_connection_handlers answers;
+    uint64_t id = 0;
+
+    (void)state;
+    llm_connection_handlers_init(&answers);
+    llm_listener_handlers_init(&handlers);
+    handlers.arg = &id;
+    handlers.connect = on_caller;
+    assert_int_equal(llm_listener_open(context, CALLS, NULL, &handlers, &listener), LLM_OK);
+    caller_waits(&id);
+    ROW_SIZE_ZERO(llm_connection_handlers, answers, llm_listener_accept(listener, id, &answers));
+    ROW(llm_listener_accept(listener, id, &answers), LLM_ENOTFOUND, "answered already");
+    caller_waits(&id);
+    ROW_SIZE_LARGER(llm_connection_handlers, answers, llm_listener_accept(listener, id, &answers));
+}
+
 static void every_public_function_is_in_a_row(void **state)
 {
     FILE *file = fopen(SYMBOLS, "r");
@@ -602,6 +664,88 @@ static void every_public_function_is_in_a_row(void **state)
             fail_msg("%s is in no row: add its wrong arguments", name);
     }
     fclose(file);
+}
+
+/* All public headers, one after the other. */
+static char headers[1 << 17];
+
+static void headers_read(void)
+{
+    size_t used = 0;
+    glob_t found;
+
+    assert_int_equal(glob(HEADERS "/*.h", 0, NULL, &found), 0);
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        FILE *file = fopen(found.gl_pathv[i], "r");
+
+        assert_non_null(file);
+        used += fread(headers + used, 1, sizeof headers - 1 - used, file);
+        assert_true(used < sizeof headers - 1);
+        fclose(file);
+    }
+    headers[used] = '\0';
+    globfree(&found);
+}
+
+/* A versioned structure has its size as the first member. */
+static bool is_versioned(const char *structure)
+{
+    char start[NAME_MAX_BYTES + 32];
+
+    (void)snprintf(start, sizeof start, "\nstruct %s {\n    size_t size;", structure);
+    return strstr(headers, start) != NULL;
+}
+
+static bool is_in_a_row_of_size(const char *function, const char *structure, int error)
+{
+    for (int i = 0; i < sizes_count; i++)
+        if (sizes[i].error == error && strcmp(sizes[i].function, function) == 0 &&
+            strcmp(sizes[i].structure, structure) == 0)
+            return true;
+    return false;
+}
+
+/* Checks the parameters of a declaration, from its name to its end; returns how many are versioned. */
+static int check_parameters(const char *name, const char *end)
+{
+    char function[NAME_MAX_BYTES], structure[NAME_MAX_BYTES];
+    const char *at = name;
+    int versioned = 0;
+
+    (void)snprintf(function, sizeof function, "%.*s", (int)strcspn(name, "("), name);
+    while ((at = strstr(at, "struct llm_")) != NULL && at < end) {
+        at += strlen("struct ");
+        (void)snprintf(structure, sizeof structure, "%.*s", (int)strcspn(at, " "), at);
+        if (!is_versioned(structure))
+            continue;
+        versioned++;
+        if (!is_in_a_row_of_size(function, structure, LLM_EINVAL) ||
+            !is_in_a_row_of_size(function, structure, LLM_EVERSION))
+            fail_msg("%s is in no ROW_SIZES with a struct %s", function, structure);
+    }
+    return versioned;
+}
+
+static void every_versioned_parameter_is_in_rows_of_wrong_sizes(void **state)
+{
+    const char *at = headers;
+    int versioned = 0;
+
+    (void)state;
+    headers_read();
+    while ((at = strstr(at, "\nLLM_API ")) != NULL) {
+        const char *const end = strchr(at, ';'), *const open = strchr(at, '(');
+        const char *name = open;
+
+        assert_true(end != NULL && open != NULL && open < end);
+        while (name[-1] == '_' || (name[-1] >= 'a' && name[-1] <= 'z'))
+            name--;
+        /* The others are given structures without a size yet. */
+        if (strncmp(open - strlen("_init"), "_init", strlen("_init")) != 0)
+            versioned += check_parameters(name, end);
+        at = end;
+    }
+    assert_true(versioned >= 17);
 }
 
 /* ---------------------------------------------------------------------------------------------- in a loop */
@@ -641,7 +785,9 @@ int main(void)
         TEST(connection_calls_refuse_wrong_arguments),
         TEST(calls_on_an_ended_connection_are_refused),
         TEST(listener_calls_refuse_wrong_arguments),
+        TEST(a_waiting_caller_is_not_accepted_with_handlers_of_a_wrong_size),
         cmocka_unit_test(every_public_function_is_in_a_row),
+        cmocka_unit_test(every_versioned_parameter_is_in_rows_of_wrong_sizes),
         TEST(a_call_refused_in_a_loop_is_logged_once_a_second),
     };
 

@@ -26,12 +26,16 @@ static void *sender;
 static lli_handle groups[GROUPS];
 static lli_ns now;
 static int ends, news, messages;
+static uint64_t latest, latest_new; /* numbers of the latest message, and of the first one of a session */
 static enum llm_reason end_reason;
 
 static void take_event(void *arg, const struct llm_event *event)
 {
     (void)arg;
-    news += event->kind == LLM_EVENT_SESSION_NEW;
+    if (event->kind == LLM_EVENT_SESSION_NEW) {
+        news++;
+        latest_new = event->first;
+    }
     if (event->kind != LLM_EVENT_SESSION_END)
         return;
     ends++;
@@ -41,8 +45,8 @@ static void take_event(void *arg, const struct llm_event *event)
 static void take_messages(void *arg, const struct llm_message *given, int count)
 {
     (void)arg;
-    (void)given;
     messages += count;
+    latest = given[count - 1].number;
 }
 
 static void sender_open(void)
@@ -111,7 +115,7 @@ static void post(int group, const uint8_t *packet, size_t size)
     (void)loop->flush(sender);
 }
 
-static void heartbeat(int group, uint64_t session, lli_seq lead)
+static void heartbeat_with(int group, uint64_t session, lli_seq lead, uint8_t flags)
 {
     static uint64_t clock;
     const struct lli_wire_heartbeat heartbeat = {.session = session,
@@ -120,10 +124,16 @@ static void heartbeat(int group, uint64_t session, lli_seq lead)
                                                  .start = START,
                                                  .messages = lead - START,
                                                  .sent_at = ++clock * 100 * MS,
-                                                 .interval_us = 10000};
+                                                 .interval_us = 10000,
+                                                 .flags = flags};
     uint8_t packet[LLI_WIRE_CONTROL_MAX];
 
     post(group, packet, lli_wire_put_heartbeat(packet, &heartbeat));
+}
+
+static void heartbeat(int group, uint64_t session, lli_seq lead)
+{
+    heartbeat_with(group, session, lead, 0);
 }
 
 static void data(int group, uint64_t session, lli_seq seq)
@@ -191,6 +201,50 @@ static void a_stopped_context_waits_for_heartbeats_of_its_sessions(void **state)
     assert_int_equal(news, 1);
 }
 
+/*
+ * The history still has every message, and is sent again; the receiver resumes after the last one delivered,
+ * whether the session outlived the stop or timed out after it.
+ */
+static void a_stopped_context_that_joins_the_oldest_delivers_nothing_twice(void **state)
+{
+    const uint64_t session = 0x100000001;
+    struct llm_receiver_handlers handlers;
+
+    (void)state;
+    llm_receiver_handlers_init(&handlers);
+    handlers.event = take_event;
+    handlers.messages = take_messages;
+    assert_int_equal(llm_receiver_close(&receivers[2]), LLM_OK);
+    assert_int_equal(
+        llm_receiver_open(context, "loop://group2:1" OPTIONS "&join=oldest", NULL, &handlers, &receivers[2]),
+        LLM_OK);
+    heartbeat_with(2, session, START, LLI_WIRE_HEARTBEAT_YOUNG);
+    for (lli_seq seq = START; seq < START + 10; seq++)
+        data(2, session, seq);
+    poll_for(5 * MS);
+    assert_int_equal(messages, 10);
+    for (int stop = 1; stop <= 2; stop++) {
+        const lli_seq end = START + 10 + (lli_seq)stop;
+
+        now += 20000 * MS;
+        /* In the second stop it hears nothing for longer than the timeout, which then counts. */
+        if (stop == 2)
+            poll_for(2500 * MS);
+        assert_int_equal(ends, stop - 1);
+        heartbeat(2, session, end);
+        poll_for(5 * MS);
+        for (lli_seq seq = START; seq < end; seq++)
+            data(2, session, seq);
+        heartbeat(2, session, end);
+        poll_for(50 * MS);
+        assert_int_equal(news, stop);
+        assert_int_equal(messages, 10 + stop);
+        assert_int_equal(latest, 9 + stop);
+    }
+    assert_int_equal(end_reason, LLM_REASON_TIMEOUT);
+    assert_int_equal(latest_new, 11);
+}
+
 static void invented_sessions_are_replaced_by_a_session_with_data(void **state)
 {
     const uint64_t genuine = 0x1111111122222222;
@@ -232,6 +286,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(a_stopped_context_ends_no_session_with_unread_packets),
         T(a_stopped_context_waits_for_heartbeats_of_its_sessions),
+        T(a_stopped_context_that_joins_the_oldest_delivers_nothing_twice),
         T(invented_sessions_are_replaced_by_a_session_with_data),
         T(heartbeats_alone_replace_no_active_session),
     };

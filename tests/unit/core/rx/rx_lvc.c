@@ -121,6 +121,42 @@ static void live_messages_during_the_join_are_buffered_or_fetched(void **state)
     assert_true(tx->counters.packets_replayed > 0);
 }
 
+/* Lets time pass until the receiver reports; returns its report. */
+static struct lli_wire_status report(void)
+{
+    struct lli_wire_status status = {0};
+    struct lli_wire_header header = {0};
+    struct lli_packet packet;
+    const uint8_t *body;
+    size_t size;
+    bool found = false;
+
+    now += r.config.status;
+    while (lli_rx_control(rx, now, buffer, &packet)) {
+        assert_int_equal(lli_wire_get_header(packet.data, packet.size, &header, &body, &size), LLI_WIRE_OK);
+        if (header.type == LLI_WIRE_STATUS) {
+            assert_true(lli_wire_get_status(body, size, header.tag, &status));
+            found = true;
+        }
+        tx_take(tx, packet.data, packet.size, now);
+    }
+    assert_true(found);
+    return status;
+}
+
+static void reports_during_the_join_have_no_position(void **state)
+{
+    (void)state;
+    keep_thirty();
+    talk_until_new();
+    assert_int_equal(report().next, 0);
+    assert_int_equal(got.lives, 0);
+    tx->replay.pacer.bytes_per_s = 1 << 24;
+    talk(now + 500 * MS);
+    expect_latest(UINT64_MAX);
+    assert_int_equal(report().next, tx->sent);
+}
+
 static void send_any(uint32_t topics, uint32_t size, bool heard)
 {
     const uint32_t topic = below(&dice, topics);
@@ -544,6 +580,7 @@ int main(void)
         T(cached_messages_longer_than_a_packet_arrive_whole),
         T(messages_displaced_during_the_join_arrive_in_the_stream),
         T(live_messages_during_the_join_are_buffered_or_fetched),
+        T(reports_during_the_join_have_no_position),
         T(lost_cache_packets_are_requested_again),
         T(unwanted_topics_are_not_sent_from_the_cache),
         T(join_latest_without_cached_topics_is_refused),

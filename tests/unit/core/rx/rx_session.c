@@ -204,6 +204,26 @@ static void an_old_session_is_received_from_the_first_buffered_packet(void **sta
     assert_null(event_of(LLM_EVENT_GAP));
 }
 
+static void an_early_packet_from_beyond_the_window_replaces_all_others(void **state)
+{
+    struct lli_wire_heartbeat heartbeat;
+
+    (void)state;
+    send_many(WINDOW + 2);
+    carry(START);
+    carry(START + WINDOW - 1);
+    assert_int_equal((uint32_t)rx->gap.next, (uint32_t)START);
+    assert_true(r.reorder.used > 0);
+    carry(START + WINDOW);
+    heartbeat = heartbeat_now(START + WINDOW + 1, WINDOW + 1);
+    heartbeat_made(&heartbeat);
+    assert_int_equal(event_of(LLM_EVENT_SESSION_NEW)->first, WINDOW);
+    carry(START + WINDOW + 1);
+    expect_messages(WINDOW, WINDOW + 1);
+    assert_null(event_of(LLM_EVENT_GAP));
+    assert_int_equal(r.reorder.used, 0);
+}
+
 static void a_loss_is_requested_at_once_and_delivered_in_order(void **state)
 {
     struct lli_wire_nak nak;
@@ -839,6 +859,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(a_young_session_is_received_from_its_first_packet),
         T(an_old_session_is_received_from_the_first_buffered_packet),
+        T(an_early_packet_from_beyond_the_window_replaces_all_others),
         T(a_loss_is_requested_at_once_and_delivered_in_order),
         T(a_heartbeat_reveals_a_loss_at_the_tail),
         T(topic_names_are_queried_for_most_of_a_second),

@@ -496,6 +496,24 @@ static void a_session_is_drained_when_all_receivers_have_all_packets(void **stat
     assert_true(lli_tx_drained(tx));
 }
 
+/* Nobody has to have anything, so only the number of heartbeats counts. */
+static void a_session_without_receivers_is_drained_after_five_ends(void **state)
+{
+    struct lli_wire_heartbeat heartbeat;
+    lli_ns now = 11 * MS;
+
+    (void)state;
+    send_one(tx, "a", now);
+    lli_tx_end(tx, now);
+    for (int sent = 0; sent < 5; sent++) {
+        assert_false(lli_tx_drained(tx));
+        now = lli_max(now, lli_tx_deadline(tx));
+        (void)expect_control(now, LLI_WIRE_HEARTBEAT, &heartbeat);
+        assert_true(heartbeat.flags & LLI_WIRE_HEARTBEAT_END);
+    }
+    assert_true(lli_tx_drained(tx));
+}
+
 /* Takes all due packets; returns the number of notices, and the latest. */
 static int notices(lli_ns now, struct lli_wire_notice *notice)
 {
@@ -660,6 +678,7 @@ int main(void)
         T(remaining_receivers_are_not_forgotten_before_their_report),
         T(naks_of_an_operator_suspended_receiver_get_only_a_notice),
         T(a_session_is_drained_when_all_receivers_have_all_packets),
+        T(a_session_without_receivers_is_drained_after_five_ends),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
