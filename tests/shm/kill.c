@@ -126,15 +126,15 @@ static void bury(struct audit *audit, struct station *witness, struct round *rou
     uint64_t before = UINT64_MAX;
 
     await_unlocked(NAME);
-    if (round->flushed > 0 && shm_of(witness)->sources_count > 0)
+    if (round->flushed > 0 && shm_of(witness)->in.count > 0)
         read_as_far_as(audit, witness, round->writer, round->flushed);
-    while (shm_of(witness)->sources_count > 0 && shm_of(witness)->sources[0].next != before) {
-        before = shm_of(witness)->sources[0].next;
+    while (shm_of(witness)->in.count > 0 && shm_of(witness)->in.sources[0].next != before) {
+        before = shm_of(witness)->in.sources[0].next;
         audit_all(audit, witness);
         station_look(witness);
     }
     audit_fine(audit);
-    assert_int_equal(shm_of(witness)->sources_count, 0);
+    assert_int_equal(shm_of(witness)->in.count, 0);
     assert_int_equal(round->faults, 0);
 }
 
@@ -265,7 +265,7 @@ static void actor_prepare(struct actor *actor, struct round *round)
         (void)instance_open(&actor->reader, NAME, &round->options);
     /* Takes the packets that were sent before it. */
     if (action == TAKE)
-        shm_of(&actor->reader)->sources[0].next -= 3;
+        shm_of(&actor->reader)->in.sources[0].next -= 3;
     if (action == WAKE)
         (void)transport->arm(actor->reader.instance);
 }
@@ -552,7 +552,7 @@ static void kill_a_reader(struct audit *audit, struct station *witness, struct r
     assert_int_equal(audit->skipped, skipped);
     feed_close(&stays);
     station_look(witness);
-    assert_int_equal(shm_of(witness)->sources_count, 0);
+    assert_int_equal(shm_of(witness)->in.count, 0);
 }
 
 /* The name is free, and the earlier readers hear the next writer. */
@@ -631,11 +631,11 @@ static void overwritten_packets_are_read_whole_or_not_at_all(void **state)
             skip(); /* debuggers are not allowed here */
         }
         station_look(&witness);
-        assert_int_equal(shm_of(&witness)->sources_count, 1);
+        assert_int_equal(shm_of(&witness)->in.count, 1);
         do {
             struct audit audit = {.writer = 1};
 
-            shm_of(&witness)->sources[0].next = round->flushed < 256 ? 0 : round->flushed - 256;
+            shm_of(&witness)->in.sources[0].next = round->flushed < 256 ? 0 : round->flushed - 256;
             audit_all(&audit, &witness);
             audit_fine(&audit);
             assert_int_equal(ptrace(PTRACE_SINGLESTEP, pid, NULL, NULL), 0);

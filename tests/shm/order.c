@@ -69,7 +69,7 @@ static void a_reader_sees_packets_only_after_they_are_written(void **state)
     (void)state;
     feed_open(&feed, &options, 1);
     open_reader(&reading.station, &options);
-    segment = &shm_of(&reading.station)->sources[0].segment;
+    segment = &shm_of(&reading.station)->in.sources[0].segment;
     own = *segment;
     assert_non_null(own.history);
     segment->header = segment_of(&feed.station)->header;

@@ -259,7 +259,7 @@ static void segments_of_other_users_are_read_only_if_the_mode_allows(void **stat
         log_text[0] = '\0';
         assert_int_equal(try_reader(&reader, &options), cases[i].status);
         if (cases[i].status == LLM_OK) {
-            assert_int_equal(shm_of(&reader)->sources_count, 1);
+            assert_int_equal(shm_of(&reader)->in.count, 1);
             station_close(&reader);
             continue;
         }
@@ -276,7 +276,7 @@ static void segments_of_other_users_are_read_only_if_the_mode_allows(void **stat
              (unsigned long long)segment_of(&writer)->id);
     assert_int_equal(chown(path, OTHER_USER, OTHER_USER), 0);
     station_look(&reader);
-    assert_int_equal(shm_of(&reader)->sources_count, 0);
+    assert_int_equal(shm_of(&reader)->in.count, 0);
     log_text[0] = '\0';
     for (int i = 0; i < 3; i++) {
         transport->report(reader.instance);

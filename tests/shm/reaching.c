@@ -180,14 +180,14 @@ static void a_reader_with_a_full_socket_still_finds_a_new_writer(void **state)
     for (int i = 0; i < SENT; i++)
         station_send(&other, peer, "full", 4);
     open_writer(&writer, &options);
-    assert_true(readable(transport->arm(reader.instance), 0) || shm_of(&reader)->waiting_tail > 0);
+    assert_true(readable(transport->arm(reader.instance), 0) || shm_of(&reader)->waiting.tail > 0);
     while ((count = transport->receive(reader.instance, packets, BURST)) > 0) {
         transport->release(reader.instance, packets, count);
         transport->arm(reader.instance);
         got += count;
     }
     assert_int_equal(got + (int)station_counter(&other, "shm_send_errors"), SENT);
-    assert_int_equal(shm_of(&reader)->sources_count, 1);
+    assert_int_equal(shm_of(&reader)->in.count, 1);
     station_close(&writer);
     station_close(&other);
     station_close(&reader);
@@ -323,7 +323,7 @@ static void unicasts_use_the_segment_of_a_reader_or_its_socket(void **state)
         /* The bell notifies a polling writer. */
         station_send(&reader, station_peer(&reader, &writer), "and back", 8);
         assert_int_equal(transport->receive(writer.instance, &(struct lli_in){.size = 0}, 0), 0);
-        assert_int_equal(shm_of(&writer)->waiting_tail, i + 1);
+        assert_int_equal(shm_of(&writer)->waiting.tail, i + 1);
         station_expect(&writer, LLI_HANDLE_UNICAST, "and back", 8);
     }
     station_expect_nothing(&other);
@@ -445,9 +445,9 @@ static int poll_without_system_calls(uint32_t packets, uint32_t but)
     feed_open(&feed, &options, 1);
     open_reader(&reader, &options);
     /* Events without a signal are found by time. */
-    shm_of(&reader)->looked_at = UINT64_MAX / 2;
+    shm_of(&reader)->in.looked_at = UINT64_MAX / 2;
     if (but != SYS_recvfrom)
-        shm_of(&reader)->drained_at = UINT64_MAX / 2;
+        shm_of(&reader)->ringing.drained_at = UINT64_MAX / 2;
     if (!forbid_system_calls(but))
         return 77;
     for (uint32_t i = 0; i < packets; i++) {

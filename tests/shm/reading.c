@@ -53,11 +53,11 @@ static void readers_follow_a_restarted_writer(void **state)
     for (uint64_t i = 1; i <= 5; i++) {
         feed_open(&feed, &options, i);
         station_look(&reader);
-        assert_int_equal(shm_of(&reader)->sources_count, i == 1 ? 1 : 2);
+        assert_int_equal(shm_of(&reader)->in.count, i == 1 ? 1 : 2);
         audit_all(&audit, &reader);
         assert_int_equal(audit.got, (i - 1) * 40);
         station_look(&reader);
-        assert_int_equal(shm_of(&reader)->sources_count, 1);
+        assert_int_equal(shm_of(&reader)->in.count, 1);
         for (uint32_t j = 0; j < 20; j++) {
             feed_history(&feed, 500);
             feed_plain(&feed, j % 2 == 0 ? 100 : 1000);
@@ -68,7 +68,7 @@ static void readers_follow_a_restarted_writer(void **state)
     audit_fine(&audit);
     assert_int_equal(audit.got, 5 * 40);
     station_look(&reader);
-    assert_int_equal(shm_of(&reader)->sources_count, 0);
+    assert_int_equal(shm_of(&reader)->in.count, 0);
     assert_int_equal(station_counter(&reader, "shm_segments"), 5);
     station_close(&reader);
 }
@@ -89,7 +89,7 @@ static void a_new_writer_notifies_readers_by_their_sockets(void **state)
     assert_int_equal(transport->receive(reader.instance, NULL, 0), 0);
     transport->arm(reader.instance);
     assert_int_equal(transport->receive(reader.instance, NULL, 0), 0);
-    assert_int_equal(shm_of(&reader)->sources_count, 1);
+    assert_int_equal(shm_of(&reader)->in.count, 1);
     station_close(&writer);
     station_close(&reader);
 }
@@ -141,7 +141,7 @@ static void packets_in_the_history_are_read_in_place(void **state)
     }
     assert_true(feed.history.lap > 500 * feed.history.bytes_size);
     assert_int_equal(station_counter(&reader, "shm_overwritten"), 0);
-    assert_int_equal(shm_of(&feed.station)->senders[0].copies_head, 0);
+    assert_int_equal(shm_of(&feed.station)->out.senders[0].copies_head, 0);
     feed_close(&feed);
     station_close(&reader);
 }
@@ -233,7 +233,7 @@ static void copied_packets_of_any_size_are_contiguous(void **state)
     }
     audit_fine(&audit);
     assert_int_equal(audit.got, feed.sent);
-    assert_true(shm_of(&feed.station)->senders[0].copies_lap > 10 * 64 * 2000);
+    assert_true(shm_of(&feed.station)->out.senders[0].copies_lap > 10 * 64 * 2000);
     feed_close(&feed);
     station_close(&reader);
 }
@@ -282,7 +282,7 @@ static void an_unfinished_run_longer_than_the_ring_is_read(void **state)
     (void)state;
     feed_open(&feed, &options, 1);
     open_reader(&reader, &options);
-    sender = &shm_of(&feed.station)->senders[feed.station.send];
+    sender = &shm_of(&feed.station)->out.senders[feed.station.send];
     for (int i = 0; i < 100; i++)
         feed_plain(&feed, 64);
     atomic_store(&sender->segment.header->head, 0);
@@ -330,7 +330,7 @@ static void packets_of_a_writer_killed_in_an_entry_are_read_to_the_end(void **st
     assert_int_equal(audit.next, 10 + ENTRIES);
     assert_int_equal(station_counter(&reader, "shm_lapped"), 1);
     station_look(&reader);
-    assert_int_equal(shm_of(&reader)->sources_count, 0);
+    assert_int_equal(shm_of(&reader)->in.count, 0);
     station_close(&reader);
 }
 

@@ -170,7 +170,7 @@ static void unreadable_segments_are_logged_once_for_a_waiting_reader(void **stat
     forge(&forged, image_bytes, sizeof(struct lli_shm_bell));
     look_and_tell(&reader);
     assert_string_equal(log_text, "");
-    assert_int_equal(shm_of(&reader)->sources_count, 1);
+    assert_int_equal(shm_of(&reader)->in.count, 1);
     station_close(&reader);
     forged_end(&forged);
 }
@@ -213,7 +213,7 @@ static void segments_of_dead_writers_are_skipped(void **state)
     close(forged.data);
     open_reader(&reader, &options);
     assert_string_equal(log_text, "");
-    assert_int_equal(shm_of(&reader)->sources_count, 0);
+    assert_int_equal(shm_of(&reader)->in.count, 0);
     station_close(&reader);
     forged.data = -1;
     forged_end(&forged);
@@ -302,8 +302,8 @@ static void reading_survives_any_contents_of_a_segment(void **state)
         forge(&forged, image_bytes, sizeof(struct lli_shm_bell));
         if (try_reader(&reader, &options) == 0) {
             /* From the first entry, as readers do that attached before it. */
-            for (uint32_t j = 0; j < shm_of(&reader)->sources_count; j++)
-                shm_of(&reader)->sources[j].next = 128;
+            for (uint32_t j = 0; j < shm_of(&reader)->in.count; j++)
+                shm_of(&reader)->in.sources[j].next = 128;
             read_whatever(&reader);
             station_look(&reader);
             station_close(&reader);
@@ -340,7 +340,7 @@ static void entries_beyond_the_end_of_their_ring_are_dropped(void **state)
         header->copies_edge = header->history_edge = ring;
         forge(&forged, image_bytes, sizeof(struct lli_shm_bell));
         open_reader(&reader, &options);
-        shm_of(&reader)->sources[0].next = entry->number - 1;
+        shm_of(&reader)->in.sources[0].next = entry->number - 1;
         /* A dropped packet makes room for the next. */
         assert_int_equal(transport->receive(reader.instance, &packet, 1), 1);
         assert_int_equal(packet.size == entry->size, i % 2 == 0);
@@ -371,7 +371,7 @@ static void reading_survives_concurrent_changes_of_a_segment(void **state)
         memcpy(map, image, sizeof *header);
         for (int j = 0; j < 20; j++) {
             damage(map);
-            shm_of(&reader)->sources[0].next = 128;
+            shm_of(&reader)->in.sources[0].next = 128;
             read_whatever(&reader);
         }
         station_look(&reader);

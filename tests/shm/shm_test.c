@@ -200,7 +200,7 @@ struct lli_shm *shm_of(const struct station *station)
 
 struct lli_shm_segment *segment_of(const struct station *writer)
 {
-    return &shm_of(writer)->senders[writer->send].segment;
+    return &shm_of(writer)->out.senders[writer->send].segment;
 }
 
 void station_look(struct station *station)

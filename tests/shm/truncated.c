@@ -104,7 +104,7 @@ static void a_segment_truncated_by_its_writer_kills_no_reader(void **state)
         assert_in_range(take_all(&reader), 0, 30);
         look_and_tell(&reader);
         if (lengths[i] < 100000) {
-            assert_int_equal(shm_of(&reader)->sources_count, 0);
+            assert_int_equal(shm_of(&reader)->in.count, 0);
             assert_int_equal(station_counter(&reader, "shm_truncated"), 1);
             expect_logged("of user 65534, or its bell, was truncated while it was mapped");
         }
@@ -151,7 +151,7 @@ static void a_bell_truncated_by_a_reader_kills_no_process(void **state)
             assert_int_equal(station_counter(&feed.station, "shm_wakes"), wakes + 1);
         }
         assert_int_equal(take_all(&reader), 1);
-        assert_int_equal(shm_of(&reader)->sources_count, 1);
+        assert_int_equal(shm_of(&reader)->in.count, 1);
     }
     station_close(&reader);
     feed_close(&feed);

@@ -113,13 +113,13 @@ static void put_end(struct lli_shm *shm, struct lli_shm_sender *sender)
 /* Returns the sender whose segment a peer reads, or NULL. */
 static struct lli_shm_sender *peer_sender(struct lli_shm *shm, struct lli_shm_peer *peer)
 {
-    struct lli_shm_sender *sender = &shm->senders[peer->sender];
+    struct lli_shm_sender *sender = &shm->out.senders[peer->sender];
 
     if (sender->segment.bell != NULL && atomic_load_explicit(&sender->segment.bell->readers[peer->reader].id,
                                                              memory_order_relaxed) == peer->id)
         return sender;
-    for (uint32_t i = 0; i < shm->senders_count; i++) {
-        sender = &shm->senders[i];
+    for (uint32_t i = 0; i < shm->out.count; i++) {
+        sender = &shm->out.senders[i];
         for (uint32_t j = 0; sender->segment.bell != NULL && j < LLI_SHM_READERS_MAX; j++)
             if (atomic_load_explicit(&sender->segment.bell->readers[j].id, memory_order_relaxed) ==
                 peer->id) {
@@ -139,23 +139,23 @@ static struct lli_shm_sender *route(struct lli_shm *shm, const struct lli_out *p
 
     *to = 0;
     if (packet->size > shm->payload_max) {
-        shm->send_errors++;
+        shm->counters.send_errors++;
         return NULL;
     }
     if (!(packet->to & LLI_SHM_PEER))
-        return &shm->senders[packet->to];
+        return &shm->out.senders[packet->to];
     peer = &shm->peer[packet->to & ~LLI_SHM_PEER];
     *to = peer->id;
     sender = peer_sender(shm, peer);
     if (sender == NULL && !lli_shm_socket_send(shm, peer, packet))
-        shm->send_errors++;
+        shm->counters.send_errors++;
     return sender;
 }
 
 static uint8_t *shm_slot(void *instance, lli_handle to)
 {
     const struct lli_shm *shm = instance;
-    const struct lli_shm_sender *sender = &shm->senders[to];
+    const struct lli_shm_sender *sender = &shm->out.senders[to];
     struct lli_shm_entry *entry = lli_shm_entry_at(&sender->segment, sender->next);
 
     put_begin(entry);
@@ -165,15 +165,15 @@ static uint8_t *shm_slot(void *instance, lli_handle to)
 /* Selects the segment for the next packets; ends the run in another segment. */
 static inline void put_into(struct lli_shm *shm, struct lli_shm_sender *sender)
 {
-    if (sender != shm->open)
+    if (sender != shm->out.open)
         (void)lli_shm_flush(shm);
-    shm->open = sender;
+    shm->out.open = sender;
 }
 
 static void shm_post_slot(void *instance, lli_handle to, uint32_t size)
 {
     struct lli_shm *shm = instance;
-    struct lli_shm_sender *sender = &shm->senders[to];
+    struct lli_shm_sender *sender = &shm->out.senders[to];
     struct lli_shm_entry *entry = lli_shm_entry_at(&sender->segment, sender->next);
 
     entry->to = 0;
@@ -181,7 +181,7 @@ static void shm_post_slot(void *instance, lli_handle to, uint32_t size)
     entry->place = LLI_SHM_HERE;
     put_whole(sender, entry);
     put_into(shm, sender);
-    shm->done++;
+    shm->out.done++;
 }
 
 /* Publishes packets at once: polling readers see them immediately, sleeping ones are woken by flush(). */
@@ -198,7 +198,7 @@ static int shm_post(void *instance, const struct lli_out *packets, int count)
         put_into(shm, sender);
         put(sender, &packets[i], to);
     }
-    shm->done += (uint64_t)count;
+    shm->out.done += (uint64_t)count;
     return count;
 }
 
@@ -206,9 +206,9 @@ int lli_shm_flush(void *instance)
 {
     struct lli_shm *shm = instance;
 
-    if (shm->open != NULL)
-        put_end(shm, shm->open);
-    shm->open = NULL;
+    if (shm->out.open != NULL)
+        put_end(shm, shm->out.open);
+    shm->out.open = NULL;
     return LLM_OK;
 }
 
@@ -216,7 +216,7 @@ static uint64_t shm_reap(void *instance)
 {
     const struct lli_shm *shm = instance;
 
-    return shm->done;
+    return shm->out.done;
 }
 
 /* ---------------------------------------------------------------------------------------------- receiving */
@@ -234,7 +234,7 @@ static void source_skip(struct lli_shm *shm, struct lli_shm_source *source, uint
     const uint64_t next = head > half ? head - half : 0;
 
     if (next > source->next) {
-        shm->lapped += next - source->next;
+        shm->counters.lapped += next - source->next;
         source->next = next;
     }
 }
@@ -277,12 +277,12 @@ static int source_copy(struct lli_shm *shm, struct lli_shm_source *source, struc
     uint32_t bytes = 0;
     int count = 0;
 
-    while (count < max && bytes < SHM_BURST_BYTES && shm->free_count > 0) {
+    while (count < max && bytes < SHM_BURST_BYTES && shm->in.free_count > 0) {
         const struct lli_shm_entry *entry = lli_shm_entry_at(segment, source->next);
         const uint64_t number = atomic_load_explicit(&entry->number, memory_order_acquire);
         const uint32_t size = *(const volatile uint32_t *)&entry->size;
-        const uint16_t slot = shm->free[shm->free_count - 1];
-        uint8_t *data = shm->slots + (size_t)slot * LLI_SHM_SLOT_STRIDE;
+        const uint16_t slot = shm->in.free[shm->in.free_count - 1];
+        uint8_t *data = shm->in.slots + (size_t)slot * LLI_SHM_SLOT_STRIDE;
         const uint8_t *from = NULL;
         bool mine;
 
@@ -306,11 +306,11 @@ static int source_copy(struct lli_shm *shm, struct lli_shm_source *source, struc
             continue;
         source->next++;
         if (from == NULL) {
-            shm->overwritten += mine;
+            shm->counters.overwritten += mine;
             continue;
         }
         bytes += size;
-        shm->free_count--;
+        shm->in.free_count--;
         count++;
     }
     return count;
@@ -331,8 +331,8 @@ static int source_check(struct lli_shm *shm, const struct lli_shm_source *source
 
         if (copied[i].place != LLI_SHM_HERE &&
             lag > (history ? segment->history_bytes : segment->copies_bytes)) {
-            shm->free[shm->free_count++] = (uint16_t)packets[i].buffer;
-            shm->overwritten++;
+            shm->in.free[shm->in.free_count++] = (uint16_t)packets[i].buffer;
+            shm->counters.overwritten++;
         } else {
             packets[remaining++] = packets[i];
         }
@@ -365,10 +365,10 @@ static inline bool source_copy_here(struct lli_shm *shm, struct lli_shm_source *
     uint16_t slot;
 
     if (number != source->next + 1 || entry->to != 0 || entry->place != LLI_SHM_HERE ||
-        size > LLI_SHM_INLINE || shm->free_count == 0)
+        size > LLI_SHM_INLINE || shm->in.free_count == 0)
         return false;
-    slot = shm->free[shm->free_count - 1];
-    packet->data = memcpy(shm->slots + (size_t)slot * LLI_SHM_SLOT_STRIDE, entry->bytes, LLI_SHM_INLINE);
+    slot = shm->in.free[shm->in.free_count - 1];
+    packet->data = memcpy(shm->in.slots + (size_t)slot * LLI_SHM_SLOT_STRIDE, entry->bytes, LLI_SHM_INLINE);
     packet->size = size;
     packet->from = source->group;
     packet->buffer = slot;
@@ -378,7 +378,7 @@ static inline bool source_copy_here(struct lli_shm *shm, struct lli_shm_source *
     if (atomic_load_explicit(&entry->number, memory_order_relaxed) != number)
         return false;
     source->next++;
-    shm->free_count--;
+    shm->in.free_count--;
     return true;
 }
 
@@ -410,8 +410,8 @@ static LLI_OUT_OF_LINE int source_take(struct lli_shm *shm, struct lli_shm_sourc
 /* Returns true if a bell has rung: the socket may have datagrams. Inline: called in every poll. */
 static inline bool shm_is_rung(const struct lli_shm *shm)
 {
-    for (uint32_t i = 0; i < shm->senders_count; i++) {
-        const struct lli_shm_sender *sender = &shm->senders[i];
+    for (uint32_t i = 0; i < shm->out.count; i++) {
+        const struct lli_shm_sender *sender = &shm->out.senders[i];
 
         if (sender->segment.bell != NULL &&
             atomic_load_explicit(&sender->segment.bell->rung, memory_order_acquire) != sender->rung)
@@ -423,14 +423,14 @@ static inline bool shm_is_rung(const struct lli_shm *shm)
 /* Records the count of each bell and drains the socket. Returns the number of packets. */
 static uint32_t shm_take_out(struct lli_shm *shm)
 {
-    const uint32_t before = shm->waiting_tail;
+    const uint32_t before = shm->waiting.tail;
 
-    for (uint32_t i = 0; i < shm->senders_count; i++)
-        if (shm->senders[i].segment.bell != NULL)
-            shm->senders[i].rung =
-                atomic_load_explicit(&shm->senders[i].segment.bell->rung, memory_order_acquire);
+    for (uint32_t i = 0; i < shm->out.count; i++)
+        if (shm->out.senders[i].segment.bell != NULL)
+            shm->out.senders[i].rung =
+                atomic_load_explicit(&shm->out.senders[i].segment.bell->rung, memory_order_acquire);
     lli_shm_socket_drain(shm);
-    return shm->waiting_tail - before;
+    return shm->waiting.tail - before;
 }
 
 /*
@@ -443,12 +443,12 @@ static LLI_OUT_OF_LINE void shm_answer(struct lli_shm *shm)
     const uint32_t found = shm_take_out(shm);
 
     if (found > 0) {
-        shm->rings = (uint32_t)lli_min(shm->rings + found, SHM_RINGS_MAX);
+        shm->ringing.left = (uint32_t)lli_min(shm->ringing.left + found, SHM_RINGS_MAX);
         return;
     }
-    shm->rings_empty++;
-    shm->deaf = shm->rings == 0;
-    shm->rings -= !shm->deaf;
+    shm->counters.rings_empty++;
+    shm->ringing.deaf = shm->ringing.left == 0;
+    shm->ringing.left -= !shm->ringing.deaf;
 }
 
 /* Timed check: drains the socket, and answers rings again. */
@@ -456,18 +456,18 @@ static void shm_drain(struct lli_shm *shm)
 {
     const uint32_t found = shm_take_out(shm);
 
-    shm->rings = (uint32_t)lli_min(lli_max(shm->rings, SHM_RINGS) + found, SHM_RINGS_MAX);
-    if (shm->deaf)
-        shm->only = NULL;
-    shm->deaf = false;
+    shm->ringing.left = (uint32_t)lli_min(lli_max(shm->ringing.left, SHM_RINGS) + found, SHM_RINGS_MAX);
+    if (shm->ringing.deaf)
+        shm->in.only = NULL;
+    shm->ringing.deaf = false;
 }
 
 /* Wakes readers whose waking was deferred. */
 static LLI_OUT_OF_LINE void shm_wake_due(struct lli_shm *shm)
 {
-    shm->wake_due = false;
-    for (uint32_t i = 0; i < shm->senders_count; i++) {
-        struct lli_shm_bell *bell = shm->senders[i].segment.bell;
+    shm->wake.due = false;
+    for (uint32_t i = 0; i < shm->out.count; i++) {
+        struct lli_shm_bell *bell = shm->out.senders[i].segment.bell;
 
         if (bell != NULL && atomic_load_explicit(&bell->sleepers, memory_order_relaxed) != 0)
             lli_shm_socket_wake(shm, bell);
@@ -477,13 +477,15 @@ static LLI_OUT_OF_LINE void shm_wake_due(struct lli_shm *shm)
 /* Enables the fast path of polls if no other work is pending. */
 static void shm_settle(struct lli_shm *shm)
 {
-    const struct lli_shm_bell *bell = shm->senders[0].segment.bell;
+    const struct lli_shm_bell *bell = shm->out.senders[0].segment.bell;
 
-    shm->bell = shm->deaf ? &shm->silence : shm->senders_count == 1 && bell != NULL ? &bell->rung : NULL;
-    shm->rung = shm->deaf ? 0 : shm->senders[0].rung;
-    shm->only =
-        shm->sources_count == 1 && !shm->changed && !shm->wake_due && shm->waiting_head == shm->waiting_tail
-            ? shm->sources
+    shm->ringing.bell = shm->ringing.deaf                     ? &shm->ringing.silence
+                        : shm->out.count == 1 && bell != NULL ? &bell->rung
+                                                              : NULL;
+    shm->ringing.rung = shm->ringing.deaf ? 0 : shm->out.senders[0].rung;
+    shm->in.only =
+        shm->in.count == 1 && !shm->in.changed && !shm->wake.due && shm->waiting.head == shm->waiting.tail
+            ? shm->in.sources
             : NULL;
 }
 
@@ -492,12 +494,12 @@ static LLI_OUT_OF_LINE void shm_look_around(struct lli_shm *shm)
 {
     const lli_ns now = lli_clock_ns();
 
-    if (now >= shm->drained_at + SHM_SOCKET_NS) {
-        shm->drained_at = now;
+    if (now >= shm->ringing.drained_at + SHM_SOCKET_NS) {
+        shm->ringing.drained_at = now;
         shm_drain(shm);
     }
-    if (now >= shm->looked_at + SHM_LOOK_NS) {
-        shm->looked_at = now;
+    if (now >= shm->in.looked_at + SHM_LOOK_NS) {
+        shm->in.looked_at = now;
         lli_shm_rescan(shm);
     }
 }
@@ -507,19 +509,19 @@ static LLI_OUT_OF_LINE int shm_receive_all(struct lli_shm *shm, struct lli_in *p
 {
     int count = 0;
 
-    if (!shm->deaf && shm_is_rung(shm))
+    if (!shm->ringing.deaf && shm_is_rung(shm))
         shm_answer(shm);
-    if (shm->wake_due)
+    if (shm->wake.due)
         shm_wake_due(shm);
-    if (shm->changed)
+    if (shm->in.changed)
         lli_shm_look(shm);
-    while (count < max && shm->waiting_head != shm->waiting_tail)
-        packets[count++] = shm->waiting[shm->waiting_head++ % LLI_SHM_WAITING];
-    for (uint32_t i = 0; i < shm->sources_count && count < max; i++) {
-        if (++shm->sources_next >= shm->sources_count)
-            shm->sources_next = 0;
-        if (source_has(&shm->sources[shm->sources_next]))
-            count += source_take(shm, &shm->sources[shm->sources_next], packets + count, max - count);
+    while (count < max && shm->waiting.head != shm->waiting.tail)
+        packets[count++] = shm->waiting.in[shm->waiting.head++ % LLI_SHM_WAITING];
+    for (uint32_t i = 0; i < shm->in.count && count < max; i++) {
+        if (++shm->in.next >= shm->in.count)
+            shm->in.next = 0;
+        if (source_has(&shm->in.sources[shm->in.next]))
+            count += source_take(shm, &shm->in.sources[shm->in.next], packets + count, max - count);
     }
     shm_settle(shm);
     return count;
@@ -529,13 +531,14 @@ static int shm_receive(void *instance, struct lli_in *packets, int max)
 {
     struct lli_shm *shm = instance;
 
-    if (++shm->turn % SHM_TURNS_CLOCK == 0)
+    if (++shm->in.turn % SHM_TURNS_CLOCK == 0)
         shm_look_around(shm);
-    if (shm->only == NULL ||
-        (shm->bell != NULL ? atomic_load_explicit(shm->bell, memory_order_acquire) != shm->rung
-                           : shm_is_rung(shm)))
+    if (shm->in.only == NULL ||
+        (shm->ringing.bell != NULL
+             ? atomic_load_explicit(shm->ringing.bell, memory_order_acquire) != shm->ringing.rung
+             : shm_is_rung(shm)))
         return shm_receive_all(shm, packets, max);
-    return source_has(shm->only) ? source_take(shm, shm->only, packets, max) : 0;
+    return source_has(shm->in.only) ? source_take(shm, shm->in.only, packets, max) : 0;
 }
 
 static void shm_release(void *instance, const struct lli_in *packets, int count)
@@ -543,8 +546,8 @@ static void shm_release(void *instance, const struct lli_in *packets, int count)
     struct lli_shm *shm = instance;
 
     for (int i = 0; i < count; i++) {
-        assert(shm->free_count < LLI_SHM_SLOTS);
-        shm->free[shm->free_count++] = (uint16_t)packets[i].buffer;
+        assert(shm->in.free_count < LLI_SHM_SLOTS);
+        shm->in.free[shm->in.free_count++] = (uint16_t)packets[i].buffer;
     }
 }
 
@@ -563,10 +566,10 @@ static int shm_arm(void *instance)
         lli_shm_rescan(shm);
     /* Drain earlier wake-ups, which would end the coming sleep. */
     lli_shm_socket_drain(shm);
-    for (uint32_t i = 0; i < shm->sources_count; i++) {
-        arm_place(shm, &shm->sources[i]);
-        atomic_store_explicit(&shm->sources[i].reader->asleep, 1, memory_order_relaxed);
-        atomic_store_explicit(&shm->sources[i].segment.bell->sleepers, 1, memory_order_relaxed);
+    for (uint32_t i = 0; i < shm->in.count; i++) {
+        arm_place(shm, &shm->in.sources[i]);
+        atomic_store_explicit(&shm->in.sources[i].reader->asleep, 1, memory_order_relaxed);
+        atomic_store_explicit(&shm->in.sources[i].segment.bell->sleepers, 1, memory_order_relaxed);
     }
     /*
      * Pairs with the fence in put_end(): either the caller's next poll finds the packets, or the writer sees
@@ -582,22 +585,22 @@ static int shm_arm(void *instance)
 static uint64_t shm_drops(void *instance)
 {
     struct lli_shm *shm = instance;
-    const uint64_t reported = shm->drops_reported;
+    const uint64_t reported = shm->counters.drops_reported;
 
-    shm->drops_reported = shm->lapped + shm->overwritten;
-    return shm->drops_reported - reported;
+    shm->counters.drops_reported = shm->counters.lapped + shm->counters.overwritten;
+    return shm->counters.drops_reported - reported;
 }
 
 static const struct lli_counter shm_counters[] = {
-    {"shm_segments", offsetof(struct lli_shm, attached)},
-    {"shm_attach_errors", offsetof(struct lli_shm, attach_errors)},
-    {"shm_lapped", offsetof(struct lli_shm, lapped)},
-    {"shm_overwritten", offsetof(struct lli_shm, overwritten)},
-    {"shm_truncated", offsetof(struct lli_shm, truncated)},
-    {"shm_wakes", offsetof(struct lli_shm, wakes)},
-    {"shm_wakes_deferred", offsetof(struct lli_shm, wakes_deferred)},
-    {"shm_rings_empty", offsetof(struct lli_shm, rings_empty)},
-    {"shm_send_errors", offsetof(struct lli_shm, send_errors)},
+    {"shm_segments", offsetof(struct lli_shm, counters.attached)},
+    {"shm_attach_errors", offsetof(struct lli_shm, counters.attach_errors)},
+    {"shm_lapped", offsetof(struct lli_shm, counters.lapped)},
+    {"shm_overwritten", offsetof(struct lli_shm, counters.overwritten)},
+    {"shm_truncated", offsetof(struct lli_shm, counters.truncated)},
+    {"shm_wakes", offsetof(struct lli_shm, counters.wakes)},
+    {"shm_wakes_deferred", offsetof(struct lli_shm, counters.wakes_deferred)},
+    {"shm_rings_empty", offsetof(struct lli_shm, counters.rings_empty)},
+    {"shm_send_errors", offsetof(struct lli_shm, counters.send_errors)},
     {NULL, 0},
 };
 

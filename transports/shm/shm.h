@@ -211,44 +211,87 @@ struct lli_shm_peer {
     struct sockaddr_un address;
 };
 
-struct lli_shm {
-    /* Receiving. */
+/* Sources: shm.c, and shm_control.c, which attaches them. */
+struct lli_shm_in {
     uint32_t turn;
-    uint32_t rung;                /* value of the bell last seen */
-    const _Atomic uint32_t *bell; /* of the only sender; NULL: none or several */
+    uint32_t count; /* of sources */
+    uint32_t next;  /* source to start from */
+    uint32_t free_count;
     /* The only source, if no other work is pending; else NULL. */
     struct lli_shm_source *only;
-    uint32_t sources_count;
-    uint32_t sources_next;
-    uint32_t free_count;
-    uint64_t id;
     struct lli_shm_source *sources;
     uint8_t *slots;
     uint16_t free[LLI_SHM_SLOTS]; /* a stack */
-    struct lli_in waiting[LLI_SHM_WAITING];
-    uint32_t waiting_head;
-    uint32_t waiting_tail;
-    bool changed;    /* scan for new segments */
-    uint32_t unread; /* datagrams since the socket was last empty */
+    bool changed;                 /* scan for new segments */
+    lli_ns looked_at;             /* time of the latest scan for dead writers */
+};
+
+/* Datagrams received and not yet delivered: shm_socket.c. */
+struct lli_shm_waiting {
+    struct lli_in in[LLI_SHM_WAITING];
+    uint32_t head;
+    uint32_t tail;
+};
+
+/* The bell of a sender, and the limit of rings without a datagram: shm.c. */
+struct lli_shm_ringing {
+    uint32_t rung;                /* value of the bell last seen */
+    uint32_t unread;              /* datagrams since the socket was last empty */
+    const _Atomic uint32_t *bell; /* of the only sender; NULL: none or several */
     /* Rings without a datagram still answered before the next timed check. */
-    uint32_t rings;
+    uint32_t left;
     bool deaf;                /* ignore rings until the next timed check */
     _Atomic uint32_t silence; /* in place of the bell while deaf: never rung */
     lli_ns drained_at;        /* time of the latest check of the socket */
-    lli_ns looked_at;         /* time of the latest scan for dead writers */
+};
 
-    /* Sending. */
-    uint32_t senders_count; /* places used so far */
+struct lli_shm_out {
+    uint32_t count; /* places used so far */
     uint64_t done;
     struct lli_shm_sender *senders;
     /* Written to since the latest flush, its sleeping readers not yet woken; NULL: none. */
     struct lli_shm_sender *open;
-    int64_t wake_left; /* budget for waking in nanoseconds, as of wake_at */
-    lli_ns wake_at;
-    uint32_t wake_next; /* bell place to start from */
-    bool wake_due;      /* waking was deferred */
+};
 
-    /* Control. */
+/* Wakes of sleeping readers: shm_socket.c. */
+struct lli_shm_wake {
+    int64_t left; /* budget in nanoseconds, as of at */
+    lli_ns at;
+    uint32_t next; /* bell place to start from */
+    bool due;      /* waking was deferred */
+};
+
+/* Problems in the directory that were logged: shm_control.c. */
+struct lli_shm_problems {
+    bool refused; /* the latest scan found segments that may not be read */
+    bool logging; /* a name or a segment was logged: check it again */
+    uint32_t count;
+    struct lli_shm_logged logged[LLI_SHM_LOGGED_MAX];
+    uint64_t truncated_logged;
+    uint64_t truncated_id; /* id of the segment truncated most recently */
+    uid_t truncated_owner;
+};
+
+struct lli_shm_counters {
+    uint64_t lapped;
+    uint64_t overwritten;
+    uint64_t drops_reported; /* lapped + overwritten at the latest call of shm_drops() */
+    uint64_t attached;
+    uint64_t attach_errors;
+    uint64_t truncated;
+    uint64_t wakes;
+    uint64_t wakes_deferred;
+    uint64_t rings_empty;
+    uint64_t send_errors;
+};
+
+struct lli_shm {
+    uint64_t id;
+    struct lli_shm_ringing ringing;
+    struct lli_shm_in in;
+    struct lli_shm_waiting waiting;
+    struct lli_shm_out out;
+    struct lli_shm_wake wake;
     const struct lli_log *log;
     struct lli_shm_root root;
     struct lli_shm_group *groups;
@@ -261,25 +304,8 @@ struct lli_shm {
     uint32_t payload_max;
     uint32_t entries;
     uint32_t armed; /* calls of arm() */
-    bool refused;   /* the latest scan found segments that may not be read */
-    bool logging;   /* a name or a segment was logged: check it again */
-    uint32_t logged_count;
-    struct lli_shm_logged logged[LLI_SHM_LOGGED_MAX];
-
-    /* Counters. */
-    uint64_t lapped;
-    uint64_t overwritten;
-    uint64_t drops_reported; /* lapped + overwritten at the latest call of shm_drops() */
-    uint64_t attached;
-    uint64_t attach_errors;
-    uint64_t truncated;
-    uint64_t truncated_logged;
-    uint64_t truncated_id; /* id of the segment truncated most recently */
-    uid_t truncated_owner;
-    uint64_t wakes;
-    uint64_t wakes_deferred;
-    uint64_t rings_empty;
-    uint64_t send_errors;
+    struct lli_shm_problems problems;
+    struct lli_shm_counters counters;
 };
 
 /* Returns the entry with the given index, counted since the start of the segment. */
@@ -291,8 +317,8 @@ static inline struct lli_shm_entry *lli_shm_entry_at(const struct lli_shm_segmen
 /* Requests a scan for new and dead segments. */
 static inline void lli_shm_rescan(struct lli_shm *shm)
 {
-    shm->changed = true;
-    shm->only = NULL;
+    shm->in.changed = true;
+    shm->in.only = NULL;
 }
 
 /* --------------------------------------------------------------------------------------------- shm_name.c */

@@ -28,23 +28,23 @@ static int control_memory(struct lli_shm *shm, const struct llm_options *options
         (uint32_t)lli_max(LLI_SHM_PEERS_MIN, options->receivers_max + options->sessions_max);
     int error;
 
-    shm->senders = calloc(LLI_SHM_SENDERS_MAX, sizeof *shm->senders);
+    shm->out.senders = calloc(LLI_SHM_SENDERS_MAX, sizeof *shm->out.senders);
     shm->groups = calloc(LLI_SHM_GROUPS_MAX, sizeof *shm->groups);
-    shm->sources = calloc(LLI_SHM_SOURCES_MAX, sizeof *shm->sources);
+    shm->in.sources = calloc(LLI_SHM_SOURCES_MAX, sizeof *shm->in.sources);
     shm->peer = calloc(peers, sizeof *shm->peer);
-    if (shm->senders == NULL || shm->groups == NULL || shm->sources == NULL || shm->peer == NULL ||
+    if (shm->out.senders == NULL || shm->groups == NULL || shm->in.sources == NULL || shm->peer == NULL ||
         lli_peers_init(&shm->peers, peers) != 0)
         return lli_fail(shm->log, LLM_ENOMEM, "shm: no memory for an instance");
     error = lli_memory_map(&shm->memory, (size_t)LLI_SHM_SLOTS * LLI_SHM_SLOT_STRIDE, &policy, shm->log);
     if (error != LLM_OK)
         return error;
-    shm->slots = shm->memory.base;
-    shm->free_count = LLI_SHM_SLOTS;
+    shm->in.slots = shm->memory.base;
+    shm->in.free_count = LLI_SHM_SLOTS;
     for (uint32_t i = 0; i < LLI_SHM_SLOTS; i++)
-        shm->free[i] = (uint16_t)(LLI_SHM_SLOTS - 1 - i);
+        shm->in.free[i] = (uint16_t)(LLI_SHM_SLOTS - 1 - i);
     /* Touch the slots at the top of the stack, which are used again and again. */
     for (uint32_t i = 0; i < SHM_SLOTS_WARM; i++)
-        memset(shm->slots + (size_t)i * LLI_SHM_SLOT_STRIDE, 0, shm->payload_max);
+        memset(shm->in.slots + (size_t)i * LLI_SHM_SLOT_STRIDE, 0, shm->payload_max);
     return LLM_OK;
 }
 
@@ -113,9 +113,9 @@ static void control_free(struct lli_shm *shm)
 {
     lli_memory_unmap(&shm->memory);
     lli_peers_fini(&shm->peers);
-    free(shm->senders);
+    free(shm->out.senders);
     free(shm->groups);
-    free(shm->sources);
+    free(shm->in.sources);
     free(shm->peer);
 }
 
@@ -123,11 +123,11 @@ void lli_shm_close(void *instance)
 {
     struct lli_shm *shm = instance;
 
-    for (uint32_t i = 0; i < shm->sources_count; i++)
-        lli_shm_detach(&shm->sources[i]);
-    for (uint32_t i = 0; i < shm->senders_count; i++)
-        if (shm->senders[i].segment.header != NULL)
-            sender_close(shm, &shm->senders[i]);
+    for (uint32_t i = 0; i < shm->in.count; i++)
+        lli_shm_detach(&shm->in.sources[i]);
+    for (uint32_t i = 0; i < shm->out.count; i++)
+        if (shm->out.senders[i].segment.header != NULL)
+            sender_close(shm, &shm->out.senders[i]);
     lli_shm_socket_close(shm);
     control_free(shm);
 }
@@ -137,13 +137,13 @@ void lli_shm_abandon(void *instance)
 {
     struct lli_shm *shm = instance;
 
-    for (uint32_t i = 0; i < shm->sources_count; i++)
-        lli_shm_source_release(&shm->sources[i]);
-    for (uint32_t i = 0; i < shm->senders_count; i++) {
-        if (shm->senders[i].segment.header == NULL)
+    for (uint32_t i = 0; i < shm->in.count; i++)
+        lli_shm_source_release(&shm->in.sources[i]);
+    for (uint32_t i = 0; i < shm->out.count; i++) {
+        if (shm->out.senders[i].segment.header == NULL)
             continue;
-        lli_shm_sender_release(&shm->senders[i]);
-        close(shm->senders[i].lock_fd);
+        lli_shm_sender_release(&shm->out.senders[i]);
+        close(shm->out.senders[i].lock_fd);
     }
     close(shm->socket);
     control_free(shm);
@@ -159,8 +159,8 @@ struct look {
 
 static bool look_has(const struct look *look, uint64_t id)
 {
-    for (uint32_t i = 0; i < look->shm->sources_count; i++)
-        if (look->shm->sources[i].group == look->group && look->shm->sources[i].segment.id == id)
+    for (uint32_t i = 0; i < look->shm->in.count; i++)
+        if (look->shm->in.sources[i].group == look->group && look->shm->in.sources[i].segment.id == id)
             return true;
     return false;
 }
@@ -177,19 +177,19 @@ static int look_at(void *arg, uint64_t id)
     const struct look *look = arg;
     struct lli_shm *shm = look->shm;
     const struct lli_shm_group *group = &shm->groups[look->group];
-    struct lli_shm_source *source = &shm->sources[shm->sources_count];
+    struct lli_shm_source *source = &shm->in.sources[shm->in.count];
     int error;
 
     if (look_has(look, id))
         return 0;
-    if (shm->sources_count == LLI_SHM_SOURCES_MAX)
+    if (shm->in.count == LLI_SHM_SOURCES_MAX)
         return look_is_full(look->joining ? shm->log : NULL);
     error = lli_shm_attach(source, &shm->root, group->name, id, shm->id, look->joining ? shm->log : NULL);
     if (error == LLM_EAGAIN)
         return 0;
     if (error != LLM_OK) {
-        shm->attach_errors++;
-        shm->refused = true;
+        shm->counters.attach_errors++;
+        shm->problems.refused = true;
         return look->joining ? error : 0;
     }
     if (source->segment.header->writer == shm->id && !source->segment.header->loops) {
@@ -200,15 +200,15 @@ static int look_at(void *arg, uint64_t id)
         source->next = atomic_load_explicit(&source->segment.header->head, memory_order_acquire);
     source->group = look->group;
     (void)lli_shm_attach_history(&source->segment);
-    shm->sources_count++;
-    shm->attached++;
+    shm->in.count++;
+    shm->counters.attached++;
     return 0;
 }
 
 static void source_drop(struct lli_shm *shm, uint32_t place)
 {
-    lli_shm_detach(&shm->sources[place]);
-    shm->sources[place] = shm->sources[--shm->sources_count];
+    lli_shm_detach(&shm->in.sources[place]);
+    shm->in.sources[place] = shm->in.sources[--shm->in.count];
 }
 
 static uint64_t source_number(const struct lli_shm_source *source, uint64_t place)
@@ -238,7 +238,7 @@ static bool source_is_over(struct lli_shm *shm, struct lli_shm_source *source)
     }
     if (least == UINT64_MAX)
         return true;
-    shm->lapped += least - 1 - source->next;
+    shm->counters.lapped += least - 1 - source->next;
     source->next = least - 1;
     return false;
 }
@@ -247,23 +247,23 @@ static void look_truncated(struct lli_shm *shm, const struct lli_shm_segment *se
 {
     struct stat file = {.st_uid = (uid_t)-1};
 
-    shm->truncated++;
-    shm->truncated_id = segment->id;
+    shm->counters.truncated++;
+    shm->problems.truncated_id = segment->id;
     (void)fstat(segment->fd, &file);
-    shm->truncated_owner = file.st_uid;
+    shm->problems.truncated_owner = file.st_uid;
 }
 
 /* Counts truncated files, and remaps their bells, empty. A truncated segment counts as dead. */
 static void look_at_guards(struct lli_shm *shm)
 {
-    for (uint32_t i = 0; i < shm->senders_count; i++) {
-        struct lli_shm_sender *sender = &shm->senders[i];
+    for (uint32_t i = 0; i < shm->out.count; i++) {
+        struct lli_shm_sender *sender = &shm->out.senders[i];
 
         if (lli_shm_guard_is_broken(sender->segment.bell_guard) && lli_shm_bell_restore(sender))
             look_truncated(shm, &sender->segment);
     }
-    for (uint32_t i = 0; i < shm->sources_count; i++) {
-        struct lli_shm_source *source = &shm->sources[i];
+    for (uint32_t i = 0; i < shm->in.count; i++) {
+        struct lli_shm_source *source = &shm->in.sources[i];
 
         if (lli_shm_guard_is_broken(source->segment.guard))
             look_truncated(shm, &source->segment);
@@ -275,19 +275,19 @@ static void look_at_guards(struct lli_shm *shm)
 
 void lli_shm_look(struct lli_shm *shm)
 {
-    shm->changed = false;
-    shm->refused = false;
+    shm->in.changed = false;
+    shm->problems.refused = false;
     look_at_guards(shm);
-    for (uint32_t i = shm->sources_count; i-- > 0;)
-        if (source_is_over(shm, &shm->sources[i]))
+    for (uint32_t i = shm->in.count; i-- > 0;)
+        if (source_is_over(shm, &shm->in.sources[i]))
             source_drop(shm, i);
     for (lli_handle i = 0; i < LLI_SHM_GROUPS_MAX; i++) {
         struct look look = {.shm = shm, .group = i};
 
         if (shm->groups[i].users > 0 &&
             lli_shm_each(&shm->root, shm->groups[i].name, look_at, &look, NULL) != 0) {
-            shm->attach_errors++;
-            shm->refused = true;
+            shm->counters.attach_errors++;
+            shm->problems.refused = true;
         }
     }
 }
@@ -296,9 +296,9 @@ void lli_shm_look(struct lli_shm *shm)
 
 static struct lli_shm_logged *logged_find(struct lli_shm *shm, uint64_t id)
 {
-    for (uint32_t i = 0; i < shm->logged_count; i++)
-        if (shm->logged[i].id == id)
-            return &shm->logged[i];
+    for (uint32_t i = 0; i < shm->problems.count; i++)
+        if (shm->problems.logged[i].id == id)
+            return &shm->problems.logged[i];
     return NULL;
 }
 
@@ -316,17 +316,17 @@ static int log_at(void *arg, uint64_t id)
 
     if (look_has(look, id))
         return 0;
-    if (shm->sources_count == LLI_SHM_SOURCES_MAX)
+    if (shm->in.count == LLI_SHM_SOURCES_MAX)
         return look_is_full(group->logged ? NULL : shm->log);
     if (logged != NULL)
         logged->here = true;
-    if (logged != NULL || shm->logged_count == LLI_SHM_LOGGED_MAX)
+    if (logged != NULL || shm->problems.count == LLI_SHM_LOGGED_MAX)
         return 0;
     error = lli_shm_attach(&source, &shm->root, group->name, id, shm->id, shm->log);
     if (error == LLM_OK)
         lli_shm_detach(&source);
     else if (error != LLM_EAGAIN)
-        shm->logged[shm->logged_count++] = (struct lli_shm_logged){id, true};
+        shm->problems.logged[shm->problems.count++] = (struct lli_shm_logged){id, true};
     return 0;
 }
 
@@ -335,22 +335,22 @@ static void logged_sweep(struct lli_shm *shm)
 {
     uint32_t remaining = 0;
 
-    for (uint32_t i = 0; i < shm->logged_count; i++)
-        if (shm->logged[i].here)
-            shm->logged[remaining++] = (struct lli_shm_logged){shm->logged[i].id, false};
-    shm->logged_count = remaining;
+    for (uint32_t i = 0; i < shm->problems.count; i++)
+        if (shm->problems.logged[i].here)
+            shm->problems.logged[remaining++] = (struct lli_shm_logged){shm->problems.logged[i].id, false};
+    shm->problems.count = remaining;
 }
 
 static void log_truncated(struct lli_shm *shm)
 {
-    if (shm->truncated > 0 && shm->truncated_logged == 0)
+    if (shm->counters.truncated > 0 && shm->problems.truncated_logged == 0)
         lli_log(
             shm->log, LLM_LEVEL_WARNING,
             "shm: segment %016llx of user %u, or its bell, was truncated while it was mapped: the segment is "
             "not read any more, the bell is mapped again; shm_truncated counts it, and shm_mode says which "
             "users may",
-            (unsigned long long)shm->truncated_id, (unsigned)shm->truncated_owner);
-    shm->truncated_logged = shm->truncated;
+            (unsigned long long)shm->problems.truncated_id, (unsigned)shm->problems.truncated_owner);
+    shm->problems.truncated_logged = shm->counters.truncated;
 }
 
 void lli_shm_report(void *instance)
@@ -358,19 +358,19 @@ void lli_shm_report(void *instance)
     struct lli_shm *shm = instance;
 
     log_truncated(shm);
-    if (!shm->refused && !shm->logging)
+    if (!shm->problems.refused && !shm->problems.logging)
         return;
-    shm->logging = false;
+    shm->problems.logging = false;
     for (lli_handle i = 0; i < LLI_SHM_GROUPS_MAX; i++) {
         struct look look = {.shm = shm, .group = i};
         struct lli_shm_group *group = &shm->groups[i];
 
         group->logged = group->users > 0 && lli_shm_each(&shm->root, group->name, log_at, &look,
                                                          group->logged ? NULL : shm->log) != 0;
-        shm->logging |= group->logged;
+        shm->problems.logging |= group->logged;
     }
     logged_sweep(shm);
-    shm->logging |= shm->logged_count > 0;
+    shm->problems.logging |= shm->problems.count > 0;
 }
 
 /* ----------------------------------------------------------------------------------------- join and leave */
@@ -389,12 +389,12 @@ static int join_send(struct lli_shm *shm, const struct lli_group *group, const c
     uint32_t place = 0;
     int error;
 
-    while (place < LLI_SHM_SENDERS_MAX && shm->senders[place].segment.header != NULL)
+    while (place < LLI_SHM_SENDERS_MAX && shm->out.senders[place].segment.header != NULL)
         place++;
     if (place == LLI_SHM_SENDERS_MAX)
         return lli_fail(shm->log, LLM_ELIMIT, "shm: more than %d joins to send; use a second context",
                         LLI_SHM_SENDERS_MAX);
-    sender = &shm->senders[place];
+    sender = &shm->out.senders[place];
     *sender = (struct lli_shm_sender){.segment = {.fd = -1}, .bell_fd = -1};
     strcpy(sender->name, name);
     lli_option_values_read(group->values, &lli_shm_option_table, &own);
@@ -406,8 +406,8 @@ static int join_send(struct lli_shm *shm, const struct lli_group *group, const c
         lli_shm_unlock(&shm->root, name, sender->lock_fd);
         return error;
     }
-    if (place >= shm->senders_count)
-        shm->senders_count = place + 1;
+    if (place >= shm->out.count)
+        shm->out.count = place + 1;
     lli_shm_socket_call(shm);
     *handle = place;
     return LLM_OK;
@@ -449,22 +449,22 @@ int lli_shm_join(void *instance, const struct lli_group *group, enum lli_join_mo
 
     if (error != LLM_OK)
         return error;
-    shm->only = NULL;
+    shm->in.only = NULL;
     return mode == LLI_JOIN_SEND ? join_send(shm, group, name, handle) : join_receive(shm, name, handle);
 }
 
 static void leave_send(struct lli_shm *shm, lli_handle handle)
 {
     (void)lli_shm_flush(shm);
-    sender_close(shm, &shm->senders[handle]);
+    sender_close(shm, &shm->out.senders[handle]);
 }
 
 static void leave_receive(struct lli_shm *shm, lli_handle handle)
 {
     if (--shm->groups[handle].users > 0)
         return;
-    for (uint32_t i = shm->sources_count; i-- > 0;)
-        if (shm->sources[i].group == handle)
+    for (uint32_t i = shm->in.count; i-- > 0;)
+        if (shm->in.sources[i].group == handle)
             source_drop(shm, i);
 }
 
@@ -472,7 +472,7 @@ void lli_shm_leave(void *instance, lli_handle handle, enum lli_join_mode mode)
 {
     struct lli_shm *shm = instance;
 
-    shm->only = NULL;
+    shm->in.only = NULL;
     if (mode == LLI_JOIN_SEND)
         leave_send(shm, handle);
     else
@@ -484,7 +484,7 @@ void lli_shm_leave(void *instance, lli_handle handle, enum lli_join_mode mode)
 int lli_shm_region_map(void *instance, lli_handle to, size_t size, struct lli_region *region)
 {
     struct lli_shm *shm = instance;
-    struct lli_shm_sender *sender = &shm->senders[to];
+    struct lli_shm_sender *sender = &shm->out.senders[to];
     int error = lli_shm_extend(sender, &shm->root, size, shm->log);
 
     if (error != LLM_OK)

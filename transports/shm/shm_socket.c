@@ -220,21 +220,21 @@ bool lli_shm_socket_answers(const struct lli_shm_root *root, uint64_t id)
 /* Adds the share of the time elapsed since wake_at. Returns the budget for waking. */
 static int64_t wake_left(struct lli_shm *shm, lli_ns now)
 {
-    const uint64_t more = (now - shm->wake_at) / WAKE_SHARE;
+    const uint64_t more = (now - shm->wake.at) / WAKE_SHARE;
 
-    shm->wake_at = now;
-    shm->wake_left = more >= WAKE_NS_MAX || shm->wake_left + (int64_t)more > WAKE_NS_MAX
+    shm->wake.at = now;
+    shm->wake.left = more >= WAKE_NS_MAX || shm->wake.left + (int64_t)more > WAKE_NS_MAX
                          ? WAKE_NS_MAX
-                         : shm->wake_left + (int64_t)more;
-    return shm->wake_left;
+                         : shm->wake.left + (int64_t)more;
+    return shm->wake.left;
 }
 
 static void wake_charge(struct lli_shm *shm, lli_ns now, int64_t more)
 {
-    const int64_t left = shm->wake_left - (int64_t)(now - shm->wake_at) - more;
+    const int64_t left = shm->wake.left - (int64_t)(now - shm->wake.at) - more;
 
-    shm->wake_at = now;
-    shm->wake_left = left > WAKE_NS_MIN ? left : WAKE_NS_MIN;
+    shm->wake.at = now;
+    shm->wake.left = left > WAKE_NS_MIN ? left : WAKE_NS_MIN;
 }
 
 /* Wakes a reader. False: the place is unused, or the reader does not sleep. */
@@ -248,7 +248,7 @@ static bool wake_one(struct lli_shm *shm, struct lli_shm_reader *reader)
         atomic_exchange(&reader->asleep, 0) == 0)
         return false;
     socket_name(&address, &shm->root, id);
-    shm->wakes++;
+    shm->counters.wakes++;
     taken =
         sendto(shm->socket, NULL, 0, MSG_DONTWAIT, (const struct sockaddr *)&address, sizeof address) == 0;
     if (!taken && (errno == ECONNREFUSED || errno == ENOENT))
@@ -261,9 +261,9 @@ static bool wake_one(struct lli_shm *shm, struct lli_shm_reader *reader)
 static void wake_put_off(struct lli_shm *shm, struct lli_shm_bell *bell)
 {
     atomic_store_explicit(&bell->sleepers, 1, memory_order_relaxed);
-    shm->wakes_deferred++;
-    shm->wake_due = true;
-    shm->only = NULL;
+    shm->counters.wakes_deferred++;
+    shm->wake.due = true;
+    shm->in.only = NULL;
 }
 
 /*
@@ -278,9 +278,9 @@ void lli_shm_socket_wake(struct lli_shm *shm, struct lli_shm_bell *bell)
     if (left > 0)
         atomic_store_explicit(&bell->sleepers, 0, memory_order_seq_cst);
     for (uint32_t i = 0; i < LLI_SHM_READERS_MAX && left > 0; i++) {
-        if (wake_one(shm, &bell->readers[shm->wake_next]))
-            left = shm->wake_left;
-        shm->wake_next = (shm->wake_next + 1) % LLI_SHM_READERS_MAX;
+        if (wake_one(shm, &bell->readers[shm->wake.next]))
+            left = shm->wake.left;
+        shm->wake.next = (shm->wake.next + 1) % LLI_SHM_READERS_MAX;
     }
     if (left > 0)
         wake_charge(shm, lli_clock_ns(), 0);
@@ -292,23 +292,23 @@ void lli_shm_socket_wake(struct lli_shm *shm, struct lli_shm_bell *bell)
 
 void lli_shm_socket_drain(struct lli_shm *shm)
 {
-    while (shm->waiting_tail - shm->waiting_head < LLI_SHM_WAITING && shm->free_count > 0) {
-        const uint16_t slot = shm->free[shm->free_count - 1];
-        uint8_t *bytes = shm->slots + (size_t)slot * LLI_SHM_SLOT_STRIDE;
+    while (shm->waiting.tail - shm->waiting.head < LLI_SHM_WAITING && shm->in.free_count > 0) {
+        const uint16_t slot = shm->in.free[shm->in.free_count - 1];
+        uint8_t *bytes = shm->in.slots + (size_t)slot * LLI_SHM_SLOT_STRIDE;
         const ssize_t size = recv(shm->socket, bytes, LLI_SHM_SLOT_BYTES, MSG_DONTWAIT);
 
         if (size < 0) {
-            shm->unread = 0;
+            shm->ringing.unread = 0;
             return;
         }
         /* The queue may have been full and may have refused a notification. */
-        if (++shm->unread % SOCKET_FULL == 0 || size == 0)
+        if (++shm->ringing.unread % SOCKET_FULL == 0 || size == 0)
             lli_shm_rescan(shm);
         if (size == 0)
             continue;
-        shm->only = NULL;
-        shm->free_count--;
-        shm->waiting[shm->waiting_tail++ % LLI_SHM_WAITING] = (struct lli_in){
+        shm->in.only = NULL;
+        shm->in.free_count--;
+        shm->waiting.in[shm->waiting.tail++ % LLI_SHM_WAITING] = (struct lli_in){
             .data = bytes,
             .size = (uint32_t)size,
             .from = LLI_HANDLE_UNICAST,
@@ -322,9 +322,9 @@ void lli_shm_socket_drain(struct lli_shm *shm)
 /* Makes a polling peer check its socket: rings the bell of a segment of the peer that this instance reads. */
 static void socket_ring(struct lli_shm *shm, uint64_t id)
 {
-    for (uint32_t i = 0; i < shm->sources_count; i++)
-        if (shm->sources[i].segment.header->writer == id) {
-            atomic_fetch_add_explicit(&shm->sources[i].segment.bell->rung, 1, memory_order_release);
+    for (uint32_t i = 0; i < shm->in.count; i++)
+        if (shm->in.sources[i].segment.header->writer == id) {
+            atomic_fetch_add_explicit(&shm->in.sources[i].segment.bell->rung, 1, memory_order_release);
             return;
         }
 }
