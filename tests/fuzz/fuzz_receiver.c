@@ -41,6 +41,7 @@ struct world {
     uint64_t kept_topic;  /* of the latest cached message ... */
     uint64_t kept_number; /* ... its number plus one; all cached messages are before `expected` */
     uint64_t expected;    /* number of the next message */
+    uint64_t receded;     /* returns to the position of the heartbeats so far */
     uint64_t ahead;       /* messages delivered ahead of order */
 };
 
@@ -99,6 +100,11 @@ static void expect(struct world *world, uint64_t number, uint64_t next)
                          world->counters.messages_stale + world->counters.packets_without_history > 0;
 
     FUZZ_CHECK(world->known);
+    /* Heartbeats that contradict the position name a new one (docs/protocol.md 4.4). */
+    if (world->counters.streams_receded != world->receded) {
+        world->receded = world->counters.streams_receded;
+        world->expected = number < world->expected ? number : world->expected;
+    }
     FUZZ_CHECK(passing || world->config.as_it_arrives ? number >= world->expected
                                                       : number == world->expected);
     FUZZ_CHECK(next >= number);
