@@ -18,6 +18,10 @@ void lli_rx_forget_losses(struct lli_rx *rx)
     rx->pending.lag &= (uint8_t)~LLI_RX_CHASED;
 }
 
+/*
+ * Makes an item of a loss, up to the first message that was delivered ahead of order; the rest is news.
+ * False: no message and no packet was lost up to there.
+ */
 static bool rx_gap_item(struct lli_rx *rx, const struct lli_unpacked *lost, enum llm_reason reason,
                         struct lli_item *item)
 {
@@ -26,14 +30,16 @@ static bool rx_gap_item(struct lli_rx *rx, const struct lli_unpacked *lost, enum
     if (lli_rx_as_it_arrives(rx) && reason != LLM_REASON_TOO_LONG &&
         lli_rx_unordered_split(rx, &shown, reason))
         lost = &shown;
+    rx->loss.broken_reason = LLM_REASON_MALFORMED;
+    rx->loss.passed = false;
+    if (rx->loss.run == 0 && lost->last + 1 == lost->number)
+        return false;
     (void)lli_rx_event(rx, LLM_EVENT_GAP, item);
     item->event.reason = reason;
     item->event.first = lost->number;
     item->event.last = lost->last;
     item->event.packets = rx->loss.run;
     rx->loss.run = 0;
-    rx->loss.broken_reason = LLM_REASON_MALFORMED;
-    rx->loss.passed = false;
     /*
      * The acknowledged run restarts after the loss: earlier messages were acknowledged or never will be.
      * Unreliable messages are not acknowledged and leave the run intact.
@@ -57,11 +63,12 @@ static bool rx_next_news(struct lli_rx *rx, struct lli_item *item)
         item->event.first = rx->join.first;
         return true;
     }
-    if (rx->pending.news & LLI_RX_REST) {
+    while (rx->pending.news & LLI_RX_REST) {
         const struct lli_unpacked rest = rx->unordered.rest;
 
         rx->pending.news &= (uint8_t)~LLI_RX_REST;
-        return rx_gap_item(rx, &rest, rx->unordered.rest_reason, item);
+        if (rx_gap_item(rx, &rest, rx->unordered.rest_reason, item))
+            return true;
     }
     if (rx->pending.news & LLI_RX_SILENT) {
         rx->pending.news &= (uint8_t)~LLI_RX_SILENT;
@@ -135,8 +142,11 @@ static LLI_INLINE bool rx_next_unpacked_by(struct lli_rx *rx, struct lli_item *i
                 rx->loss.broken_reason = LLM_REASON_MALFORMED;
                 break;
             }
-            return rx_gap_item(rx, &unpacked, rx->loss.run > 0 ? rx->loss.run_reason : rx->loss.broken_reason,
-                               item);
+            if (rx_gap_item(rx, &unpacked, rx->loss.run > 0 ? rx->loss.run_reason : rx->loss.broken_reason,
+                            item) ||
+                rx_next_news(rx, item))
+                return true;
+            break;
         case LLI_UNPACK_TOO_LONG:
             if (lli_rx_is_stale(rx, unpacked.topic, unpacked.number))
                 break;
@@ -305,10 +315,12 @@ static bool rx_next_end(struct lli_rx *rx, lli_ns now, struct lli_item *item)
     if (rx->unpack.assembling || (ended && rx->unpack.number < rx->heartbeat.messages)) {
         lli_unpack_break(&rx->unpack);
         (void)lli_unpack_lost_before(&rx->unpack, lli_max(rx->heartbeat.messages, rx->unpack.number), &lost);
-        if (lost.last + 1 > lost.number)
-            return rx_gap_item(
-                rx, &lost,
-                rx->loss.end_reason != LLM_REASON_NONE ? rx->loss.end_reason : LLM_REASON_MALFORMED, item);
+        if (lost.last + 1 > lost.number &&
+            (rx_gap_item(rx, &lost,
+                         rx->loss.end_reason != LLM_REASON_NONE ? rx->loss.end_reason : LLM_REASON_MALFORMED,
+                         item) ||
+             rx_next_news(rx, item)))
+            return true;
     }
     (void)lli_rx_event(rx, LLM_EVENT_SESSION_END, item);
     item->event.reason = rx->loss.end_reason != LLM_REASON_NONE ? rx->loss.end_reason : LLM_REASON_CLOSED;
