@@ -137,7 +137,7 @@ static LLI_INLINE bool rx_next_unpacked_by(struct lli_rx *rx, struct lli_item *i
                 return true;
             break;
         case LLI_UNPACK_LOST:
-            if (rx->loss.run == 0 && (rx->loss.passed || unpacked.last + 1 == unpacked.number)) {
+            if (rx->loss.run == 0 && rx->loss.passed) {
                 rx->loss.passed = false;
                 rx->loss.broken_reason = LLM_REASON_MALFORMED;
                 break;

@@ -215,33 +215,24 @@ void lli_rx_unordered_drop(struct lli_rx *rx, lli_seq seq)
 bool lli_rx_unordered_split(struct lli_rx *rx, struct lli_unpacked *lost, enum llm_reason reason)
 {
     const lli_seq end = lli_min(rx->gap.next, rx->loss.run_first + lli_gap_window(&rx->gap));
-    const uint64_t first = lost->number, last_end = lost->last + 1;
-    struct lli_unpacked *rest = &rx->unordered.rest;
-    bool split = false;
 
     if (!(rx->pending.slow_path & LLI_RX_AGAIN))
         return false;
     for (lli_seq seq = rx->loss.run_first; seq < end; seq++) {
         const struct lli_rx_mark *mark = unordered_mark(rx, seq);
 
-        if (mark->seq != seq || mark->end <= first || mark->first >= last_end || mark->end == mark->first)
+        if (mark->seq != seq || mark->end <= lost->number || mark->first >= lost->last + 1 ||
+            mark->end == mark->first)
             continue;
-        /* The rest begins with a lost message: the packets of delivered ones may be adjacent. */
-        if (split && mark->first > rest->number)
-            break;
-        if (!split) {
-            *rest = *lost;
-            lost->last = lli_max(mark->first, first) - 1;
-        }
-        split = true;
-        rest->number = lli_max(rest->number, lli_min(mark->end, last_end));
+        rx->unordered.rest = *lost;
+        rx->unordered.rest.number = lli_min(mark->end, lost->last + 1);
+        rx->unordered.rest_reason = reason;
+        lost->last = lli_max(mark->first, lost->number) - 1;
+        if (rx->unordered.rest.number < rx->unordered.rest.last + 1)
+            lli_rx_set_news(rx, LLI_RX_REST);
+        return true;
     }
-    if (!split)
-        return false;
-    rx->unordered.rest_reason = reason;
-    if (rest->number < last_end)
-        lli_rx_set_news(rx, LLI_RX_REST);
-    return true;
+    return false;
 }
 
 bool lli_rx_turn_messages(struct lli_rx *rx, struct lli_item *item)
