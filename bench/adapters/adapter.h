@@ -38,6 +38,11 @@ struct adapter_link {
     const char *receive;
     const char *raw_send; /* channels of the bare transport */
     const char *raw_receive;
+    unsigned index;  /* number of this process on its side */
+    unsigned others; /* processes on the other side */
+    /* First four bytes of wanted messages; NULL: all. A library without such a filter delivers more. */
+    const uint32_t *prefixes;
+    size_t prefix_count;
 };
 
 /* Idle behaviour. A library with threads of its own needs the core for them. */
@@ -96,6 +101,10 @@ void adapter_deliver_numbered(const void *data, size_t size, uint64_t number);
 /* Ends a batch of deliveries: records the arrival time of its last messages. */
 void adapter_delivered(void);
 
+/* Reads the words of a command line. near: the end that sends first. */
+struct control;
+struct adapter_link adapter_link_of(const struct control *control, bool near);
+
 /* Sleeps until a descriptor is ready or llm_clock() reaches the time. count may be 0. */
 void adapter_sleep(struct pollfd *fds, unsigned count, uint64_t until);
 
@@ -117,7 +126,6 @@ extern const struct adapter adapter_requests; /* requests over a connection of l
  * end sends back or counts. Opens up to two adapters, the second with channels of its own, and serves
  * requests until their end.
  */
-struct control;
 int ends_run(const struct control *control, const struct adapter *first, const struct adapter *second);
 
 extern const struct adapter adapter_peer; /* another library, in a program of its own (peer.c) */

@@ -164,7 +164,7 @@ static int media_open(const struct adapter_link *link)
     char channel[160];
 
     media.memory = *link->common != '\0';
-    if ((link->near || !media.memory) && media_open_driver(link) != 0)
+    if (((link->near && link->index == 0) || !media.memory) && media_open_driver(link) != 0)
         return -1;
     if (media_open_client(link) != 0)
         return -1;

@@ -48,19 +48,30 @@ static int queue_tune(void *socket, bool publishes, bool multicast)
     return failed;
 }
 
-static void queue_endpoint(const struct adapter_link *link, bool sends, char *text, size_t size)
+/* The place of a process, by its number among those of its side. */
+static void queue_endpoint(const struct adapter_link *link, bool sends, unsigned at, char *text, size_t size)
 {
     const char *group = sends ? link->send_group : link->receive_group;
-    unsigned port = sends ? link->send_port : link->receive_port;
+    /* Each process that publishes has a port, or a socket, of its own. */
+    unsigned port = (sends ? link->send_port : link->receive_port) + 2 * at;
 
     if (strcmp(link->variant, "zmq-epgm") == 0)
         snprintf(text, size, "epgm://%s;%s:%u", link->address, group, port);
     else if (strcmp(link->variant, "zmq-norm") == 0)
         snprintf(text, size, "norm://%u,%s;%s:%u", link->near ? 1u : 2u, link->interface, group, port);
     else if (*link->common)
-        snprintf(text, size, "ipc://%s/%s", link->common, group);
+        snprintf(text, size, "ipc://%s/%s.%u", link->common, group, at);
     else
         snprintf(text, size, "tcp://%s:%u", sends ? link->address : link->peer_address, port);
+}
+
+static int queue_subscribe(const struct adapter_link *link)
+{
+    int failed = link->prefixes == NULL ? zmq_setsockopt(queue.receive, ZMQ_SUBSCRIBE, "", 0) : 0;
+
+    for (size_t i = 0; i < link->prefix_count; i++)
+        failed |= zmq_setsockopt(queue.receive, ZMQ_SUBSCRIBE, &link->prefixes[i], sizeof link->prefixes[i]);
+    return failed;
 }
 
 static int queue_open(const struct adapter_link *link)
@@ -77,15 +88,16 @@ static int queue_open(const struct adapter_link *link)
     queue.send = zmq_socket(queue.context, pushes ? ZMQ_PUSH : ZMQ_PUB);
     queue.receive = zmq_socket(queue.context, pushes ? ZMQ_PULL : ZMQ_SUB);
     if (!queue.send || !queue.receive || queue_tune(queue.send, !pushes, multicast) != 0 ||
-        queue_tune(queue.receive, false, multicast) != 0 ||
-        (!pushes && zmq_setsockopt(queue.receive, ZMQ_SUBSCRIBE, "", 0) != 0))
+        queue_tune(queue.receive, false, multicast) != 0 || (!pushes && queue_subscribe(link) != 0))
         return adapter_fail("cannot set up the sockets", zmq_strerror(zmq_errno()));
-    queue_endpoint(link, true, endpoint, sizeof endpoint);
+    queue_endpoint(link, true, link->index, endpoint, sizeof endpoint);
     if (zmq_bind(queue.send, endpoint) != 0)
         return adapter_fail(endpoint, zmq_strerror(zmq_errno()));
-    queue_endpoint(link, false, endpoint, sizeof endpoint);
-    if (zmq_connect(queue.receive, endpoint) != 0)
-        return adapter_fail(endpoint, zmq_strerror(zmq_errno()));
+    for (unsigned at = 0; at < (multicast ? 1 : link->others); at++) {
+        queue_endpoint(link, false, at, endpoint, sizeof endpoint);
+        if (zmq_connect(queue.receive, endpoint) != 0)
+            return adapter_fail(endpoint, zmq_strerror(zmq_errno()));
+    }
     return 0;
 }
 

@@ -135,15 +135,6 @@ void adapter_prefer_idle(enum adapter_idle idle)
 
 /* --------------------------------------------------------------------------------------------------- idle */
 
-void adapter_sleep(struct pollfd *fds, unsigned count, uint64_t until)
-{
-    const uint64_t now = llm_clock(), left = until > now ? until - now : 0;
-    const struct timespec timeout = {.tv_sec = (time_t)(left / 1000000000),
-                                     .tv_nsec = (long)(left % 1000000000)};
-
-    (void)ppoll(fds, count, &timeout, NULL);
-}
-
 static void ends_idle(uint64_t until)
 {
     if (ends.idle == ADAPTER_YIELD)
@@ -682,44 +673,11 @@ static void ends_serve(void)
     }
 }
 
-static void ends_set_link(const struct control *control)
-{
-    /* Aeron requires odd last bytes for data, and uses the next even ones for control */
-    static const char *const multicast[] = {"239.192.7.1", "239.192.7.3"};
-    static const char *const names[] = {"there", "back"};
-    const char *common = control_text(control, "common", "");
-    const char *const *groups = *common != '\0' ? names : multicast;
-    const bool near = strcmp(control->verb, "near") == 0;
-
-    ends.link = (struct adapter_link){
-        .near = near,
-        .throughput = control_is(control, "work", "throughput"),
-        .reads_all = control_is(control, "read", "all"),
-        .small = control_flag(control, "small"),
-        .rate = control_number(control, "rate", 0),
-        .size = (size_t)control_number(control, "size", 0),
-        .variant = control_text(control, "variant", ""),
-        .interface = control_text(control, "interface", ""),
-        .address = control_text(control, "address", ""),
-        .peer_address = control_text(control, "peer_address", ""),
-        .directory = control_text(control, "directory", ""),
-        .common = common,
-        .send_group = groups[!near],
-        .receive_group = groups[near],
-        .send_port = near ? 7101 : 7102,
-        .receive_port = near ? 7102 : 7101,
-        .send = control_text(control, "send", ""),
-        .receive = control_text(control, "receive", ""),
-        .raw_send = control_text(control, "raw_send", ""),
-        .raw_receive = control_text(control, "raw_receive", ""),
-    };
-}
-
 int ends_run(const struct control *control, const struct adapter *first, const struct adapter *second)
 {
     int failed = 0;
 
-    ends_set_link(control);
+    ends.link = adapter_link_of(control, strcmp(control->verb, "near") == 0);
     ends.adapters[0] = first;
     ends.adapters[1] = second;
     ends.idle = ends.link.throughput ? first->idle_throughput : first->idle_reflector;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../adapters/adapter.h"
+#include "../adapters/feed.h"
 #include "control.h"
 
 /* An end over libllm, and over a bare transport if it has channels; adapter=raw: the bare transport only. */
@@ -21,12 +22,17 @@ static int ends_role(const struct control *control)
     return ends_run(control, &adapter_llm, beside ? &adapter_bare : NULL);
 }
 
+const struct feed *const market_feeds[] = {&feed_llm, &feed_bare, NULL};
+
 static const struct {
     const char *name;
     control_role *run;
 } roles[] = {
-    {"near", ends_role}, {"far", ends_role}, {"probe", machine_probe},     {"joiners", joiners_run},
-    {"load", load_run},  {"mute", mute_run}, {"receivers", receivers_run}, {"transmitter", transmitter_run},
+    {"near", ends_role},          {"far", ends_role},
+    {"probe", machine_probe},     {"joiners", joiners_run},
+    {"load", load_run},           {"mute", mute_run},
+    {"receivers", receivers_run}, {"transmitter", transmitter_run},
+    {"market", market_run},
 };
 
 int main(int argc, char **argv)

@@ -58,18 +58,21 @@ static void raw_find_address(const char *host, const char *port, const char *int
 
 void raw_group_of(const char *place, struct raw_group *group)
 {
-    enum { SCHEME, HOST, PORT, INTERFACE, MTU, HISTORY, DIRECTORY, FIELDS };
+    enum { SCHEME, HOST, PORT, INTERFACE, MTU, HISTORY, DIRECTORY, READER, READERS, FIELDS };
     char *rest = strdup(place), *fields[FIELDS]; /* referenced by the group */
     struct llm_options defaults;
 
     for (int i = 0; i < FIELDS; i++)
-        if ((fields[i] = strsep(&rest, ",")) == NULL)
+        if ((fields[i] = strsep(&rest, ",")) == NULL && i <= DIRECTORY)
             control_fail(place, "is no place of bare packets");
     llm_options_init(&defaults);
-    *group = (struct raw_group){.name = fields[HOST],
-                                .directory = *fields[DIRECTORY] ? fields[DIRECTORY] : strdup("/dev/shm"),
-                                .mtu = (unsigned)strtoul(fields[MTU], NULL, 10),
-                                .history_bytes = strtoull(fields[HISTORY], NULL, 10)};
+    *group =
+        (struct raw_group){.name = fields[HOST],
+                           .directory = *fields[DIRECTORY] ? fields[DIRECTORY] : strdup("/dev/shm"),
+                           .mtu = (unsigned)strtoul(fields[MTU], NULL, 10),
+                           .history_bytes = strtoull(fields[HISTORY], NULL, 10),
+                           .reader = fields[READER] ? (unsigned)strtoul(fields[READER], NULL, 10) : 0,
+                           .readers = fields[READERS] ? (unsigned)strtoul(fields[READERS], NULL, 10) : 1};
     group->history_bytes = group->history_bytes > 0 ? group->history_bytes : defaults.history_bytes;
     for (size_t i = 0; i < sizeof raw_schemes / sizeof raw_schemes[0]; i++)
         if (strcmp(raw_schemes[i]->name, fields[SCHEME]) == 0)

@@ -24,11 +24,13 @@ struct raw_group {
     const char *directory; /* directory of a named group */
     unsigned mtu;          /* largest IP packet, from the channel or the interface */
     size_t history_bytes;  /* history of a transmitter on the channel */
+    unsigned reader;       /* number of this reader of a named group */
+    unsigned readers;      /* number of readers of a named group */
 };
 
 /*
- * Parses SCHEME,HOST,PORT,INTERFACE,MTU,HISTORY_BYTES,DIRECTORY, which runner/bare.py makes of a channel; 0
- * means the library's default. Ends the process if the group cannot be used.
+ * Parses SCHEME,HOST,PORT,INTERFACE,MTU,HISTORY_BYTES,DIRECTORY[,READER,READERS], which runner/bare.py makes
+ * of a channel; 0 means the library's default. Ends the process if the group cannot be used.
  */
 void raw_group_of(const char *place, struct raw_group *group);
 

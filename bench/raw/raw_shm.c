@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Bare shared memory with minimal work: a ring of slots, each with the number of its datagram, for one writer
- * and one reader. The writer never overtakes the reader, which publishes its position now and then.
+ * and its readers. The writer never overtakes a reader; readers publish their positions now and then.
  */
 #define _GNU_SOURCE
 #include "raw.h"
@@ -19,6 +19,7 @@
 #define RAW_SHM_SLOTS 256 /* powers of two */
 #define RAW_SHM_SAY 32
 #define RAW_SHM_LINE 64
+#define RAW_SHM_READERS 64
 
 struct raw_slot {
     _Atomic uint64_t number; /* number of the datagram plus 1, once it is complete */
@@ -26,8 +27,12 @@ struct raw_slot {
     char data[];
 };
 
-struct raw_ring {
+struct raw_reader {
     _Alignas(RAW_SHM_LINE) _Atomic uint64_t taken;
+};
+
+struct raw_ring {
+    struct raw_reader readers[RAW_SHM_READERS];
     _Alignas(RAW_SHM_LINE) char slots[];
 };
 
@@ -37,7 +42,8 @@ struct raw_shm_end {
     size_t stride;
     size_t bytes;
     uint64_t next;
-    uint64_t taken; /* datagrams read: the writer's copy, or the value that the reader published */
+    uint64_t taken; /* datagrams read: the writer's copy, or the value that this reader published */
+    unsigned reader, readers;
     char path[PATH_MAX];
 };
 
@@ -82,7 +88,13 @@ static int raw_shm_open(struct raw_end *end, const struct raw_group *group, bool
     int fd;
 
     (void)to_send;
+    if (group->readers > RAW_SHM_READERS || group->reader >= group->readers) {
+        errno = EINVAL;
+        return -1;
+    }
     end->datagram_bytes = group->mtu;
+    shm->reader = group->reader;
+    shm->readers = group->readers;
     shm->stride = (sizeof(struct raw_slot) + group->mtu + RAW_SHM_LINE - 1) / RAW_SHM_LINE * RAW_SHM_LINE;
     shm->bytes = sizeof(struct raw_ring) + RAW_SHM_SLOTS * shm->stride;
     snprintf(shm->path, sizeof shm->path, "%s/llm-raw-%s", group->directory, group->name);
@@ -102,7 +114,12 @@ static bool raw_shm_has_room(struct raw_shm_end *shm)
 {
     if (shm->next - shm->taken < RAW_SHM_SLOTS)
         return true;
-    shm->taken = atomic_load_explicit(&shm->ring->taken, memory_order_acquire);
+    shm->taken = shm->next;
+    for (unsigned i = 0; i < shm->readers; i++) {
+        const uint64_t taken = atomic_load_explicit(&shm->ring->readers[i].taken, memory_order_acquire);
+
+        shm->taken = taken < shm->taken ? taken : shm->taken;
+    }
     return shm->next - shm->taken < RAW_SHM_SLOTS;
 }
 
@@ -131,7 +148,7 @@ static const void *raw_shm_receive(struct raw_end *end, size_t *size)
 
     if (shm->next - shm->taken >= RAW_SHM_SAY) {
         shm->taken = shm->next;
-        atomic_store_explicit(&shm->ring->taken, shm->next, memory_order_release);
+        atomic_store_explicit(&shm->ring->readers[shm->reader].taken, shm->next, memory_order_release);
     }
     if (atomic_load_explicit(&slot->number, memory_order_acquire) != shm->next + 1)
         return NULL;

@@ -11,13 +11,15 @@ from runner.options import Parser, parse  # noqa: E402
 from runner.session import ROOT, Bench, Failed, say  # noqa: E402
 
 COMMANDS = ("reflector", "throughput", "cost", "groups", "topics", "transports", "batching", "requests", "slow", "join", "kept", "assured",
-            "destinations", "rate", "watch", "filter", "overhead", "order", "peers", "compare")
+            "destinations", "rate", "watch", "filter", "overhead", "order", "peers", "compare", "market-data",
+            "fan-out")
 # Checks of the library's guarantees, which are also run as tests.
 EXACT = ("rate", "watch")
 
 
 def scenario_of(name):
-    return importlib.import_module(f"exact.{name}" if name in EXACT else f"scenarios.{name}")
+    folder = "exact" if name in EXACT else "scenarios"
+    return importlib.import_module(f"{folder}.{name.replace('-', '_')}")
 
 
 def help_text():

@@ -135,8 +135,9 @@ def iceoryx2_make(log):
 class Peers:
     """The peers that are requested and available."""
 
-    def __init__(self, o):
-        self.names = list(o.peers)
+    def __init__(self, o, kind="peer"):
+        """kind: of the programs, peer or, on topics, feed."""
+        self.kind, self.names = kind, list(o.peers)
         self.libraries, self.skipped = [], []
 
     def skip(self, names, why):
@@ -182,13 +183,14 @@ class Peers:
 
     def program(self, name):
         library = {"raw": "llm", "packed": "llm", "libllm": "llm", "cyclonedds": "dds"}.get(name, name.split("-")[0])
-        return BUILD / f"bench/peer_{library}" if library in ("llm", *self.libraries) else None
+        own = "peer_llm" if library == "llm" else f"{self.kind}_{library}"
+        return BUILD / f"bench/{own}" if library in ("llm", *self.libraries) else None
 
     def build(self):
         build(BUILD, "-Dtests=false", "-Dexamples=false", f"-Dpeers={','.join(self.libraries)}", f"-Daeron={AERON}",
               f"-Diceoryx2={ICEORYX2}/release")
         for library in ("llm", *self.libraries):
-            program = f"bench/peer_{library}"
+            program = f"bench/{'peer' if library == 'llm' else self.kind}_{library}"
             done = subprocess.run([*BIND, "ninja", "-C", BUILD, program], capture_output=True, text=True, check=False)
             if done.returncode:
                 lines = done.stdout.splitlines()

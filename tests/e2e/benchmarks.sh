@@ -103,6 +103,23 @@ benchmark_order() {
     benchmark_on order --cpus 0,1 --loss 0,5 --rate 20000 --duration 0.2 --runs 1
 }
 
+# Completeness of each sequence; incidents take longer, as processes start in them.
+e2e benchmark_market_data over=udp
+benchmark_market_data() {
+    benchmark_on market-data --quick --duration 0.3 --rate 2000 --reflected 500 --transport udp --lists "0-99;0-9,490-499" || return
+    [ -s "$work/market-data.html" ] || { why="there is no report card" && return 1; }
+}
+
+e2e benchmark_market_data_in_shared_memory over=udp
+benchmark_market_data_in_shared_memory() {
+    benchmark_on market-data --quick --duration 0.3 --rate 2000 --reflected 500 --transport shm --sequence overlap,caching,slow,restart,two
+}
+
+e2e benchmark_fan_out over=udp
+benchmark_fan_out() {
+    benchmark_on fan-out --quick --duration 0.3 --publishers 3 --subscribers 3 --rate 1000,3000
+}
+
 e2e benchmark_peers_that_share_memory over=udp
 benchmark_peers_that_share_memory() {
     benchmark_on peers --transport shm --peers raw,packed,libllm --size 45 --rate 10000 --duration 0.3 --runs 1
