@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Addresses that an endpoint stores, forgets and reports, over a transport with a small table. */
-#include "unit.h"
+#include "log_lines.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -16,24 +16,6 @@
 enum { PLACES = 8, ADDRESSES = 400 }; /* by the options of the channel */
 
 #define SECOND ((lli_ns)1000000000)
-
-static char log_text[32768];
-
-static void log_keep(void *arg, enum llm_level level, const char *text)
-{
-    (void)arg;
-    if (level <= LLM_LEVEL_WARNING)
-        (void)snprintf(log_text + strlen(log_text), sizeof log_text - strlen(log_text), "%s\n", text);
-}
-
-static int logged_count(const char *text)
-{
-    int count = 0;
-
-    for (const char *at = log_text; (at = strstr(at, text)) != NULL; at++)
-        count++;
-    return count;
-}
 
 /* In place of loop; addresses are numbers. */
 static struct {
