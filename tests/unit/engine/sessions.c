@@ -148,18 +148,27 @@ static void heartbeat(int group, uint64_t session, lli_seq lead)
     heartbeat_with(group, session, lead, 0);
 }
 
+/* Sends a packet of one message. */
+static void data_of(int group, uint64_t session, lli_seq seq, uint32_t message_size)
+{
+    const uint32_t frame_header = lli_frame_message_size(message_size);
+    uint8_t packet[LLI_WIRE_DATA_HEADER + 1400] = {0};
+    const struct lli_wire_header header = {
+        .type = LLI_WIRE_DATA,
+        .tag = (uint32_t)session,
+        .seq = (uint32_t)seq,
+        .number = (uint32_t)(seq - START),
+        .size = (uint16_t)(LLI_WIRE_DATA_HEADER + frame_header + message_size)};
+
+    assert_true(header.size <= sizeof packet);
+    lli_wire_put_header(packet, &header);
+    lli_frame_put_message(packet + LLI_WIRE_DATA_HEADER, frame_header, message_size);
+    post(group, packet, header.size);
+}
+
 static void data(int group, uint64_t session, lli_seq seq)
 {
-    uint8_t packet[LLI_WIRE_DATA_HEADER + 2] = {0};
-    const struct lli_wire_header header = {.type = LLI_WIRE_DATA,
-                                           .tag = (uint32_t)session,
-                                           .seq = (uint32_t)seq,
-                                           .number = (uint32_t)(seq - START),
-                                           .size = sizeof packet};
-
-    lli_wire_put_header(packet, &header);
-    packet[LLI_WIRE_DATA_HEADER] = 1;
-    post(group, packet, sizeof packet);
+    data_of(group, session, seq, 1);
 }
 
 /* Sends a token by unicast, with a reason for reduced service. */
@@ -350,6 +359,35 @@ static void a_slow_replay_is_logged_once(void **state)
     assert_int_equal(logged_count("raise replay_bytes_per_s"), 1);
 }
 
+/* The buffer of 64 KiB has room for 42 packets of 6 chunks, the window for 64 packets. */
+static void a_full_reorder_buffer_is_logged_once(void **state)
+{
+    const uint64_t session = 0x100000001;
+    lli_seq seq = START + 2; /* after a packet that is lost */
+
+    (void)state;
+    heartbeat(0, session, START);
+    poll_for(5 * MS);
+    data(0, session, START);
+    for (; seq < START + 44; seq++)
+        data_of(0, session, seq, 1380);
+    heartbeat(0, session, seq);
+    poll_for(5 * MS);
+    assert_int_equal(messages, 1);
+    assert_int_equal(receivers[0]->counters.reorder_full, 0);
+    assert_string_equal(log_text, "");
+    for (; seq < START + 60; seq++) {
+        data_of(0, session, seq, 1380);
+        heartbeat(0, session, seq + 1);
+        poll_for(5 * MS);
+    }
+    assert_int_equal(receivers[0]->counters.reorder_full, 16);
+    assert_int_equal(logged_count("\n"), 1);
+    assert_int_equal(logged_count(receivers[0]->object), 1);
+    assert_int_equal(logged_count("reorder buffer of 65536 bytes is full"), 1);
+    assert_int_equal(logged_count("raise reorder_bytes"), 1);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, up, down)
 
 int main(void)
@@ -362,6 +400,7 @@ int main(void)
         T(heartbeats_alone_replace_no_active_session),
         T(a_full_table_of_the_transmitter_is_logged_once_for_each_session),
         T(a_slow_replay_is_logged_once),
+        T(a_full_reorder_buffer_is_logged_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
