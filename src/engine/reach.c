@@ -114,6 +114,7 @@ static void reach_drop(struct lli_endpoint *endpoint, uint32_t place)
     reach_unlink(reach, place);
     (void)lli_peers_remove(&reach->peers, &address, &place);
     reach->known--;
+    reach->refused = 0;
     endpoint->transport->forget(endpoint->instance, &address);
 }
 
@@ -142,6 +143,20 @@ static void reach_evicted(struct lli_endpoint *endpoint)
     reach->eviction_logged = true;
 }
 
+/* Warns once that no address can make room for another: what is sent to that one is only counted. */
+static void reach_full(struct lli_endpoint *endpoint)
+{
+    struct lli_reach *reach = &endpoint->reach;
+
+    if (!reach->full_logged)
+        lli_log(&endpoint->context->log, LLM_LEVEL_WARNING,
+                "%s: receivers_max and sessions_max allow for %u addresses, and connections need those that "
+                "could make room: packets to others are not sent; raise receivers_max of the channel opened "
+                "first, or connections_max if it is of a connection or listener",
+                endpoint->object, reach->peers.max);
+    reach->full_logged = true;
+}
+
 /* Returns true if a connection needs an address, independent of members and sessions. */
 static bool reach_is_needed(const struct lli_endpoint *endpoint, const struct lli_wire_address *wire)
 {
@@ -163,6 +178,7 @@ static bool reach_evict(struct lli_endpoint *endpoint)
 
             if (reach_is_needed(endpoint, &wire)) {
                 reach_touch(reach, place);
+                reach->refused++;
                 continue;
             }
             if (needed)
@@ -173,6 +189,9 @@ static bool reach_evict(struct lli_endpoint *endpoint)
             return true;
         }
     }
+    /* Otherwise a later call may free one: none is tried while the transport is stuck, and a few at a time. */
+    if (reach->refused >= reach->known)
+        reach_full(endpoint);
     return false;
 }
 

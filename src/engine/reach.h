@@ -48,10 +48,12 @@ struct lli_reach {
     struct lli_reach_place *places;
     struct lli_reach_list lists[2]; /* indexed by needed */
     uint32_t known;                 /* addresses in both lists */
+    uint32_t refused;               /* candidates for eviction since an address was freed; all were needed */
     uint32_t round;                 /* number of looks, about one a second; starts at 1 */
     lli_ns sweep_at;
     uint64_t departed; /* departed members and ended sessions, at the latest sweep */
     bool eviction_logged;
+    bool full_logged;
     bool failures_overflow;
     bool failures_overflow_logged;
     uint32_t failures_untold;
@@ -62,7 +64,10 @@ struct lli_reach {
 int lli_reach_init(struct lli_reach *reach, uint32_t max);
 void lli_reach_fini(struct lli_reach *reach);
 
-/* As peer() of the transport; evicts the least recently used address where there is no room for another. */
+/*
+ * As peer() of the transport; evicts the least recently used address where there is no room for another.
+ * LLM_ELIMIT: none can be evicted, which is logged once if all are needed; or the transport is stuck.
+ */
 int lli_reach_peer(struct lli_endpoint *endpoint, const struct lli_wire_address *wire, lli_handle *handle);
 
 /* Frees the entry of an address. Flush before. */

@@ -367,9 +367,9 @@ static void sessions_warn(struct llm_receiver *receiver)
         return;
     receiver->warned_memory = true;
     lli_log(&receiver->context->log, LLM_LEVEL_WARNING,
-            "%s: reorder_bytes is full of packets buffered after gaps: each further early packet "
-            "is dropped and requested again; raise it",
-            receiver->object);
+            "%s: the reorder buffer of %llu bytes is full of packets received after gaps: each further early "
+            "packet is dropped and requested again; raise reorder_bytes",
+            receiver->object, (unsigned long long)receiver->reorder.count * LLI_REORDER_CHUNK);
 }
 
 lli_ns lli_sessions_service(struct llm_receiver *receiver, lli_ns now)

@@ -242,7 +242,7 @@ COVERED_BY = {
     "core/tx/tx_lvc": "core/rx/rx_lvc", "core/tx/tx_members": "core/tx/tx_session", "core/tx/tx_nak": "core/tx/forged",
     "core/tx/tx_token": "core/tx/forged", "core/tx/tx_topics": "core/tx/tx_session",
     "engine/destinations": "api/api", "engine/lock": "api/loop", "engine/refuse": "api/refusals",
-    "engine/transmitter_events": "api/ack", "engine/watched": "observe/watch", "system/clock": None,
+    "engine/watched": "observe/watch", "system/clock": None,
     "system/owned": "observe/stats_sweep",
 }
 

@@ -1,51 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Addresses that an endpoint stores, forgets and reports, over a transport with a small table. */
-#include "unit.h"
+#include "log_lines.h"
 
 #include <errno.h>
 #include <stdio.h>
 
 #include "engine/objects.h"
 
-#define CHANNEL                                                                                         \
-    "loop://"                                                                                           \
-    "reach:1?history_bytes=1M&history_packets=1024&message_bytes_max=64K&topics_max=8&receivers_max=6&" \
-    "sessions_max=2"                                                                                    \
-    "&mtu=1500&linger_ns=0"
+#define CHANNEL_OF(receivers_max)                                                                       \
+    "loop://reach:1?receivers_max=" receivers_max                                                       \
+    "&sessions_max=2&history_bytes=1M&history_packets=1024&message_bytes_max=64K&topics_max=8&mtu=1500" \
+    "&linger_ns=0"
+#define CHANNEL CHANNEL_OF("6")
 
-enum { PLACES = 8, ADDRESSES = 400 }; /* by the options of the channel */
+/* Places by the options of the channel: of CHANNEL, and of one with more places than are tried at a time. */
+enum { PLACES = 8, PLACES_MORE = 24, ADDRESSES = 400 };
+
+static char channel_more[] = CHANNEL_OF("22");
 
 #define SECOND ((lli_ns)1000000000)
-
-static char log_text[32768];
-
-static void log_keep(void *arg, enum llm_level level, const char *text)
-{
-    (void)arg;
-    if (level <= LLM_LEVEL_WARNING)
-        (void)snprintf(log_text + strlen(log_text), sizeof log_text - strlen(log_text), "%s\n", text);
-}
-
-static int logged_count(const char *text)
-{
-    int count = 0;
-
-    for (const char *at = log_text; (at = strstr(at, text)) != NULL; at++)
-        count++;
-    return count;
-}
 
 /* In place of loop; addresses are numbers. */
 static struct {
     struct lli_transport transport;
     bool known[ADDRESSES];
-    int count;
+    uint32_t places;
+    uint32_t count;
     uint64_t forgotten;
     int answer; /* result of peer() for an unknown address */
     int failing[ADDRESSES];
     int failing_count;
     int number; /* errno of sends to failing addresses */
+    bool stuck;
 } net;
+
+static struct {
+    struct llm_context *context;
+    struct llm_transmitter *transmitter;
+    struct lli_endpoint *endpoint;
+    const struct lli_transport *loop;
+    lli_ns now;
+    struct llm_event event;
+    char address[32];
+    int events;
+} world;
 
 static struct lli_wire_address wire_of(uint32_t number)
 {
@@ -72,7 +70,7 @@ static int net_peer(void *instance, const struct lli_address *address, lli_handl
     (void)instance;
     if (net.answer == LLM_EINVAL)
         return net.answer;
-    if (!net.known[number] && net.count == PLACES)
+    if (!net.known[number] && net.count == net.places)
         return LLM_ELIMIT;
     net.count += !net.known[number];
     net.known[number] = true;
@@ -86,6 +84,11 @@ static void net_forget(void *instance, const struct lli_address *address)
     net.count -= net.known[number_of(address)];
     net.known[number_of(address)] = false;
     net.forgotten++;
+}
+
+static int net_flush(void *instance)
+{
+    return net.stuck ? LLM_EAGAIN : world.loop->flush(instance);
 }
 
 static bool net_unreached(void *instance, struct lli_address *address, int *number)
@@ -107,17 +110,6 @@ static void net_describe(const struct lli_address *address, char *text, size_t s
     (void)snprintf(text, size, "host %u", number_of(address));
 }
 
-static struct {
-    struct llm_context *context;
-    struct llm_transmitter *transmitter;
-    struct lli_endpoint *endpoint;
-    const struct lli_transport *loop;
-    lli_ns now;
-    struct llm_event event;
-    char address[32];
-    int events;
-} world;
-
 static void on_event(void *arg, const struct llm_event *event)
 {
     (void)arg;
@@ -131,7 +123,6 @@ static int set_up(void **state)
     struct llm_transmitter_handlers handlers;
     struct llm_context_options options;
 
-    (void)state;
     memset(&net, 0, sizeof net);
     net.number = ENETUNREACH;
     memset(&world, 0, sizeof world);
@@ -142,13 +133,16 @@ static int set_up(void **state)
     assert_int_equal(llm_context_open(&options, &world.context), LLM_OK);
     llm_transmitter_handlers_init(&handlers);
     handlers.event = on_event;
-    assert_int_equal(llm_transmitter_open(world.context, CHANNEL, NULL, &handlers, &world.transmitter),
+    assert_int_equal(llm_transmitter_open(world.context, *state == NULL ? CHANNEL : *state, NULL, &handlers,
+                                          &world.transmitter),
                      LLM_OK);
     world.endpoint = world.transmitter->endpoint;
+    net.places = *state == NULL ? PLACES : PLACES_MORE;
     world.loop = world.endpoint->transport;
     net.transport = *world.loop;
     net.transport.peer = net_peer;
     net.transport.forget = net_forget;
+    net.transport.flush = net_flush;
     net.transport.unreached = net_unreached;
     net.transport.describe = net_describe;
     world.endpoint->transport = &net.transport;
@@ -158,6 +152,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
+    world.context->upcalls = NULL;
     world.endpoint->transport = world.loop;
     assert_true(llm_transmitter_close(&world.transmitter) >= 0); /* members that never existed */
     assert_int_equal(llm_context_close(&world.context), LLM_OK);
@@ -284,6 +279,82 @@ static void needed_addresses_beyond_the_places_take_turns(void **state)
     assert_true(world.endpoint->counters.addresses_evicted > 0);
     assert_int_equal(logged_count("used least recently"), 1);
     assert_true(llm_transmitter_close(&other) >= 0);
+}
+
+static uint32_t unneeded; /* the address that no connection needs */
+
+static bool need(const struct lli_endpoint *endpoint, const struct lli_wire_address *wire)
+{
+    const struct lli_wire_address other = wire_of(unneeded);
+
+    (void)endpoint;
+    return memcmp(wire->bytes, other.bytes, other.size) != 0;
+}
+
+static const struct lli_upcalls connections = {.needs = need};
+
+/* Connections have handles of their addresses, so these stay. */
+static void addresses_that_connections_need_make_no_room_which_is_logged_once(void **state)
+{
+    (void)state;
+    world.context->upcalls = &connections;
+    unneeded = ADDRESSES;
+    for (uint32_t number = 0; number < PLACES; number++)
+        assert_int_equal(reach(number), LLM_OK);
+    assert_string_equal(log_text, "");
+    for (uint32_t number = PLACES; number < 3 * PLACES; number++)
+        assert_int_equal(reach(number), LLM_ELIMIT);
+    assert_int_equal(logged_count("\n"), 1);
+    assert_int_equal(logged_count(world.endpoint->object), 1);
+    assert_int_equal(logged_count("allow for 8 addresses"), 1);
+    assert_int_equal(logged_count("raise receivers_max of the channel opened first, or connections_max"), 1);
+    /* Those that have a place are reached, and a connection that ends makes room. */
+    for (uint32_t number = 0; number < PLACES; number++)
+        assert_int_equal(reach(number), LLM_OK);
+    assert_int_equal(net.forgotten, 0);
+    world.context->upcalls = NULL;
+    assert_int_equal(reach(PLACES), LLM_OK);
+    assert_int_equal(logged_count("\n"), 1);
+}
+
+/* A call tries some of the addresses, so a later one finds that which can make room. */
+static void an_address_not_tried_yet_may_make_room_which_is_not_logged(void **state)
+{
+    (void)state;
+    world.context->upcalls = &connections;
+    unneeded = 20;
+    for (uint32_t number = 0; number < PLACES_MORE; number++)
+        assert_int_equal(reach(number), LLM_OK);
+    assert_int_equal(reach(100), LLM_ELIMIT);
+    assert_int_equal(reach(100), LLM_ELIMIT);
+    assert_int_equal(reach(100), LLM_OK);
+    assert_false(net.known[unneeded]);
+    assert_string_equal(log_text, "");
+    /* All of them are tried again before it is logged. */
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(reach(101), LLM_ELIMIT);
+        assert_int_equal(logged_count("\n"), i >= 2);
+    }
+    assert_int_equal(logged_count("allow for 24 addresses"), 1);
+}
+
+/* The queue of the transport still has packets to the addresses: that passes, so it is not logged. */
+static void a_stuck_transport_makes_no_room_which_is_not_logged(void **state)
+{
+    static const uint8_t packet[1];
+    const struct lli_out out = {.data = packet, .size = sizeof packet, .to = world.transmitter->group};
+
+    (void)state;
+    for (uint32_t number = 0; number < PLACES; number++)
+        assert_int_equal(reach(number), LLM_OK);
+    net.stuck = true;
+    assert_int_equal(lli_endpoint_post(world.endpoint, &out, 1), 1);
+    assert_int_equal(reach(PLACES), LLM_ELIMIT);
+    assert_true(world.endpoint->stuck);
+    assert_string_equal(log_text, "");
+    net.stuck = false;
+    assert_int_equal(reach(PLACES), LLM_OK);
+    assert_string_equal(log_text, "");
 }
 
 /* -------------------------------------------------------------------------------------------- unreachable */
@@ -421,6 +492,10 @@ int main(void)
         TEST(an_address_in_use_is_not_forgotten_between_two_uses),
         TEST(an_unneeded_address_is_replaced_before_a_needed_address),
         TEST(needed_addresses_beyond_the_places_take_turns),
+        TEST(addresses_that_connections_need_make_no_room_which_is_logged_once),
+        cmocka_unit_test_prestate_setup_teardown(an_address_not_tried_yet_may_make_room_which_is_not_logged,
+                                                 set_up, tear_down, channel_more),
+        TEST(a_stuck_transport_makes_no_room_which_is_not_logged),
         TEST(an_address_with_failing_sends_is_logged_and_reported_once),
         TEST(the_remedy_follows_from_the_error),
         TEST(an_address_of_no_session_is_only_logged),

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sessions of a receiver over the loop transport, with packets built by hand and a simulated time: which of
- * them have an entry, and when they count as silent.
+ * them have an entry, when they count as silent, and what is logged about them.
  */
 #include <stdio.h>
 
-#include "unit.h"
+#include "log_lines.h"
 
 #include "engine/objects.h"
 #include "config/registry.h"
@@ -23,6 +23,7 @@ static struct llm_context *context;
 static struct llm_receiver *receivers[GROUPS];
 static const struct lli_transport *loop;
 static void *sender;
+static struct lli_wire_address home; /* of the sender */
 static lli_handle groups[GROUPS];
 static lli_ns now;
 static int ends, news, messages;
@@ -53,6 +54,7 @@ static void sender_open(void)
 {
     struct lli_transport_config config = {.scheme = "loop", .host = "group0", .size_at = LLI_WIRE_SIZE_AT};
     struct lli_log log = {.level = LLM_LEVEL_WARNING};
+    struct lli_address address = {.size = 0};
     struct llm_options options;
     struct lli_caps caps;
 
@@ -64,6 +66,9 @@ static void sender_open(void)
     sender = calloc(1, lli_round_up(loop->size, 64));
     assert_non_null(sender);
     assert_int_equal(loop->open(sender, &config, &caps), LLM_OK);
+    assert_int_equal(loop->address(sender, &address), LLM_OK);
+    home.size = address.size;
+    memcpy(home.bytes, address.bytes, sizeof home.bytes);
     for (int i = 0; i < GROUPS; i++) {
         char host[16];
         const struct lli_group group = {.host = host, .port = 1, .options = &options};
@@ -81,7 +86,8 @@ static int up(void **state)
     (void)state;
     llm_context_options_init(&options);
     options.stats_directory = "";
-    options.log_level = LLM_LEVEL_ERROR;
+    options.log = log_keep;
+    log_text[0] = '\0';
     llm_receiver_handlers_init(&handlers);
     handlers.event = take_event;
     handlers.messages = take_messages;
@@ -107,12 +113,17 @@ static int down(void **state)
     return 0;
 }
 
-static void post(int group, const uint8_t *packet, size_t size)
+static void post_to(lli_handle to, const uint8_t *packet, size_t size)
 {
-    const struct lli_out out = {.data = packet, .size = (uint32_t)size, .to = groups[group]};
+    const struct lli_out out = {.data = packet, .size = (uint32_t)size, .to = to};
 
     assert_int_equal(loop->post(sender, &out, 1), 1);
     (void)loop->flush(sender);
+}
+
+static void post(int group, const uint8_t *packet, size_t size)
+{
+    post_to(groups[group], packet, size);
 }
 
 static void heartbeat_with(int group, uint64_t session, lli_seq lead, uint8_t flags)
@@ -125,7 +136,8 @@ static void heartbeat_with(int group, uint64_t session, lli_seq lead, uint8_t fl
                                                  .messages = lead - START,
                                                  .sent_at = ++clock * 100 * MS,
                                                  .interval_us = 10000,
-                                                 .flags = flags};
+                                                 .flags = flags,
+                                                 .address = home};
     uint8_t packet[LLI_WIRE_CONTROL_MAX];
 
     post(group, packet, lli_wire_put_heartbeat(packet, &heartbeat));
@@ -136,18 +148,46 @@ static void heartbeat(int group, uint64_t session, lli_seq lead)
     heartbeat_with(group, session, lead, 0);
 }
 
+/* Sends a packet of one message. */
+static void data_of(int group, uint64_t session, lli_seq seq, uint32_t message_size)
+{
+    const uint32_t frame_header = lli_frame_message_size(message_size);
+    uint8_t packet[LLI_WIRE_DATA_HEADER + 1400] = {0};
+    const struct lli_wire_header header = {
+        .type = LLI_WIRE_DATA,
+        .tag = (uint32_t)session,
+        .seq = (uint32_t)seq,
+        .number = (uint32_t)(seq - START),
+        .size = (uint16_t)(LLI_WIRE_DATA_HEADER + frame_header + message_size)};
+
+    assert_true(header.size <= sizeof packet);
+    lli_wire_put_header(packet, &header);
+    lli_frame_put_message(packet + LLI_WIRE_DATA_HEADER, frame_header, message_size);
+    post(group, packet, header.size);
+}
+
 static void data(int group, uint64_t session, lli_seq seq)
 {
-    uint8_t packet[LLI_WIRE_DATA_HEADER + 2] = {0};
-    const struct lli_wire_header header = {.type = LLI_WIRE_DATA,
-                                           .tag = (uint32_t)session,
-                                           .seq = (uint32_t)seq,
-                                           .number = (uint32_t)(seq - START),
-                                           .size = sizeof packet};
+    data_of(group, session, seq, 1);
+}
 
-    lli_wire_put_header(packet, &header);
-    packet[LLI_WIRE_DATA_HEADER] = 1;
-    post(group, packet, sizeof packet);
+/* Sends a token by unicast, with a reason for reduced service. */
+static void token(uint64_t session, enum lli_wire_join_reason reason, uint64_t value)
+{
+    const struct lli_wire_join join = {.session = session,
+                                       .receiver = receivers[0]->config.receiver,
+                                       .kind = LLI_WIRE_JOIN_TOKEN,
+                                       .reason = (uint8_t)reason,
+                                       .value = value,
+                                       .token = 77};
+    const struct lli_wire_address *wire = &receivers[0]->endpoint->address;
+    struct lli_address address = {.size = wire->size};
+    uint8_t packet[LLI_WIRE_CONTROL_MAX];
+    lli_handle to;
+
+    memcpy(address.bytes, wire->bytes, sizeof address.bytes);
+    assert_int_equal(loop->peer(sender, &address, &to), LLM_OK);
+    post_to(to, packet, lli_wire_put_join(packet, &join));
 }
 
 static void poll_for(lli_ns time)
@@ -279,6 +319,75 @@ static void heartbeats_alone_replace_no_active_session(void **state)
     assert_int_equal(ends, 0);
 }
 
+/* ------------------------------------------------------------------------------------------------- log */
+
+static void a_full_table_of_the_transmitter_is_logged_once_for_each_session(void **state)
+{
+    (void)state;
+    for (uint64_t i = 1; i <= 2; i++)
+        heartbeat(0, i << 32 | i, START);
+    poll_for(5 * MS);
+    assert_string_equal(log_text, "");
+    for (int round = 0; round < 3; round++) {
+        for (uint64_t i = 1; i <= 2; i++)
+            token(i << 32 | i, LLI_WIRE_JOIN_FULL, 1000 + i);
+        poll_for(5 * MS);
+    }
+    assert_int_equal(receivers[0]->counters.crowded, 6);
+    assert_int_equal(logged_count("\n"), 2);
+    assert_int_equal(logged_count("session 0000000100000001: its transmitter knows 1001 receivers"), 1);
+    assert_int_equal(logged_count("session 0000000200000002: its transmitter knows 1002 receivers"), 1);
+    assert_int_equal(logged_count("raise receivers_max there"), 2);
+}
+
+/* A full table of receivers, which was logged before, is another reason. */
+static void a_slow_replay_is_logged_once(void **state)
+{
+    (void)state;
+    heartbeat(0, 0x100000001, START);
+    poll_for(5 * MS);
+    token(0x100000001, LLI_WIRE_JOIN_FULL, 1001);
+    poll_for(5 * MS);
+    assert_int_equal(logged_count("\n"), 1);
+    for (int round = 0; round < 3; round++) {
+        token(0x100000001, LLI_WIRE_JOIN_BUSY, 33);
+        poll_for(5 * MS);
+    }
+    assert_int_equal(receivers[0]->counters.crowded, 4);
+    assert_int_equal(logged_count("\n"), 2);
+    assert_int_equal(logged_count("session 0000000100000001: 33 receivers are being sent the past"), 1);
+    assert_int_equal(logged_count("raise replay_bytes_per_s"), 1);
+}
+
+/* The buffer of 64 KiB has room for 42 packets of 6 chunks, the window for 64 packets. */
+static void a_full_reorder_buffer_is_logged_once(void **state)
+{
+    const uint64_t session = 0x100000001;
+    lli_seq seq = START + 2; /* after a packet that is lost */
+
+    (void)state;
+    heartbeat(0, session, START);
+    poll_for(5 * MS);
+    data(0, session, START);
+    for (; seq < START + 44; seq++)
+        data_of(0, session, seq, 1380);
+    heartbeat(0, session, seq);
+    poll_for(5 * MS);
+    assert_int_equal(messages, 1);
+    assert_int_equal(receivers[0]->counters.reorder_full, 0);
+    assert_string_equal(log_text, "");
+    for (; seq < START + 60; seq++) {
+        data_of(0, session, seq, 1380);
+        heartbeat(0, session, seq + 1);
+        poll_for(5 * MS);
+    }
+    assert_int_equal(receivers[0]->counters.reorder_full, 16);
+    assert_int_equal(logged_count("\n"), 1);
+    assert_int_equal(logged_count(receivers[0]->object), 1);
+    assert_int_equal(logged_count("reorder buffer of 65536 bytes is full"), 1);
+    assert_int_equal(logged_count("raise reorder_bytes"), 1);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, up, down)
 
 int main(void)
@@ -289,6 +398,9 @@ int main(void)
         T(a_stopped_context_that_joins_the_oldest_delivers_nothing_twice),
         T(invented_sessions_are_replaced_by_a_session_with_data),
         T(heartbeats_alone_replace_no_active_session),
+        T(a_full_table_of_the_transmitter_is_logged_once_for_each_session),
+        T(a_slow_replay_is_logged_once),
+        T(a_full_reorder_buffer_is_logged_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
