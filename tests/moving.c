@@ -18,13 +18,15 @@
 
 #include "hosts.h"
 #include "network.h"
+#include "patience.h"
 
 #define GROUP "239.193.7.8:17008"
-/* Losses are requested from the latest announced address. */
+/* Losses are requested from the latest announced address. None is given up while a test waits. */
 #define OPTIONS                                                                                          \
     "interface=" HOSTS_INTERFACE "&impair_loss_ppm=200000&linger_ns=0&history_bytes=4M&reorder_bytes=4M" \
-    "&heartbeat_ns_max=5000000"
-#define PATIENCE_NS UINT64_C(20000000000)
+    "&heartbeat_ns_max=5000000&nak_giveup_ns=3600000000000"
+#define PATIENCE_NS patience(20000000000)
+#define SOME_LOOKS_NS patience(2500000000) /* endpoints look at their transports about once a second */
 
 static char log_text[65536];
 
@@ -110,6 +112,7 @@ static void address_set(int host, const char *address)
 
 static void scene_open(const char *transmitter_at, const char *receiver_at)
 {
+    struct llm_transmitter_handlers sending;
     struct llm_receiver_handlers handlers;
 
     address_set(0, transmitter_at);
@@ -120,11 +123,13 @@ static void scene_open(const char *transmitter_at, const char *receiver_at)
     llm_receiver_handlers_init(&handlers);
     handlers.message = on_message;
     handlers.event = on_event;
+    llm_transmitter_handlers_init(&sending);
+    sending.event = on_event;
     hosts_enter_again(world.hosts[0]);
     world.from = context_of();
-    assert_int_equal(
-        llm_transmitter_open(world.from, "impair+udp://" GROUP "?" OPTIONS, NULL, NULL, &world.transmitter),
-        LLM_OK);
+    assert_int_equal(llm_transmitter_open(world.from, "impair+udp://" GROUP "?" OPTIONS, NULL, &sending,
+                                          &world.transmitter),
+                     LLM_OK);
     assert_int_equal(llm_topic_open(world.transmitter, "t", 0, &world.topic), LLM_OK);
     hosts_enter_again(world.hosts[1]);
     world.to = context_of();
@@ -169,6 +174,42 @@ static void await_delivery(void)
                      (unsigned long long)world.sent, log_text);
     }
     assert_int_equal(world.lost, 0);
+}
+
+static void poll_some_looks(void)
+{
+    for (const uint64_t until = llm_clock() + SOME_LOOKS_NS; llm_clock() < until;)
+        poll_both();
+}
+
+static uint64_t counter(const struct llm_context *context, const char *name)
+{
+    uint64_t value = 0;
+
+    assert_int_equal(llm_context_counter(context, name, &value), LLM_OK);
+    return value;
+}
+
+static void await_counter(const struct llm_context *context, const char *name, uint64_t least)
+{
+    const uint64_t give_up_at = llm_clock() + PATIENCE_NS;
+
+    while (counter(context, name) < least) {
+        poll_both();
+        if (llm_clock() > give_up_at)
+            fail_msg("%s is %llu, not %llu: %s", name, (unsigned long long)counter(context, name),
+                     (unsigned long long)least, log_text);
+    }
+}
+
+static void await_member(void)
+{
+    const uint64_t give_up_at = llm_clock() + PATIENCE_NS;
+
+    while (llm_transmitter_receivers(world.transmitter) == 0) {
+        poll_both();
+        assert_true(llm_clock() < give_up_at);
+    }
 }
 
 static void await_logged(const char *text, int count)
@@ -229,6 +270,26 @@ static void losses_are_repaired_while_the_mtu_is_too_small_and_after(void **stat
     scene_close();
 }
 
+/* Expects one log line with the remedy, one event, and rising counters. */
+static void expect_unreachable(const struct llm_context *context, const char *address)
+{
+    const uint64_t errors = counter(context, "udp_send_errors");
+    char text[40];
+
+    poll_some_looks();
+    await_counter(context, "udp_send_errors", errors + 1);
+    assert_true(errors > 0);
+    assert_int_equal(counter(context, "addresses_unreachable"), 1);
+    (void)snprintf(text, sizeof text, "packets to %s", address);
+    assert_int_equal(logged_count(text), 1);
+    assert_int_equal(logged_count("packets to"), 1);
+    assert_non_null(strstr(log_text, "Network is unreachable; add a route to it"));
+    assert_int_equal(world.unreachable, 1);
+    assert_int_equal(world.reason, LLM_REASON_NO_ROUTE);
+    assert_memory_equal(world.address, address, strlen(address));
+    assert_true(world.session != 0);
+}
+
 /* A host of another network receives the group, and cannot send NAKs. */
 static void a_missing_route_to_the_transmitter_is_reported_once(void **state)
 {
@@ -237,14 +298,36 @@ static void a_missing_route_to_the_transmitter_is_reported_once(void **state)
     on_host(1, "ip route add 239.0.0.0/8 dev llm0; ! ip route get 10.77.0.1 2>/dev/null");
     send_some(50);
     await_logged("10.77.0.1:", 1);
-    for (const uint64_t until = llm_clock() + 2500000000u; llm_clock() < until;)
-        poll_both();
-    assert_int_equal(logged_count("packets to 10.77.0.1:"), 1);
-    assert_non_null(strstr(log_text, "Network is unreachable"));
+    expect_unreachable(world.to, "10.77.0.1:");
+    scene_close();
+}
+
+/*
+ * A member on another network sends NAKs, and repairs cannot be sent to it. Reverse path filtering would drop
+ * its packets.
+ */
+static void a_missing_route_to_a_receiver_is_reported_once_and_repairs_wait_for_it(void **state)
+{
+    (void)state;
+    scene_open("10.77.0.1/24", "10.88.0.2/24");
+    on_host(0, "for at in all llm0; do at=/proc/sys/net/ipv4/conf/$at/rp_filter;"
+               " grep -qx 0 $at || echo 0 >$at || exit 1; done; ip route add 10.88.0.0/24 dev llm0");
+    on_host(1, "ip route add 239.0.0.0/8 dev llm0 && ip route add 10.77.0.0/24 dev llm0");
+    send_some(200);
+    await_delivery();
+    await_member();
+    on_host(0, "ip route del 10.88.0.0/24 dev llm0 && ! ip route get 10.88.0.2 2>/dev/null");
+    send_some(200);
+    await_logged("10.88.0.2:", 1);
+    expect_unreachable(world.from, "10.88.0.2:");
+    assert_true(world.delivered < world.sent);
+    await_counter(world.from, "naks_received", counter(world.from, "naks_received") + 1);
+    on_host(0, "ip route add 10.88.0.0/24 dev llm0");
+    await_delivery();
+    send_some(200);
+    await_delivery();
+    assert_int_equal(logged_count("packets to"), 1);
     assert_int_equal(world.unreachable, 1);
-    assert_int_equal(world.reason, LLM_REASON_NO_ROUTE);
-    assert_memory_equal(world.address, "10.77.0.1:", 10);
-    assert_true(world.session != 0);
     scene_close();
 }
 
@@ -255,6 +338,7 @@ int main(void)
         cmocka_unit_test(losses_are_repaired_after_the_receiver_has_moved),
         cmocka_unit_test(losses_are_repaired_while_the_mtu_is_too_small_and_after),
         cmocka_unit_test(a_missing_route_to_the_transmitter_is_reported_once),
+        cmocka_unit_test(a_missing_route_to_a_receiver_is_reported_once_and_repairs_wait_for_it),
     };
 
     if (!hosts_make(2, 1500))
