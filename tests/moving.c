@@ -270,6 +270,33 @@ static void losses_are_repaired_while_the_mtu_is_too_small_and_after(void **stat
     scene_close();
 }
 
+/*
+ * The receiver's interface drops single packets that are longer than its MTU, and its own NAKs are shorter:
+ * the repairs are dropped as the packets were, until the MTU is large enough again.
+ */
+static void losses_are_repaired_after_the_receivers_mtu_was_too_small(void **state)
+{
+    uint64_t naks, repairs;
+
+    (void)state;
+    scene_open("10.77.0.1/24", "10.77.0.2/24");
+    send_some(200);
+    await_delivery();
+    on_host(1, "ip link set llm0 mtu 900");
+    naks = counter(world.from, "naks_received");
+    repairs = counter(world.from, "packets_repaired");
+    send_some(100);
+    await_logged("in fragments", 1);
+    await_counter(world.from, "naks_received", naks + 10);
+    await_counter(world.from, "packets_repaired", repairs + 10);
+    assert_true(world.delivered < world.sent);
+    on_host(1, "ip link set llm0 mtu 1500");
+    await_logged("whole again", 1);
+    send_some(100);
+    await_delivery();
+    scene_close();
+}
+
 /* Expects one log line with the remedy, one event, and rising counters. */
 static void expect_unreachable(const struct llm_context *context, const char *address)
 {
@@ -337,6 +364,7 @@ int main(void)
         cmocka_unit_test(losses_are_repaired_after_the_transmitter_has_moved),
         cmocka_unit_test(losses_are_repaired_after_the_receiver_has_moved),
         cmocka_unit_test(losses_are_repaired_while_the_mtu_is_too_small_and_after),
+        cmocka_unit_test(losses_are_repaired_after_the_receivers_mtu_was_too_small),
         cmocka_unit_test(a_missing_route_to_the_transmitter_is_reported_once),
         cmocka_unit_test(a_missing_route_to_a_receiver_is_reported_once_and_repairs_wait_for_it),
     };
