@@ -2,6 +2,8 @@
 /*
  * Sessions between two hosts, over the public interface, while addresses change or the return path is
  * missing: losses are repaired, or the application learns the reason. Needs root, for network namespaces.
+ *
+ * moving SCHEME, such as udp or xdp.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -22,12 +24,14 @@
 
 #define GROUP "239.193.7.8:17008"
 /* Losses are requested from the latest announced address. None is given up while a test waits. */
-#define OPTIONS                                                                                          \
-    "interface=" HOSTS_INTERFACE "&impair_loss_ppm=200000&linger_ns=0&history_bytes=4M&reorder_bytes=4M" \
-    "&heartbeat_ns_max=5000000&nak_giveup_ns=3600000000000"
+#define OPTIONS                                                                                            \
+    "interface=" HOSTS_INTERFACE "&linger_ns=0&history_bytes=4M&reorder_bytes=4M&heartbeat_ns_max=5000000" \
+    "&nak_giveup_ns=3600000000000"
+#define LOSSES "&impair_loss_ppm=200000"
 #define PATIENCE_NS patience(20000000000)
 #define SOME_LOOKS_NS patience(2500000000) /* endpoints look at their transports about once a second */
 
+static const char *scheme;
 static char log_text[65536];
 
 static void log_keep(void *arg, enum llm_level level, const char *text)
@@ -120,7 +124,7 @@ static void scene_open_with(const char *transmitter_at, const char *receiver_at,
         on_host(i, "ip link set llm0 mtu 1500");
     address_set(0, transmitter_at);
     address_set(1, receiver_at);
-    (void)snprintf(channel, sizeof channel, "impair+udp://" GROUP "?" OPTIONS "%s", options);
+    (void)snprintf(channel, sizeof channel, "impair+%s://" GROUP "?" OPTIONS "%s", scheme, options);
     log_text[0] = '\0';
     world.sent = world.delivered = world.lost = 0;
     world.unreachable = 0;
@@ -142,7 +146,7 @@ static void scene_open_with(const char *transmitter_at, const char *receiver_at,
 
 static void scene_open(const char *transmitter_at, const char *receiver_at)
 {
-    scene_open_with(transmitter_at, receiver_at, "");
+    scene_open_with(transmitter_at, receiver_at, LOSSES);
 }
 
 static void scene_close(void)
@@ -284,7 +288,7 @@ static void losses_are_repaired_after_the_receivers_mtu_was_too_small(void **sta
     uint64_t naks, repairs;
 
     (void)state;
-    scene_open_with("10.77.0.1/24", "10.77.0.2/24", "&gso_packets=1");
+    scene_open_with("10.77.0.1/24", "10.77.0.2/24", LOSSES "&gso_packets=1");
     send_some(200);
     await_delivery();
     on_host(1, "ip link set llm0 mtu 900");
@@ -363,7 +367,7 @@ static void a_missing_route_to_a_receiver_is_reported_once_and_repairs_wait_for_
     scene_close();
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(losses_are_repaired_after_the_transmitter_has_moved),
@@ -374,6 +378,9 @@ int main(void)
         cmocka_unit_test(a_missing_route_to_a_receiver_is_reported_once_and_repairs_wait_for_it),
     };
 
+    if (argc != 2)
+        return 1;
+    scheme = argv[1];
     if (!hosts_make(2, 1500))
         return network_skipped();
     for (int i = 0; i < 2; i++)
