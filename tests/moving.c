@@ -114,7 +114,8 @@ static void address_set(int host, const char *address)
     on_host(host, text);
 }
 
-static void scene_open_with(const char *transmitter_at, const char *receiver_at, const char *options)
+static void scene_open_with(const char *transmitter_at, const char *receiver_at, const char *decorator,
+                            const char *options)
 {
     char channel[512];
     struct llm_transmitter_handlers sending;
@@ -124,7 +125,7 @@ static void scene_open_with(const char *transmitter_at, const char *receiver_at,
         on_host(i, "ip link set llm0 mtu 1500");
     address_set(0, transmitter_at);
     address_set(1, receiver_at);
-    (void)snprintf(channel, sizeof channel, "impair+%s://" GROUP "?" OPTIONS "%s", scheme, options);
+    (void)snprintf(channel, sizeof channel, "%s%s://" GROUP "?" OPTIONS "%s", decorator, scheme, options);
     log_text[0] = '\0';
     world.sent = world.delivered = world.lost = 0;
     world.unreachable = 0;
@@ -146,7 +147,7 @@ static void scene_open_with(const char *transmitter_at, const char *receiver_at,
 
 static void scene_open(const char *transmitter_at, const char *receiver_at)
 {
-    scene_open_with(transmitter_at, receiver_at, LOSSES);
+    scene_open_with(transmitter_at, receiver_at, "impair+", LOSSES);
 }
 
 static void scene_close(void)
@@ -260,6 +261,30 @@ static void losses_are_repaired_after_the_receiver_has_moved(void **state)
     scene_close();
 }
 
+/* Receivers refuse packets that announce an address of another host than their source; impair+ does not. */
+static void packets_come_from_the_announced_address_after_a_move(void **state)
+{
+    (void)state;
+    scene_open_with("10.77.0.1/24", "10.77.0.2/24", "", "");
+    send_some(20);
+    await_delivery();
+    await_member();
+    for (int host = 0; host < 2; host++) {
+        const char *to = host == 0 ? "10.77.0.31" : "10.77.0.32";
+        char text[40];
+
+        (void)snprintf(text, sizeof text, "%s/24", to);
+        address_set(host, text);
+        await_logged(to, 1);
+        poll_some_looks();
+        send_some(20);
+        await_delivery();
+    }
+    assert_int_equal(counter(world.from, "packets_misaddressed"), 0);
+    assert_int_equal(counter(world.to, "packets_misaddressed"), 0);
+    scene_close();
+}
+
 /* Trains are refused at once, packets until the MTU is checked; all messages arrive in the end. */
 static void losses_are_repaired_while_the_mtu_is_too_small_and_after(void **state)
 {
@@ -288,7 +313,7 @@ static void losses_are_repaired_after_the_receivers_mtu_was_too_small(void **sta
     uint64_t naks, repairs;
 
     (void)state;
-    scene_open_with("10.77.0.1/24", "10.77.0.2/24", LOSSES "&gso_packets=1");
+    scene_open_with("10.77.0.1/24", "10.77.0.2/24", "impair+", LOSSES "&gso_packets=1");
     send_some(200);
     await_delivery();
     on_host(1, "ip link set llm0 mtu 900");
@@ -372,6 +397,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(losses_are_repaired_after_the_transmitter_has_moved),
         cmocka_unit_test(losses_are_repaired_after_the_receiver_has_moved),
+        cmocka_unit_test(packets_come_from_the_announced_address_after_a_move),
         cmocka_unit_test(losses_are_repaired_while_the_mtu_is_too_small_and_after),
         cmocka_unit_test(losses_are_repaired_after_the_receivers_mtu_was_too_small),
         cmocka_unit_test(a_missing_route_to_the_transmitter_is_reported_once),
