@@ -199,7 +199,8 @@ struct lli_transport {
     void (*forget)(void *instance, const struct lli_address *address);
     /*
      * Logs deferred diagnostics, each once: problems found by data operations, and changes of the underlying
-     * interface or device. Called about once a second. NULL: the transport has none.
+     * interface or device. Called about once a second, after those of the transports below. NULL: the
+     * transport has none.
      */
     void (*report)(void *instance);
     /*

@@ -660,7 +660,8 @@ static LLI_OUT_OF_LINE void endpoint_send_packed(struct lli_endpoint *endpoint, 
 }
 
 /*
- * Logs deferred diagnostics of a transport and of those below it. Returns true if any of them has a report().
+ * Logs deferred diagnostics of the transports below a transport, then its own: it adopts an address that they
+ * have found, before the endpoint announces it. Returns true if any of them has a report().
  */
 static bool endpoint_report(const struct lli_transport *transport, void *instance)
 {
@@ -668,11 +669,11 @@ static bool endpoint_report(const struct lli_transport *transport, void *instanc
     const void *inner_instance = NULL;
     bool reports = transport->report != NULL;
 
-    if (reports)
-        transport->report(instance);
     for (int i = 0;
          transport->inner != NULL && (inner = transport->inner(instance, i, &inner_instance)) != NULL; i++)
         reports |= endpoint_report(inner, (void *)(uintptr_t)inner_instance);
+    if (transport->report != NULL)
+        transport->report(instance);
     return reports;
 }
 
