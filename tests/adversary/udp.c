@@ -101,13 +101,27 @@ static void open_sockets(void)
     put_address(&rig.addresses[1], rig.third);
 }
 
+/* True for the address that one of the adversary's packets comes from. */
+static bool is_forged(const struct sockaddr_in *from)
+{
+    for (int i = 0; i < 2; i++)
+        if (memcmp(&from->sin_addr, rig.addresses[i].bytes + 1, 4) == 0 &&
+            memcmp(&from->sin_port, rig.addresses[i].bytes + 5, 2) == 0)
+            return true;
+    return false;
+}
+
+/* Learns from genuine packets to the group, as in the simulator, and counts what the third party gets. */
 static void hear(void)
 {
     uint8_t bytes[65536];
+    struct sockaddr_in from;
+    socklen_t from_size = sizeof from;
     ssize_t size;
 
-    while ((size = recv(rig.ears, bytes, sizeof bytes, 0)) > 0)
-        adversary_hear(&rig.adversary, bytes, (size_t)size);
+    while ((size = recvfrom(rig.ears, bytes, sizeof bytes, 0, (struct sockaddr *)&from, &from_size)) > 0)
+        if (!is_forged(&from))
+            adversary_hear(&rig.adversary, bytes, (size_t)size);
     while (recv(rig.own, bytes, sizeof bytes, 0) > 0)
         continue;
     for (; (size = recv(rig.third, bytes, sizeof bytes, 0)) >= 0; rig.packets++)
