@@ -5,7 +5,8 @@
  * are built by the library's own codec, so a field that is added to the wire is in them at once. The maximum
  * cost of each kind of packet is in one table, kinds.c (docs/protocol.md section 11).
  *
- * The same packets go to whole contexts in virtual time (sim.c) and over real sockets (udp.c).
+ * The same packets go to whole contexts in virtual time (sim.c) and over real sockets (udp.c), which are judged
+ * by the same table.
  */
 #ifndef TESTS_ADVERSARY_H
 #define TESTS_ADVERSARY_H
