@@ -53,7 +53,10 @@ static void receiver_configure(struct llm_receiver *receiver, const struct llm_o
 static void receiver_layout(struct llm_receiver *receiver, uint64_t reorder_bytes, struct lli_arena *arena,
                             struct lli_arena *rare)
 {
-    lli_reorder_init(&receiver->reorder, reorder_bytes, receiver->endpoint->caps.payload_max, arena, rare);
+    const struct lli_caps *caps = &receiver->endpoint->caps;
+
+    lli_reorder_init(&receiver->reorder, reorder_bytes, caps->payload_max,
+                     caps->flags & LLI_CAP_ORDERED ? rare : arena, rare);
     for (uint32_t i = 0; i < receiver->sessions_max; i++)
         lli_rx_init(&receiver->sessions[i], &receiver->config, &receiver->reorder, &receiver->counters,
                     &receiver->random, arena, rare);
@@ -79,7 +82,10 @@ int lli_receiver_place(struct llm_receiver *receiver, const struct llm_options *
     error = lli_memory_map(&receiver->memory, arena.used, &policy, &context->log);
     if (error != LLM_OK)
         return error;
-    /* Room for the longest messages and many names in every session: pages are touched only when used. */
+    /*
+     * Room for the longest messages and many names in every session, and for early packets of a transport
+     * that rarely has any: pages are touched only when used.
+     */
     policy.populate = policy.huge_pages = false;
     error = lli_memory_map(&receiver->rare, rare.used, &policy, &context->log);
     if (error != LLM_OK)

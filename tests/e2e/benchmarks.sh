@@ -112,7 +112,12 @@ benchmark_market_data() {
 
 e2e benchmark_market_data_in_shared_memory over=udp
 benchmark_market_data_in_shared_memory() {
-    benchmark_on market-data --quick --duration 0.3 --rate 2000 --reflected 500 --transport shm --sequence overlap,caching,slow,restart,two
+    benchmark_on market-data --quick --duration 0.3 --rate 2000 --reflected 500 --transport shm --sequence overlap,caching,slow,restart,two || return
+    # Resident memory of each process with default sizes; in "two" each maps the histories of several transmitters.
+    local mib
+    mib=$(python3 -c "import json, sys; print(max(row['rss_mib_max'] for row in json.load(open(sys.argv[1]))['rows']
+        if row['sequence'] != 'two'))" "$work/market-data.json") || return
+    [ "${mib%.*}" -le 64 ] || { why="a process has $mib MiB, more than 64" && return 1; }
 }
 
 e2e benchmark_fan_out over=udp

@@ -95,7 +95,7 @@ int lli_shm_open(void *instance, const struct lli_transport_config *config, stru
         .train_max = 1,
         .align = 64,
         .slot_max = LLI_SHM_INLINE,
-        .flags = LLI_CAP_TX_COPIES | LLI_CAP_UNICAST | LLI_CAP_PARTIAL,
+        .flags = LLI_CAP_TX_COPIES | LLI_CAP_UNICAST | LLI_CAP_PARTIAL | LLI_CAP_ORDERED,
         .numa_node = -1,
     };
     return LLM_OK;
