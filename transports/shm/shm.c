@@ -16,11 +16,15 @@ enum {
     SHM_RINGS_MAX = 1024,    /* maximum of that budget; each datagram adds one */
     SHM_BURST = 32,          /* packets read from a segment at a time */
     SHM_BURST_BYTES = 65536, /* bytes read at a time, so that packets stay in the cache until delivered */
+    SHM_LOOKS_SCAN = 10,
 };
 
 /* Interval of socket checks without a ring. Each takes a system call, and only new peers depend on them. */
 #define SHM_SOCKET_NS ((lli_ns)2000000)
-/* Interval of scans for segments of dead writers. */
+/*
+ * Interval of checks for dead writers. A scan takes 10 us, so it is due when a source is silent; while all
+ * write, only at every SHM_LOOKS_SCAN-th check, for a new segment that no datagram announced.
+ */
 #define SHM_LOOK_NS ((lli_ns)100000000)
 
 /* ------------------------------------------------------------------------------------------------ sending */
@@ -489,6 +493,18 @@ static void shm_settle(struct lli_shm *shm)
             : NULL;
 }
 
+/* Returns true if a source was silent since the latest call, or if there is none. */
+static bool shm_is_silent(struct lli_shm *shm)
+{
+    bool silent = shm->in.count == 0;
+
+    for (uint32_t i = 0; i < shm->in.count; i++) {
+        silent |= shm->in.sources[i].looked == shm->in.sources[i].next;
+        shm->in.sources[i].looked = shm->in.sources[i].next;
+    }
+    return silent;
+}
+
 /* Periodic work that nothing signals. */
 static LLI_OUT_OF_LINE void shm_look_around(struct lli_shm *shm)
 {
@@ -500,7 +516,8 @@ static LLI_OUT_OF_LINE void shm_look_around(struct lli_shm *shm)
     }
     if (now >= shm->in.looked_at + SHM_LOOK_NS) {
         shm->in.looked_at = now;
-        lli_shm_rescan(shm);
+        if (shm_is_silent(shm) || ++shm->in.looks % SHM_LOOKS_SCAN == 0)
+            lli_shm_rescan(shm);
     }
 }
 

@@ -198,7 +198,8 @@ struct lli_shm_logged {
 /* Segment being read. */
 struct lli_shm_source {
     struct lli_shm_segment segment;
-    uint64_t next; /* next entry to read */
+    uint64_t next;   /* next entry to read */
+    uint64_t looked; /* the same at the latest check for dead writers */
     struct lli_shm_reader *reader;
     lli_handle group;
 };
@@ -223,7 +224,8 @@ struct lli_shm_in {
     uint8_t *slots;
     uint16_t free[LLI_SHM_SLOTS]; /* a stack */
     bool changed;                 /* scan for new segments */
-    lli_ns looked_at;             /* time of the latest scan for dead writers */
+    lli_ns looked_at;             /* time of the latest check for dead writers */
+    uint32_t looks;               /* checks since the latest scan */
 };
 
 /* Datagrams received and not yet delivered: shm_socket.c. */

@@ -15,17 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#if defined(__has_feature)
-#define HAS_FEATURE(x) __has_feature(x)
-#else
-#define HAS_FEATURE(x) 0
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || HAS_FEATURE(address_sanitizer) || \
-    HAS_FEATURE(thread_sanitizer) || HAS_FEATURE(memory_sanitizer)
-#define SANITIZED 1 /* the sanitizer has its own allocator */
-#else
-#define SANITIZED 0
-#endif
+#include "sanitized.h"
 
 enum { EXIT_SKIP = 77, TOPICS = 8, ROUNDS = 4000 };
 
