@@ -32,7 +32,7 @@ static const struct {
     {"probe", machine_probe},     {"joiners", joiners_run},
     {"load", load_run},           {"mute", mute_run},
     {"receivers", receivers_run}, {"transmitter", transmitter_run},
-    {"market", market_run},
+    {"market", market_run},       {"clock", clock_run},
 };
 
 int main(int argc, char **argv)

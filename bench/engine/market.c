@@ -26,6 +26,7 @@
  *   collect returned=N patience=
  *       Waits for N reflections, until none arrives for so many seconds. Answers with their latencies, and resets these.
  *   stats                 answers with processor time, memory and faults since the round began
+ *   tail                  starts to record causes of late messages; then worst and stalls (tail.h)
  */
 #define _GNU_SOURCE
 #include <inttypes.h>
@@ -39,6 +40,7 @@
 #include "../adapters/feed.h"
 #include "control.h"
 #include "machine.h"
+#include "tail.h"
 
 enum { MARKET_PUBLISHERS_MAX = 64, MARKET_BURST = 256, MARKET_FIELDS = 17, MARKET_GREETINGS = 64 };
 
@@ -131,6 +133,8 @@ static void market_reflect(const void *data, size_t size)
     memcpy(&back, data, size);
     back.head.kind = MARKET_REFLECTED;
     back.head.from = market.consumer;
+    if (tail_is_on())
+        back.fields[0] = llm_clock();
     if (market.feed->send(market.link.topics.first, &back, size, false))
         market.counts.reflected++;
     else
@@ -161,7 +165,8 @@ static void market_take_greeting(const struct market_head *head)
     }
 }
 
-static void market_add(const struct market_head *head)
+/* reflected_at: time of the reflection; 0 if there is none. */
+static void market_add(const struct market_head *head, uint64_t reflected_at)
 {
     const uint64_t now = llm_clock();
 
@@ -169,6 +174,9 @@ static void market_add(const struct market_head *head)
         return;
     histogram_add(&market.due, now - head->due_at);
     histogram_add(&market.sent, now - head->sent_at);
+    if (tail_is_on())
+        tail_add(&(struct tail_sample){head->due_at, head->sent_at, reflected_at > 0 ? reflected_at : now,
+                                       now, reflected_at > 0 ? head->from : head->publisher});
 }
 
 static bool market_is_intact(const struct market_message *message, size_t size)
@@ -224,7 +232,7 @@ static void market_take_primary(const struct market_message *message, size_t siz
     market.counts.changed += !market_is_intact(message, size);
     market_count(head);
     if (head->marked && market.takes_oneway)
-        market_add(head);
+        market_add(head, 0);
     if (head->marked && market.consumer != 0)
         market_reflect(message, size);
     if (market.pace_ns > 0)
@@ -244,7 +252,7 @@ void market_deliver(const void *data, size_t size)
     } else if (message->head.round == market.round) {
         market.returned++;
         if (message->head.from != market.skipped)
-            market_add(&message->head);
+            market_add(&message->head, message->fields[0]);
     }
 }
 
@@ -267,6 +275,8 @@ static int market_poll(void)
 {
     const int count = market.link.blocks ? market.feed->wait(MARKET_NAP_NS) : market.feed->poll();
 
+    if (tail_is_on())
+        tail_turn(count);
     if (count > 0)
         market.came_at = llm_clock();
     else if (market.yields)
@@ -516,10 +526,18 @@ static void market_on_stats(const struct control *request)
     json_close();
 }
 
+static void market_on_tail(const struct control *request)
+{
+    (void)request;
+    tail_start();
+    json_done(NULL, 0);
+}
+
 static const struct control_verb market_verbs[] = {
     {"greet", market_on_greet},     {"await", market_on_await}, {"begin", market_on_begin},
     {"supply", market_supply},      {"pace", market_on_pace},   {"end", market_on_end},
-    {"collect", market_on_collect}, {"stats", market_on_stats}, {NULL, NULL}};
+    {"collect", market_on_collect}, {"stats", market_on_stats}, {"tail", market_on_tail},
+    {"worst", tail_on_worst},       {"stalls", tail_on_stalls}, {NULL, NULL}};
 
 /* Parses a list of ranges. */
 static bool *market_watch(const char *text)

@@ -3,7 +3,7 @@
 import math
 import pathlib
 
-from runner import bare
+from runner import bare, tail
 from runner.histogram import Histogram
 from runner.session import Failed, Host, allowed_cpus, memory_directory
 
@@ -13,10 +13,12 @@ RATE_MAX = 100000000
 PATIENCE_S = 30
 # Other libraries, and the variant of each adapter over a transport.
 PEERS = {"aeron": {"udp": "aeron", "shm": "aeron"}, "cyclonedds": {"udp": "cyclonedds"}, "zmq": {"udp": "zmq-tcp", "shm": "zmq-ipc"}}
+CLOCK = "clock"  # a process that only reads the clock, beside the libraries
 # Samples required beyond a percentile; with fewer the percentile is not reported.
 BEYOND = 10
 PERCENTILES = {"median": 0.5, "p99": 0.99, "p99_9": 0.999, "p99_99": 0.9999, "p99_9999": 0.999999}
 NAMES = ("mean", *PERCENTILES, "max", "std")
+FAR = (*list(PERCENTILES)[1:], "max")
 
 
 def unsupported(library, transport, sequence=""):
@@ -76,6 +78,15 @@ def find_highest(rate, measure, planned_s):
         found = held(middle)
         best, low, high = (found, middle, high) if found else (best, low, middle)
     return {"rate": low, "delivered": best["delivered"] if best and "delivered" in best else 0}
+
+
+def clock(bench, rate, duration):
+    """Delays of a loop that only reads the clock, on each CPU at once, in microseconds."""
+    found = [bench.start(Host("", "", ""), "clock", f"clock-{cpu}", bench.programs / "llm-bench", cpu=cpu, rate=rate, duration=duration)
+             for cpu in allowed_cpus()]
+    answers = [process.hear()["due"] for process in found]
+    bench.processes.finish()
+    return {"clock_us": summary(Histogram(*answers))}
 
 
 class Publisher:
@@ -251,6 +262,23 @@ class Market:
                 "rss_mib_max": max(answer["rss_mib"] for answer in both),
                 "faults": sum(answer["faults"] for answer in both), "switches": sum(answer["switches"] for answer in both),
                 "machine": both[0]["machine"]}
+
+    def record_tail(self):
+        """Starts to record the causes of late messages."""
+        for one in (*self.publishers, *self.consumers):
+            one.process.ask("tail")
+
+    def causes(self):
+        """Causes of the worst latencies since record_tail()."""
+        takers, makers = (self.publishers, self.consumers) if self.reflects else (self.consumers, self.publishers)
+        others = {one.number: one.process for one in makers}
+        ends = {True: "producer", False: "consumer"}
+        samples = []
+        for taker in takers:
+            for sample in taker.process.ask("worst")["samples"]:
+                pair = (ends[self.reflects], taker.process), (ends[not self.reflects], others[int(sample[4])])
+                samples.append((sample, *(pair if self.reflects else reversed(pair))))
+        return tail.causes(samples)
 
     def remove(self, consumer, number):
         """Ends a consumer with a signal."""

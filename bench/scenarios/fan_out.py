@@ -12,9 +12,10 @@ import os
 
 from runner import options as opt
 from runner.histogram import Histogram
-from runner.market import NAMES, PEERS, Market, find_highest, mark_of, summary, unsupported
+from runner.market import CLOCK, FAR, NAMES, PEERS, Market, clock, find_highest, mark_of, summary, unsupported
 from runner.session import PACKAGES, RELEASE, Hosts, build, memory_directory, packages, say
-from runner.tables import Report, median, ratio
+from runner.tables import Report, columns_of, median, ratio
+from runner.tail import CAUSES
 from scenarios.market_data import programs_of
 
 WARM_S = 0.1
@@ -26,11 +27,12 @@ OPTIONS = (opt.number("publishers", 10, 1, 32, "processes that publish"), opt.nu
            opt.words("peers", None, tuple(PEERS), "other libraries to measure in turns with libllm (none)"), opt.numbers("rate", "10000,100000", 100, 100000000, "messages a second of all publishers together"),
            opt.seconds("duration", 2, 100, 3600000, "of each measurement; 600 is the published one"),
            opt.number("runs", 3, 1, 100, "repetitions, in turns; medians are reported"),
+           opt.flag("causes", "record the causes of the worst samples, in runs of their own"),
            opt.flag("quick", "one run of at most a second for each rate, without the highest rate"),
            opt.flag("no-highest", "skip the search for the highest rate"), opt.OPTIONS, *opt.OUTPUT)
 
 
-def once(bench, transport, library, rate, duration):
+def once(bench, transport, library, rate, duration, with_causes=False):
     o = bench.o
     market = Market(bench, transport, library, o.topics, o.size, o.subscribers, o.publishers, reflects=False, programs=bench.feeds,
                     options=() if library != "libllm" else ("flow=window", "flow_quorum_percent=100", o.options))
@@ -40,6 +42,8 @@ def once(bench, transport, library, rate, duration):
         market.consumer(range(o.topics))
     market.greet()
     market.begin(1)
+    if with_causes:
+        market.record_tail()
     supplied = market.supply(rate, duration, WARM_S, mark_of(rate / o.publishers, SAMPLES, o.topics), shared=True)
     answers = market.end()
     found = {"sent": supplied["sent"], "s": supplied["s"], "wanted": supplied["wanted"], "late_ms": supplied["late_ms"],
@@ -47,11 +51,15 @@ def once(bench, transport, library, rate, duration):
              "lost": int(sum(answer["lost"] + answer["missing"] + answer["duplicated"] + answer["changed"] for answer in answers)),
              "oneway_us": summary(Histogram(*(answer["sent"] for answer in answers))),
              "each_us": [summary(Histogram(answer["sent"])) for answer in answers], **market.stats()}
+    if with_causes:
+        found["causes"] = market.causes()
     market.close()
     return {**found, "delivered": found["received"] / found["s"]}
 
 
 def measure(bench, _, transport, library, rate):
+    if library == CLOCK:
+        return clock(bench, SAMPLES, bench.o.duration)
     return once(bench, transport, library, rate, bench.o.duration)
 
 
@@ -60,7 +68,7 @@ def highest(bench, transport, library):
     return find_highest(bench.o.rate[-1], lambda rate: once(bench, transport, library, rate, SEARCH_S), SEARCH_S + WARM_S)
 
 
-def row_of(o, transport, library, rate, runs, bare):
+def row_of(o, transport, library, rate, runs, bare, clocks):
     oneway, beside = ({name: median(run["oneway_us"][name] for run in of) for name in NAMES} for of in (runs, bare))
     return {"transport": transport, "library": library, "publishers": o.publishers, "topics": o.topics, "subscribers": o.subscribers,
             "rate_msgs_per_s": rate, "delivered_msgs_per_s": median(run["delivered"] for run in runs),
@@ -69,6 +77,7 @@ def row_of(o, transport, library, rate, runs, bare):
             "ratio_to_bare": median(ratio(run["oneway_us"]["mean"], by["oneway_us"]["mean"]) for run, by in zip(runs, bare)),
             "p99_9_ratio_to_bare": ratio(oneway["p99_9"], beside["p99_9"]),
             "each_median_us": sorted(median(run["each_us"][at]["median"] for run in runs) for at in range(o.subscribers)),
+            "clock_us": {name: median(run["clock_us"][name] for run in clocks) for name in NAMES},
             "late_ms": median(run["late_ms"] for run in runs), "cpu_cores": runs[0]["cpu_cores"],
             "rss_mib_max": max(run["rss_mib_max"] for run in runs)}
 
@@ -78,6 +87,11 @@ COLUMNS = (("", "transport", "transport", None), ("", "library", "library", None
            *(("one way us" if at == 0 else "", name.replace("_", "."), f"oneway_us.{name}", 1) for at, name in enumerate(NAMES)),
            ("ratio to bare", "mean", "ratio_to_bare", 2), ("", "p99.9", "p99_9_ratio_to_bare", 2), ("median of", "first", lambda row: f"{row['each_median_us'][0]:.1f}", None),
            ("", "last", lambda row: f"{row['each_median_us'][-1]:.1f}", None), ("late", "ms", "late_ms", 1), ("lost", "", "lost", None))
+
+
+TAILS = (("", "transport", "transport", None), ("", "library", "library", None), ("rate", "msg/s", "rate_msgs_per_s", 0),
+         *columns_of(("one way",), FAR, "oneway_us.{}", 1), *columns_of(("bare",), FAR, "bare_oneway_us.{}", 1),
+         *columns_of(("clock",), FAR, "clock_us.{}", 1))
 
 
 def run(bench):
@@ -94,19 +108,29 @@ def run(bench):
     libraries = {transport: [library for library in ("libllm", *bench.feeds, "bare") if not unsupported(library, transport)]
                  for transport in o.transport}
     cases = [(transport, library, rate) for transport in o.transport for rate in o.rate for library in libraries[transport]]
-    found = bench.turns(cases, measure, f"{o.publishers} x {o.topics} x {o.subscribers} over {', '.join(o.transport)}")
-    rows = [row_of(o, transport, library, rate, runs, found[transport, "bare", rate]) for (transport, library, rate), runs in found.items()]
+    beside = (cases[0][0], CLOCK, 0)
+    found = bench.turns([beside, *cases], measure, f"{o.publishers} x {o.topics} x {o.subscribers} over {', '.join(o.transport)}")
+    rows = [row_of(o, *case, found[case], found[case[0], "bare", case[2]], found[beside]) for case in cases]
     report = Report(bench)
     tops = {}
     for transport, library in ((transport, library) for transport in o.transport for library in libraries[transport] if not o.no_highest):
         tops[transport, library] = highest(bench, transport, library)
     for row in rows:
+        row["causes"] = once(bench, row["transport"], "libllm", row["rate_msgs_per_s"], o.duration, True)["causes"] if o.causes and \
+            row["library"] == "libllm" else None
         top = tops.get((row["transport"], row["library"]), {})
         row.update(highest_rate_msgs_per_s=top.get("rate"), highest_delivered_msgs_per_s=top.get("delivered"))
     report.write_json(found[cases[0]][0]["machine"], rows)
     report.head(found[cases[0]][0]["machine"], f"{o.publishers} publishers, {o.topics} topics, {o.subscribers} subscribers of all, {o.size} B, "
                 f"{o.duration:g} s, runs: {o.runs}, medians")
     report.rows(COLUMNS, rows)
+    report.print("", "the tail: one way, and the delays of a loop that only reads the clock on the same CPUs, us", "")
+    report.rows(TAILS, rows)
+    for row in rows:
+        if row["causes"]:
+            report.print("", f"causes of the worst samples over {row['transport']} at {row['rate_msgs_per_s']} msg/s, in a run of their own", "")
+            report.rows(CAUSES, row["causes"])
+    report.print()
     for (transport, library), top in tops.items():
         report.print(f"highest rate over {transport}, {library}: {top['rate'] or 'none'} msg/s, {top['delivered']:.0f} delivered")
     for row in rows:

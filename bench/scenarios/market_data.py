@@ -14,6 +14,9 @@ Each row is measured beside the bare transport with the same processes: a datagr
   restart    overlap; one consumer is killed and restarted, then all of them
   two        overlap with two producers, of which one is killed and restarted
 
+The tail stands beside that of the bare transport and of a loop that only reads the clock on each CPU. In runs of their own, each process
+records when its loop stalled and what the kernel counted meanwhile, which gives the causes of the worst samples.
+
 The highest rate is found by doubling and bisection: every message reaches every consumer that watches it, and the supply takes at most
 2 % longer than planned. Fails if libllm lost a message, or if a consumer that rejoined lacks a last value.
 """
@@ -24,8 +27,9 @@ import types
 
 from runner import card
 from runner import options as opt
-from runner.market import HELD, NAMES, PEERS, PERCENTILES, Market, find_highest, mark_of, summary, unsupported
+from runner.market import CLOCK, FAR, HELD, NAMES, PEERS, PERCENTILES, Market, clock, find_highest, mark_of, summary, unsupported
 from runner.session import PACKAGES, RELEASE, Hosts, build, packages, say
+from runner.tail import CAUSES
 from runner.tables import Report, columns_of, median, number, ratio, worst
 from scenarios import peers
 
@@ -44,6 +48,7 @@ LISTS = {"single": lists(1, SYMBOLS, 0), "fields": lists(1, SYMBOLS, 0), "baseli
          "tinylists": [*lists(4, 4, 4), list(range(16, SYMBOLS))], "flexible": lists(15, 100, 33)}
 LISTS.update(dict.fromkeys(("caching", "slow", "restart", "two"), LISTS["overlap"]))
 SLOW = ("stopped", "tenth", "lossy")
+PLAIN = ("single", "fields", "baseline", "overlap", "tinylists", "flexible")
 OPTIONS = (opt.words("sequence", ",".join(LISTS), tuple(LISTS), "which of these"),
            opt.text_option("lists", "watch lists of a sequence of your own, separated by semicolons: ranges of symbols from 0 to "
                            f"{SYMBOLS - 1} (none)", r"\d+-\d+(,\d+-\d+)*(;\d+-\d+(,\d+-\d+)*)*",
@@ -55,6 +60,7 @@ OPTIONS = (opt.words("sequence", ",".join(LISTS), tuple(LISTS), "which of these"
            opt.number("reflected", 2000, 1, 1000000, "marked messages a second, which every consumer that watches them reflects"),
            opt.seconds("duration", 2, 100, 3600000, "of each measurement"),
            opt.number("runs", 3, 1, 100, "repetitions, in turns; medians are reported"),
+           opt.words("causes", "single,overlap", PLAIN, "of which sequences to record the causes of the worst samples, in runs of their own"),
            opt.flag("quick", "one run of at most a second for each sequence, without the highest rate"),
            opt.flag("no-highest", "skip the search for the highest rate"), opt.OPTIONS, *opt.OUTPUT)
 
@@ -113,13 +119,17 @@ def result(market, supplied, answers, times):
             "from_send_us": summary(times["sent"], 2), **market.stats()}
 
 
-def plain(bench, transport, library, sequence, rate, duration):
+def plain(bench, transport, library, sequence, rate, duration, with_causes=False):
     """Measures a sequence without incidents."""
     market = open_market(bench, transport, library, sequence)
     market.begin(1)
+    if with_causes:
+        market.record_tail()
     supplied = market.supply(rate, duration, WARM_S, mark_of(rate, bench.o.reflected, SYMBOLS))
     answers = market.end()
     found = result(market, supplied, answers, market.collect(int(sum(answer["reflected"] for answer in answers))))
+    if with_causes:
+        found["causes"] = market.causes()
     market.close()
     return found
 
@@ -253,6 +263,8 @@ INCIDENTS = {"caching": caching, "restart": restart, "two": two}
 def measure(bench, _, transport, library, sequence):
     """Measures one sequence once. The bare transport has no cache and no late join: it runs sequences with incidents without them."""
     o = bench.o
+    if library == CLOCK:
+        return clock(bench, o.reflected, o.duration)
     if library == "libllm" and sequence in INCIDENTS:
         return INCIDENTS[sequence](bench, transport, o.rate, o.duration)
     if library == "libllm" and sequence.startswith("slow-"):
@@ -302,6 +314,11 @@ PHASES = (("", "sequence", lambda row: f"{row['transport']} {row['sequence']}", 
           ("p99", "ratio", lambda row: number(ratio(row["phases_us"]["during"]["p99"], row["phases_us"]["before"]["p99"]), 2), None))
 
 
+TAILS = (("", "sequence", lambda row: f"{row['transport']} {row['sequence']}", None), ("", "library", "library", None),
+         *columns_of(("hybrid",), FAR, "hybrid_us.{}", 1), *columns_of(("bare",), FAR, "bare_hybrid_us.{}", 1),
+         *columns_of(("clock",), FAR, "clock_us.{}", 1))
+
+
 def percentile_curve(row, name):
     """Points of latency against 1 / (1 - percentile)."""
     return [(1 / (1 - share), row[name][what]) for what, share in PERCENTILES.items()]
@@ -319,7 +336,9 @@ def curve(bench, transport, sequence, rate_max):
 
 def write_card(bench, report, rows):
     """Writes the report card as HTML."""
-    parts = [("Sequences", card.table(COLUMNS, rows))]
+    parts = [("Sequences", card.table(COLUMNS, rows)), ("The tail, us", card.table(TAILS, rows))]
+    parts += [(f"Causes of the worst samples: {row['sequence']} over {row['transport']}", card.table(CAUSES, row["causes"]))
+              for row in rows if row["causes"]]
     if phases := [row for row in rows if row["phases_us"]]:
         parts.append(("Slow consumers: the others' hybrid latency", card.table(PHASES, phases)))
     axes = "set ylabel 'microseconds'", "set key left top", "set logscale xy"
@@ -355,7 +374,8 @@ def run(bench):
     libraries = ["libllm", *bench.feeds, "bare"]
     cases = [(transport, library, sequence) for transport in o.transport for sequence in sequences for library in libraries
              if not unsupported(library, transport, sequence)]
-    found = bench.turns(cases, measure, f"{', '.join(sequences)} over {', '.join(o.transport)}")
+    beside = (cases[0][0], CLOCK, CLOCK)
+    found = bench.turns([beside, *cases], measure, f"{', '.join(sequences)} over {', '.join(o.transport)}")
     rows = []
     for transport, library, sequence in cases:
         if library == "bare":
@@ -366,6 +386,9 @@ def run(bench):
             say(f"{sequence} over {transport}, {library}: {rate_max or 'no'} messages a second")
         rows.append(row_of(o, transport, library, sequence, found[transport, library, sequence], found[transport, "bare", sequence],
                            rate_max))
+        rows[-1]["clock_us"] = averages(found[beside], "clock_us")
+        rows[-1]["causes"] = plain(bench, transport, library, sequence, o.rate, o.duration, True)["causes"] if library == "libllm" and \
+            sequence in o.causes else None
         rows[-1]["curve"] = curve(bench, transport, sequence, rate_max) if library == "libllm" and rate_max else None
     report, machine = Report(bench), found[cases[0]][0]["machine"]
     report.write_json(machine, rows)
@@ -374,6 +397,12 @@ def run(bench):
                 "processes;", "recovery: from the start of a process until it is live with the last value of each symbol on its list;",
                 f"highest: all messages delivered, and the supply at most {(HELD - 1) * 100:.0f} % longer than planned")
     report.rows(COLUMNS, rows)
+    report.print("", "the tail: hybrid latency, and the delays of a loop that only reads the clock on the same CPUs, us", "")
+    report.rows(TAILS, rows)
+    for row in rows:
+        if row["causes"]:
+            report.print("", f"causes of the worst samples of {row['sequence']} over {row['transport']}, in a run of their own", "")
+            report.rows(CAUSES, row["causes"])
     if phases := [row for row in rows if row["phases_us"]]:
         report.print("", "hybrid latency of the other consumers, us", "")
         report.rows(PHASES, phases)

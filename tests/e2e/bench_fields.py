@@ -109,9 +109,9 @@ BESIDES = {
     "watch": {"rate_msgs_per_s", "watch_ms", "duration_s", "limited_lost", "watched_s", "made_ms", "wrong_of", "counters"},
     "groups": SWEEP_BESIDES,
     "topics": SWEEP_BESIDES,
-    "market-data": {"rss_mib", "faults", "switches", "phases_us", "curve"},
+    "market-data": {"rss_mib", "faults", "switches", "phases_us", "curve", "clock_us", "causes"},
     "fan-out": {"sent", "received", "p99_9_ratio_to_bare", "each_median_us", "late_ms", "cpu_cores", "rss_mib_max", "highest_rate_msgs_per_s",
-                "highest_delivered_msgs_per_s"},
+                "highest_delivered_msgs_per_s", "clock_us", "causes"},
 }
 
 

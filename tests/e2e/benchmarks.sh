@@ -106,13 +106,13 @@ benchmark_order() {
 # Completeness of each sequence; incidents take longer, as processes start in them.
 e2e benchmark_market_data over=udp
 benchmark_market_data() {
-    benchmark_on market-data --quick --duration 0.3 --rate 2000 --reflected 500 --transport udp --lists "0-99;0-9,490-499" || return
+    benchmark_on market-data --quick --duration 0.3 --rate 2000 --reflected 500 --transport udp --causes single --lists "0-99;0-9,490-499" || return
     [ -s "$work/market-data.html" ] || { why="there is no report card" && return 1; }
 }
 
 e2e benchmark_market_data_in_shared_memory over=udp
 benchmark_market_data_in_shared_memory() {
-    benchmark_on market-data --quick --duration 0.3 --rate 2000 --reflected 500 --transport shm --sequence overlap,caching,slow,restart,two || return
+    benchmark_on market-data --quick --duration 0.3 --rate 2000 --reflected 500 --transport shm --sequence overlap,caching,slow,restart,two --causes overlap || return
     # Resident memory of each process with default sizes; in "two" each maps the histories of several transmitters.
     local mib
     mib=$(python3 -c "import json, sys; print(max(row['rss_mib_max'] for row in json.load(open(sys.argv[1]))['rows']
@@ -122,7 +122,7 @@ benchmark_market_data_in_shared_memory() {
 
 e2e benchmark_fan_out over=udp
 benchmark_fan_out() {
-    benchmark_on fan-out --quick --duration 0.3 --publishers 3 --subscribers 3 --rate 1000,3000
+    benchmark_on fan-out --quick --causes --duration 0.3 --publishers 3 --subscribers 3 --rate 1000,3000
 }
 
 e2e benchmark_peers_that_share_memory over=udp
