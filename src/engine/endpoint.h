@@ -29,7 +29,7 @@ struct lli_endpoint_latency;
     X(packets_misaddressed,                                                                                 \
       "packets refused because they announce an address of another host than their source (check_source)")  \
     X(packets_unsent, "control packets dropped because the transport accepted none")                        \
-    X(packets_unreachable, "packets not sent because their address could not be resolved")                  \
+    X(packets_unreachable, "packets not sent: address not resolved, or no room for it")                     \
     X(addresses_forgotten, "addresses removed because they were no longer needed")                          \
     X(addresses_evicted, "addresses removed although needed, to make room for others; raise receivers_max") \
     X(addresses_unreachable, "addresses that packets could not be sent to")                                 \

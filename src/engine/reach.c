@@ -138,7 +138,7 @@ static void reach_evicted(struct lli_endpoint *endpoint)
         lli_log(&endpoint->context->log, LLM_LEVEL_WARNING,
                 "%s: receivers_max and sessions_max allow for %u addresses, and more are in "
                 "use: each takes the place of the one used least recently; raise receivers_max of the "
-                "channel opened first",
+                "channel opened first, or connections_max if it is of a connection or listener",
                 endpoint->object, reach->peers.max);
     reach->eviction_logged = true;
 }
@@ -189,7 +189,9 @@ static bool reach_evict(struct lli_endpoint *endpoint)
             return true;
         }
     }
-    /* Otherwise a later call may free one: none is tried while the transport is stuck, and a few at a time. */
+    /*
+     * Otherwise a later call may free one: none is tried while the transport is stuck, and a few at a time.
+     */
     if (reach->refused >= reach->known)
         reach_full(endpoint);
     return false;
