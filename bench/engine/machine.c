@@ -68,14 +68,24 @@ void machine_json(const char *key)
     json_end('}');
 }
 
-double machine_resident_mib(void)
+static double machine_memory_mib(const char *key)
 {
     char resident[64] = "0";
     char huge[64] = "0";
 
-    machine_read("/proc/self/status", "VmRSS", resident, sizeof resident);
+    machine_read("/proc/self/status", key, resident, sizeof resident);
     machine_read("/proc/self/status", "HugetlbPages", huge, sizeof huge);
     return (strtod(resident, NULL) + strtod(huge, NULL)) / 1024;
+}
+
+double machine_resident_mib(void)
+{
+    return machine_memory_mib("VmRSS");
+}
+
+double machine_resident_mib_max(void)
+{
+    return machine_memory_mib("VmHWM");
 }
 
 uint64_t machine_waited_ns(void)

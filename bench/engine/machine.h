@@ -13,6 +13,9 @@ void machine_json(const char *key);
 /* Resident memory of this process in MiB, including huge pages; 0 if /proc has no figure. */
 double machine_resident_mib(void);
 
+/* Its maximum so far; unlike that of getrusage(2), without the program that started this one. */
+double machine_resident_mib_max(void);
+
 /* Nanoseconds for which this process was ready to run while its core was busy otherwise, which disturbs a
  * measurement; 0 if unknown. */
 uint64_t machine_waited_ns(void);

@@ -522,7 +522,7 @@ static void market_on_stats(const struct control *request)
             market_cpu_ns(&now) - market_cpu_ns(&market.begun), llm_clock() - market.begun_at,
             (uint64_t)(now.ru_minflt + now.ru_majflt - market.begun.ru_minflt - market.begun.ru_majflt),
             (uint64_t)(now.ru_nivcsw - market.begun.ru_nivcsw)});
-    json_number("rss_mib", (double)now.ru_maxrss / 1024);
+    json_number("rss_mib", machine_resident_mib_max());
     json_close();
 }
 

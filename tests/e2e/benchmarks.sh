@@ -113,11 +113,24 @@ benchmark_market_data() {
 e2e benchmark_market_data_in_shared_memory over=udp
 benchmark_market_data_in_shared_memory() {
     benchmark_on market-data --quick --duration 0.3 --rate 2000 --reflected 500 --transport shm --sequence overlap,caching,slow,restart,two --causes overlap || return
-    # Resident memory of each process with default sizes; in "two" each maps the histories of several transmitters.
+    resident_below 64
+}
+
+# Resident memory of each process; in "two" each maps the histories of several transmitters.
+resident_below() {
     local mib
     mib=$(python3 -c "import json, sys; print(max(row['rss_mib_max'] for row in json.load(open(sys.argv[1]))['rows']
         if row['sequence'] != 'two'))" "$work/market-data.json") || return
-    [ "${mib%.*}" -le 64 ] || { why="a process has $mib MiB, more than 64" && return 1; }
+    [ "${mib%.*}" -lt "$1" ] || { why="a process has $mib MiB, $1 or more" && return 1; }
+}
+
+# The profile for little memory in llm_options(7), for a process that transmits and receives.
+e2e small_processes_stay_within_8_mib over=udp needs=namespaces
+small_processes_stay_within_8_mib() {
+    local profile
+    profile=$(sed -n '/^history_bytes=1M/,/^\.Ed/p' "$SETUP_ROOT/docs/man/llm_options.7" | grep -v '^\.' | tr -d '\n')
+    benchmark_on market-data --quick --duration 0.3 --rate 2000 --reflected 500 --transport udp --sequence single --causes single --options "$profile" &&
+        resident_below 8
 }
 
 e2e benchmark_fan_out over=udp
