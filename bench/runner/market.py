@@ -115,7 +115,7 @@ class Market:
         self.expected = {"consumers": consumers, "publishers": publishers}
         self.reflects, self.options, self.cache = reflects, list(filter(None, options)), cache
         self.publishers, self.consumers, self.gone = [], [], []
-        self.hosts = [Host("", "", "")] * 2 if transport == "shm" else [bench.hosts.a, bench.hosts.b]
+        self.hosts = [Host("", "", "")] * 5 if transport == "shm" else bench.hosts.all
         self.directory = memory_directory() if transport == "shm" else ""
         self.files = pathlib.Path(memory_directory("llm-peers-")) if library in PEERS else None
         cpus = allowed_cpus()
@@ -127,11 +127,15 @@ class Market:
         """Idle behaviour: processes that share a CPU yield it."""
         return "spin" if count <= len(self.cpus[side]) and not set(self.cpus[0]) & set(self.cpus[1]) else "yield"
 
+    def host(self, side, place):
+        """Publishers share a host; consumers are on all others."""
+        return self.hosts[1 + place % (len(self.hosts) - 1) if side else 0]
+
     def channel(self, side, way, *options):
         """Channel of a direction: there, or back."""
         number = ("there", "back").index(way) + 1
         base = (f"shm://market-{way}?shm_directory={self.directory}" if self.transport == "shm" else
-                f"udp://239.192.1.{number}:500{number}?interface={self.hosts[side].interface}")
+                f"udp://239.192.1.{number}:500{number}?interface={self.host(side, 0).interface}")
         return "&".join([base, *self.options, *options])
 
     def place(self, side, way, ring, reader=0):
@@ -146,7 +150,7 @@ class Market:
         out, back = ("there", "back") if side == 0 else ("back", "there")
         if self.library in PEERS:
             # Publishers are the near side. With Aeron IPC the first publisher runs the driver.
-            here, there = self.hosts[side], self.hosts[1 - side]
+            here, there = self.host(side, number), self.host(1 - side, 0)
             place = {"common": self.directory} if self.transport == "shm" else \
                 {"interface": here.interface, "address": here.address, "peer_address": there.address}
             return {"near": side == 0, "variant": PEERS[self.library][self.transport], "index": number, **place,
@@ -167,7 +171,7 @@ class Market:
             channels["subscribe"] = words.pop("options")(channels["subscribe"])
         name = f"{('publisher', 'consumer')[side]}-{number}"
         program = self.programs[self.library] if self.library in PEERS else self.bench.programs / "llm-bench"
-        process = self.bench.start(self.hosts[side], "market", name, program, cpu=cpu, over="bare" if self.library == "bare" else "llm",
+        process = self.bench.start(self.host(side, place), "market", name, program, cpu=cpu, over="bare" if self.library == "bare" else "llm",
                                    topics=self.topics, size=self.size, idle=self.idle(side, count), **channels, **words)
         process.hear()
         return process

@@ -77,14 +77,16 @@ class Host:
 
 
 class Hosts:
-    """Two hosts, a and b. kind: netns, userns, loopback, memory or roce; by default the first of the first three that works."""
+    """Two hosts, a and b. kind: netns, userns, loopback, memory or roce; by default the first of the first three that works. five: five hosts
+    at a switch, if they are namespaces."""
 
-    def __init__(self, kind=None):
-        status, text = request("hosts", *([kind] if kind else []))
+    def __init__(self, kind="", five=False):
+        status, text = request("hosts", kind or "", *(["five"] if five else []))
         if status:
             sys.exit(1)
         self.kind, *parts = text.split("|")
-        self.a, self.b = (Host(*parts[at::2]) for at in (0, 1))
+        self.all = [Host(*parts[at:at + 3]) for at in range(0, len(parts), 3)]
+        self.a, self.b = self.all[:2]
         self.network = NETWORKS[self.kind]
 
 
