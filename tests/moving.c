@@ -29,7 +29,7 @@
     "&nak_giveup_ns=3600000000000"
 #define LOSSES "&impair_loss_ppm=200000"
 #define PATIENCE_NS patience(20000000000)
-#define SOME_LOOKS_NS patience(2500000000) /* endpoints look at their transports about once a second */
+#define SOME_LOOKS_NS 2500000000 /* endpoints look at their transports about once a second */
 
 static const char *scheme;
 static char log_text[65536];
