@@ -111,7 +111,10 @@ bool lli_rx_acknowledge(struct lli_rx *rx, uint64_t number, lli_ns now)
 {
     if (number >= lli_rx_delivered(rx))
         return false;
-    rx->report.acknowledged = lli_max(rx->report.acknowledged, number + 1);
+    /* An application may acknowledge the same messages again and again. */
+    if (number < rx->report.acknowledged)
+        return true;
+    rx->report.acknowledged = number + 1;
     if (rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_HELD)
         lli_rx_status_soon(rx, now);
     return true;

@@ -138,6 +138,34 @@ static void an_acknowledgement_after_the_end_is_sent_on_leaving(void **state)
     assert_int_equal(status.acknowledged_next, 2);
 }
 
+static int reports_due(void)
+{
+    struct lli_packet packet;
+    int count = 0;
+
+    while (lli_rx_control(rx, now, buffer, &packet))
+        count += status_of(&packet).session == SESSION;
+    return count;
+}
+
+/* The transmitter waits for it. */
+static void an_acknowledgement_is_reported_at_once_and_once(void **state)
+{
+    (void)state;
+    known = 1;
+    hear_all();
+    (void)reports_due();
+    hear_heartbeat(LLI_WIRE_HEARTBEAT_YOUNG | LLI_WIRE_HEARTBEAT_HELD);
+    (void)reports_due();
+    assert_true(lli_rx_acknowledge(rx, 0, now));
+    assert_int_equal(reports_due(), 1);
+    for (int i = 0; i < 10; i++)
+        assert_true(lli_rx_acknowledge(rx, 0, now));
+    assert_int_equal(reports_due(), 0);
+    assert_true(lli_rx_acknowledge(rx, 1, now));
+    assert_int_equal(reports_due(), 1);
+}
+
 static void one_of_a_thousand_receivers_answers_the_end_in_time(void **state)
 {
     struct lli_packet packet;
@@ -353,6 +381,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(a_report_postponed_after_the_end_is_sent_on_leaving),
         T(an_acknowledgement_after_the_end_is_sent_on_leaving),
+        T(an_acknowledgement_is_reported_at_once_and_once),
         T(one_of_a_thousand_receivers_answers_the_end_in_time),
         T(a_receiver_outside_the_share_reports_by_time),
         T(a_transmitter_silent_after_the_end_gets_no_report),
