@@ -174,7 +174,8 @@ static void trust_go_back(struct lli_rx *rx, lli_seq next, uint64_t number, lli_
     lli_unpack_reset(&rx->unpack, lli_min(rx->unpack.number, number));
     lli_unpack_break(&rx->unpack);
     lli_unpack_allow(&rx->unpack, UINT32_MAX, number);
-    lli_rx_acknowledge_restart(rx, lli_min(rx->report.acknowledged_from, number));
+    lli_rx_acknowledge_from(rx, lli_min(rx->report.acknowledged_from, number),
+                            lli_min(rx->report.acknowledged, number));
     lli_rx_forget_losses(rx);
     rx->trust.beyond = rx->trust.jumped = 0;
     lli_rx_report_from(rx, next);
