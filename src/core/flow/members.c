@@ -128,37 +128,28 @@ static struct lli_member *members_next(const struct lli_members *members, uint32
     return &members->table[(*place)++];
 }
 
-/* Rebuilds the index: faster than single removals when many members are removed. */
-static void members_index(struct lli_members *members)
+static bool members_is_gone(const struct lli_members *members, const struct lli_member *member,
+                            lli_ns distance, lli_ns now)
 {
-    uint32_t left = members->count, place = 0;
-    const struct lli_member *member;
+    const lli_ns patience =
+        lli_max(distance, lli_members_distance(members, member, member->heard_at)) * MEMBER_REPORTS_MISSED;
 
-    memset(members->index, 0xff, ((size_t)members->mask + 1) * sizeof *members->index);
-    while ((member = members_next(members, &place, &left)) != NULL)
-        members->index[members_find(members, member->id)] = place - 1;
+    return member->id != 0 && now > member->heard_at && now - member->heard_at > patience &&
+           member->standing != LLI_STANDING_EXPELLED && !member->left;
 }
 
 uint32_t lli_members_expire(struct lli_members *members, lli_ns distance, lli_ns now)
 {
-    uint32_t left = members->count, place = 0, expired = 0;
-    struct lli_member *member;
+    const bool many = members->end > LLI_MEMBERS_EXPIRE_MAX;
+    const uint32_t from = many && members->expiring < members->end ? members->expiring : 0;
+    const uint32_t to = (uint32_t)lli_min(members->end, (uint64_t)from + LLI_MEMBERS_EXPIRE_MAX);
+    const uint32_t count = members->count;
 
-    while ((member = members_next(members, &place, &left)) != NULL) {
-        const lli_ns patience = lli_max(distance, lli_members_distance(members, member, member->heard_at)) *
-                                MEMBER_REPORTS_MISSED;
-
-        if (now <= member->heard_at || now - member->heard_at <= patience ||
-            member->standing == LLI_STANDING_EXPELLED || member->left)
-            continue;
-        member->id = 0;
-        members_freed(members, place - 1);
-        expired++;
-    }
-    members->count -= expired;
-    if (expired > 0)
-        members_index(members);
-    return expired;
+    for (uint32_t place = from; place < to; place++)
+        if (members_is_gone(members, &members->table[place], distance, now))
+            lli_members_del(members, members->table[place].id);
+    members->expiring = to;
+    return count - members->count;
 }
 
 void lli_members_announce(struct lli_members *members, lli_ns distance, lli_ns now)

@@ -55,8 +55,9 @@ struct lli_members {
     uint64_t seed;            /* hash seed of the index: random and secret; set it before adding a member */
     uint32_t count;
     uint32_t limit;
-    uint32_t unused; /* entries before this one are all in use */
-    uint32_t end;    /* entries from this one on are all free */
+    uint32_t unused;   /* entries before this one are all in use */
+    uint32_t end;      /* entries from this one on are all free */
+    uint32_t expiring; /* lli_members_expire() continues here */
     struct lli_members_announced announced;
 };
 
@@ -102,10 +103,14 @@ static inline lli_ns lli_members_distance(const struct lli_members *members, con
     return lli_max(member->report_ns, lli_members_announced(members, heard_at));
 }
 
+/* Entries that one call of lli_members_expire() checks. */
+enum { LLI_MEMBERS_EXPIRE_MAX = 256 };
+
 /*
  * Removes members that missed ten reports, at the longest interval that they may use, but at least
- * `distance`. Spares members that were expelled, or left at the end of the session. Returns how many were
- * removed.
+ * `distance`. Spares members that were expelled, or left at the end of the session. Of a table with more
+ * entries than LLI_MEMBERS_EXPIRE_MAX each call checks so many of them, in turn, so that its time does not
+ * grow with the number of members. Returns how many were removed.
  */
 uint32_t lli_members_expire(struct lli_members *members, lli_ns distance, lli_ns now);
 

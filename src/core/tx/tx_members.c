@@ -50,18 +50,24 @@ static void tx_rtt(struct lli_tx *tx)
         tx->group.rtt = rtt;
 }
 
+/* True if the member with the greatest round trip is not known, or no longer counts. */
+static bool tx_furthest_is_gone(const struct lli_tx *tx)
+{
+    const struct lli_member *furthest = tx->group.furthest;
+
+    return furthest == NULL || !lli_member_counts(furthest) || furthest->lagging;
+}
+
 /*
  * Scans all members only if the one with the greatest round trip has come nearer or no longer counts, which
  * is rare.
  */
 void lli_tx_measured(struct lli_tx *tx, const struct lli_member *member)
 {
-    const struct lli_member *furthest = tx->group.furthest;
-
     if (tx->members.count == 1 || member->rtt >= tx->group.rtt) {
         tx->group.rtt = member->rtt;
         tx->group.furthest = member;
-    } else if (furthest == NULL || furthest == member || !lli_member_counts(furthest) || furthest->lagging) {
+    } else if (tx->group.furthest == member || tx_furthest_is_gone(tx)) {
         tx_rtt(tx);
     }
 }
@@ -74,5 +80,6 @@ void lli_tx_expire(struct lli_tx *tx, lli_ns now)
     tx->counters.receivers_lost += expired;
     if (expired > 0)
         lli_flow_reported(&tx->flow, &tx->members);
-    tx_rtt(tx);
+    if (tx_furthest_is_gone(tx))
+        tx_rtt(tx);
 }

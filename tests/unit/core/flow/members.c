@@ -150,6 +150,52 @@ static void suspended_members_do_not_count_and_expelled_stay_in_the_table(void *
     free(memory);
 }
 
+/* Returns how many members expire in enough calls to check all of them. */
+static uint32_t expire_all(struct lli_members *members, lli_ns now)
+{
+    uint32_t expired = 0;
+
+    for (uint32_t checked = 0; checked < members->limit; checked += LLI_MEMBERS_EXPIRE_MAX)
+        expired += lli_members_expire(members, 0, now);
+    return expired;
+}
+
+static void a_call_checks_some_of_many_members_and_the_next_ones_the_others(void **state)
+{
+    enum { MANY = 3 * LLI_MEMBERS_EXPIRE_MAX };
+    struct lli_members members;
+    uint8_t *memory = members_make(&members, MANY);
+
+    (void)state;
+    for (uint64_t id = 1; id <= MANY; id++)
+        members.table[lli_members_add(&members, id)].heard_at = id == MANY ? 2 : 1;
+    for (uint32_t left = MANY; left > LLI_MEMBERS_EXPIRE_MAX; left -= LLI_MEMBERS_EXPIRE_MAX) {
+        assert_int_equal(members.count, left);
+        assert_int_equal(lli_members_expire(&members, 0, 2), LLI_MEMBERS_EXPIRE_MAX);
+    }
+    assert_int_equal(lli_members_expire(&members, 0, 2), LLI_MEMBERS_EXPIRE_MAX - 1);
+    /* The next call begins again with the first. */
+    assert_int_equal(lli_members_add(&members, MANY + 1), 0);
+    assert_int_equal(lli_members_expire(&members, 0, 2), 1);
+    assert_int_equal(members.count, 1);
+    free(memory);
+}
+
+/* Members that were added since the previous call do not keep it from checking the others. */
+static void a_call_checks_all_of_few_members(void **state)
+{
+    struct lli_members members;
+    uint8_t *memory = members_make(&members, LIMIT);
+
+    (void)state;
+    members.table[lli_members_add(&members, 1)].heard_at = 1;
+    assert_int_equal(lli_members_expire(&members, 0, 1), 0);
+    members.table[lli_members_add(&members, 2)].heard_at = 2;
+    assert_int_equal(lli_members_expire(&members, 0, 2), 1);
+    assert_int_equal(lli_members_get(&members, 2), 1);
+    free(memory);
+}
+
 /* Returns the longest run of entries in the index, which a search may have to scan. */
 static uint32_t longest_run(const struct lli_members *members)
 {
@@ -183,8 +229,8 @@ static void identities_chosen_to_share_a_place_are_spread_by_the_seed(void **sta
                     .heard_at = i;
             }
             assert_true(longest_run(&members) < 128);
-            /* All members but one expire together, and that one is still found. */
-            assert_int_equal(lli_members_expire(&members, 0, MANY), MANY - 1);
+            /* All members but one expire, and that one is still found. */
+            assert_int_equal(expire_all(&members, MANY), MANY - 1);
             assert_int_equal(members.count, 1);
             assert_int_equal(longest_run(&members), 1);
             assert_int_equal(lli_members_get(&members, members.table[MANY - 1].id), MANY - 1);
@@ -319,6 +365,8 @@ int main(void)
         cmocka_unit_test(the_round_trip_is_the_greatest_and_unfinished_members_wait),
         cmocka_unit_test(places_after_the_last_member_are_not_scanned),
         cmocka_unit_test(suspended_members_do_not_count_and_expelled_stay_in_the_table),
+        cmocka_unit_test(a_call_checks_all_of_few_members),
+        cmocka_unit_test(a_call_checks_some_of_many_members_and_the_next_ones_the_others),
         cmocka_unit_test(identities_chosen_to_share_a_place_are_spread_by_the_seed),
         cmocka_unit_test(random_operations_agree_with_a_plain_array),
     };
