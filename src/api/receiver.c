@@ -17,6 +17,9 @@ void llm_receiver_handlers_init(struct llm_receiver_handlers *handlers)
 
 /* ------------------------------------------------------------------------------------------------ open */
 
+/* Places in the table of hints for each session: with a quarter of them in use, sessions rarely share one. */
+enum { RECEIVER_HINTS = 4 };
+
 static void receiver_configure(struct llm_receiver *receiver, const struct llm_options *options)
 {
     receiver->sessions_max = options->sessions_max;
@@ -76,7 +79,11 @@ int lli_receiver_place(struct llm_receiver *receiver, const struct llm_options *
 
     receiver_configure(receiver, options);
     receiver->sessions = calloc(receiver->sessions_max, sizeof *receiver->sessions);
-    if (receiver->sessions == NULL)
+    receiver->hints_mask = 3;
+    while (receiver->hints_mask < receiver->sessions_max * RECEIVER_HINTS)
+        receiver->hints_mask = receiver->hints_mask * 2 + 1;
+    receiver->hints = calloc(receiver->hints_mask + 1, sizeof *receiver->hints);
+    if (receiver->sessions == NULL || receiver->hints == NULL)
         return lli_fail(&context->log, LLM_ENOMEM, "no memory for %u sessions", receiver->sessions_max);
     receiver_layout(receiver, options->reorder_bytes, &arena, &rare);
     error = lli_memory_map(&receiver->memory, arena.used, &policy, &context->log);
@@ -103,6 +110,7 @@ void lli_receiver_free(struct llm_receiver *receiver)
     lli_subjects_fini(&receiver->subjects);
     free(receiver->latency);
     free(receiver->sessions);
+    free(receiver->hints);
     free(receiver);
 }
 

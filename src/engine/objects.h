@@ -117,6 +117,8 @@ struct llm_receiver {
     uint32_t sessions_max;
     uint32_t sessions_used; /* one past the last session ever used */
     struct lli_rx *latest;  /* session of the latest packet */
+    uint32_t *hints;        /* by a session's tag: its place, if it is still there */
+    uint32_t hints_mask;
     lli_handle group;
     bool warned_full;
     bool warned_memory;

@@ -143,13 +143,48 @@ static void sessions_deliver(struct llm_receiver *receiver, struct lli_rx *rx, l
 
 /* -------------------------------------------------------------------------------------------- sessions */
 
+/* Hints that a tag may have: those of others may take some of them. */
+enum { SESSIONS_PROBES = 8 };
+
+static bool sessions_has_tag(const struct lli_rx *rx, uint32_t tag)
+{
+    return rx->tag == tag && rx->state != LLI_RX_FREE;
+}
+
+/* Notes the place of a session, in place of a hint that is out of date if there is one. */
+static void sessions_hint(struct llm_receiver *receiver, const struct lli_rx *rx)
+{
+    uint32_t *hint = &receiver->hints[rx->tag & receiver->hints_mask];
+
+    for (uint32_t i = 0; i < SESSIONS_PROBES; i++) {
+        const uint32_t at = (rx->tag + i) & receiver->hints_mask;
+        const struct lli_rx *other = &receiver->sessions[receiver->hints[at]];
+
+        if (other->state == LLI_RX_FREE || ((at - other->tag) & receiver->hints_mask) >= SESSIONS_PROBES) {
+            hint = &receiver->hints[at];
+            break;
+        }
+    }
+    *hint = (uint32_t)(rx - receiver->sessions);
+}
+
+/* Finds a session by its tag: mostly by a hint, as a search takes long with many sessions. */
 static struct lli_rx *sessions_find(struct llm_receiver *receiver, uint32_t tag)
 {
-    if (receiver->latest != NULL && receiver->latest->tag == tag && receiver->latest->state != LLI_RX_FREE)
+    if (receiver->latest != NULL && sessions_has_tag(receiver->latest, tag))
         return receiver->latest;
-    for (uint32_t i = 0; i < receiver->sessions_used; i++)
-        if (receiver->sessions[i].tag == tag && receiver->sessions[i].state != LLI_RX_FREE)
-            return receiver->latest = &receiver->sessions[i];
+    for (uint32_t i = 0; i < SESSIONS_PROBES; i++) {
+        struct lli_rx *rx = &receiver->sessions[receiver->hints[(tag + i) & receiver->hints_mask]];
+
+        if (sessions_has_tag(rx, tag))
+            return receiver->latest = rx;
+    }
+    for (uint32_t i = 0; i < receiver->sessions_used; i++) {
+        if (!sessions_has_tag(&receiver->sessions[i], tag))
+            continue;
+        sessions_hint(receiver, &receiver->sessions[i]);
+        return receiver->latest = &receiver->sessions[i];
+    }
     return NULL;
 }
 

@@ -319,6 +319,27 @@ static void heartbeats_alone_replace_no_active_session(void **state)
     assert_int_equal(ends, 0);
 }
 
+/* Their hints have the same place, and later that of sessions that ended. */
+static void sessions_with_similar_tags_are_told_apart(void **state)
+{
+    (void)state;
+    for (uint64_t generation = 0; generation < 3; generation++) {
+        for (lli_seq seq = START; seq < START + 10; seq++) {
+            for (uint64_t i = 0; i < SESSIONS_MAX; i++) {
+                const uint64_t session = UINT64_C(0x500000001) + (generation * SESSIONS_MAX + i) * 64;
+
+                heartbeat(0, session, seq);
+                data(0, session, seq);
+            }
+            poll_for(5 * MS);
+        }
+        assert_int_equal(news, (generation + 1) * SESSIONS_MAX);
+        assert_int_equal(messages, (generation + 1) * SESSIONS_MAX * 10);
+        poll_for(5000 * MS);
+        assert_int_equal(ends, news);
+    }
+}
+
 /* ------------------------------------------------------------------------------------------------- log */
 
 static void a_full_table_of_the_transmitter_is_logged_once_for_each_session(void **state)
@@ -398,6 +419,7 @@ int main(void)
         T(a_stopped_context_that_joins_the_oldest_delivers_nothing_twice),
         T(invented_sessions_are_replaced_by_a_session_with_data),
         T(heartbeats_alone_replace_no_active_session),
+        T(sessions_with_similar_tags_are_told_apart),
         T(a_full_table_of_the_transmitter_is_logged_once_for_each_session),
         T(a_slow_replay_is_logged_once),
         T(a_full_reorder_buffer_is_logged_once),
