@@ -337,6 +337,9 @@ void lli_rx_report_from(struct lli_rx *rx, lli_seq next);
 /* Sets the time of the next report. */
 void lli_rx_report_at(struct lli_rx *rx, lli_ns at);
 
+/* Reports now, with a new token, and again at intervals that double up to that of all receivers. */
+void lli_rx_report_early(struct lli_rx *rx, lli_ns now);
+
 /* Starts the run of messages without a loss, and those that the application acknowledged. */
 void lli_rx_acknowledge_from(struct lli_rx *rx, uint64_t acknowledged_from, uint64_t acknowledged);
 

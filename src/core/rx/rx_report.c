@@ -16,6 +16,9 @@ enum { RX_REPORTS_SHARED = 2, RX_REPORTS_OWN = 4 };
  */
 enum { RX_AWAITED_CROWD = 1000 };
 
+/* Reports after which intervals no longer double: far beyond the interval of 2^20 receivers. */
+enum { RX_EARLY_MAX = 24 };
+
 enum { RX_HEARTBEAT_AWAITS = LLI_WIRE_HEARTBEAT_HELD | LLI_WIRE_HEARTBEAT_END };
 
 /* ------------------------------------------------------------------------------------------------ timing */
@@ -24,6 +27,15 @@ enum { RX_HEARTBEAT_AWAITS = LLI_WIRE_HEARTBEAT_HELD | LLI_WIRE_HEARTBEAT_END };
 static lli_ns rx_status_interval(const struct lli_rx *rx)
 {
     return rx->config->status * lli_max(1, rx->heartbeat.receivers / 10);
+}
+
+/*
+ * The first reports with a new token follow at doubling intervals: where many receivers join at a time, the
+ * network may drop the report that makes this one known, and measures longer round trips than later.
+ */
+static lli_ns rx_next_interval(const struct lli_rx *rx)
+{
+    return lli_min(rx_status_interval(rx), rx->config->status << rx->report.early);
 }
 
 /*
@@ -63,7 +75,13 @@ void lli_rx_plan_report(struct lli_rx *rx)
 
 void lli_rx_report_start(struct lli_rx *rx)
 {
-    rx->report = (struct lli_rx_report){.at = LLI_NEVER};
+    rx->report = (struct lli_rx_report){.at = LLI_NEVER, .early = RX_EARLY_MAX};
+}
+
+void lli_rx_report_early(struct lli_rx *rx, lli_ns now)
+{
+    rx->report.early = 0;
+    rx->report.at = now;
 }
 
 void lli_rx_report_from(struct lli_rx *rx, lli_seq next)
@@ -173,14 +191,19 @@ bool lli_rx_control_status(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struc
 {
     const struct lli_wire_status status = rx_status(rx, now);
     const lli_ns retry = lli_rx_token_retry(rx);
-    const lli_ns interval = lli_rx_is_unheard(rx) ? retry : lli_min(rx_status_interval(rx), retry);
+    const lli_ns interval = lli_rx_is_unheard(rx) ? retry : lli_min(rx_next_interval(rx), retry);
 
     /*
-     * Spread by a tenth, so that receivers started together drift apart. After the end, only heartbeats
-     * trigger a report.
+     * Spread by a tenth, so that receivers started together drift apart; the early reports by a half, as many
+     * may join at the same time. On a connection there is one.
      */
+    const bool early = interval < rx_status_interval(rx) && !lli_rx_is_unheard(rx);
+    const lli_ns spread = early ? interval / 2 : interval / 10;
+
+    /* After the end, only heartbeats trigger a report. */
     rx->report.at =
-        rx->state == LLI_RX_LIVE ? now + interval - lli_random_below(rx->random, interval / 10) : LLI_NEVER;
+        rx->state == LLI_RX_LIVE ? now + interval - lli_random_below(rx->random, spread) : LLI_NEVER;
+    rx->report.early = (uint8_t)lli_min(rx->report.early + 1, RX_EARLY_MAX);
     lli_rx_report_from(rx, rx->gap.next);
     rx->counters->status_sent++;
     return lli_rx_packet(rx, buffer, lli_wire_put_status(buffer, &status), packet);

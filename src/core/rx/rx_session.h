@@ -204,6 +204,7 @@ struct lli_rx_report {
     uint64_t acknowledged_from; /* messages from this one on were delivered without a loss */
     uint64_t acknowledged;      /* messages before this one were acknowledged by the application */
     bool incomplete;            /* messages were dropped by a filter: none is acknowledged */
+    uint8_t early;              /* reports sent since the latest token, up to a maximum */
 };
 
 /* Heartbeats before the latest one, and silence: rx_heartbeat.c, which writes the latest one as well. */

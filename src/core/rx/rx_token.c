@@ -60,7 +60,7 @@ void lli_rx_take_token(struct lli_rx *rx, uint64_t token, lli_ns now)
     if (rx->state == LLI_RX_REQUESTING)
         return;
     /* Packets sent without the token had no effect. */
-    lli_rx_report_at(rx, now);
+    lli_rx_report_early(rx, now);
     if (rx->names.query_at != LLI_NEVER)
         lli_rx_query_at(rx, now);
     if (lli_rx_is_fetching(rx) || rx->pending.slow_path & LLI_RX_LATEST)

@@ -108,6 +108,44 @@ static void topic_names_are_queried_for_most_of_a_second(void **state)
     assert_in_range(now, 1500 * MS, 2000 * MS);
 }
 
+static void take_token(uint64_t token)
+{
+    const struct lli_wire_join join = {
+        .session = SESSION, .receiver = r.config.receiver, .kind = LLI_WIRE_JOIN_TOKEN, .token = token};
+    uint8_t packet[LLI_WIRE_CONTROL_MAX];
+
+    rx_take(packet, lli_wire_put_join(packet, &join));
+}
+
+/*
+ * The first report with a token may be lost, where 10,000 receivers join at a time: without further ones the
+ * transmitter would not know the receiver for 100 s.
+ */
+static void reports_with_a_new_token_follow_at_doubling_distances(void **state)
+{
+    struct lli_wire_heartbeat heartbeat = heartbeat_now(START, 0);
+    lli_ns distance = rx->config->status;
+    struct lli_packet packet;
+
+    (void)state;
+    r.config.confirms = true;
+    heartbeat.receivers = 10000;
+    heartbeat_made(&heartbeat);
+    take_token(7);
+    assert_int_equal(rx->report.at, now);
+    for (int i = 0; distance < 1000 * rx->config->status; i++, distance *= 2) {
+        while (lli_rx_control(rx, now, buffer, &packet))
+            continue;
+        assert_in_range(rx->report.at - now, distance / 2, distance);
+        now = rx->report.at;
+        heartbeat.sent_at = now;
+        heartbeat_made(&heartbeat);
+    }
+    while (lli_rx_control(rx, now, buffer, &packet))
+        continue;
+    assert_in_range(rx->report.at - now, 900 * rx->config->status, 1000 * rx->config->status);
+}
+
 static void send_many(int count)
 {
     for (; count > 0; count--)
@@ -863,6 +901,7 @@ int main(void)
         T(a_loss_is_requested_at_once_and_delivered_in_order),
         T(a_heartbeat_reveals_a_loss_at_the_tail),
         T(topic_names_are_queried_for_most_of_a_second),
+        T(reports_with_a_new_token_follow_at_doubling_distances),
         T(the_first_nak_in_a_large_group_is_delayed_at_random),
         T(a_pending_nak_is_suppressed),
         T(forgotten_packets_become_a_gap_with_their_messages),
