@@ -269,6 +269,7 @@ struct lli_rx_nak {
 struct lli_rx_names {
     lli_ns query_at; /* LLI_NEVER: no query to send */
     uint32_t tries;
+    uint32_t doubled;  /* times that the interval of the next query is doubled */
     uint32_t wanted;   /* ids before this one should be known */
     uint32_t granted;  /* likewise, from GRANT: a heartbeat that it overtook may announce fewer */
     uint32_t reported; /* ids before this one were delivered as items */

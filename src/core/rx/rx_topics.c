@@ -97,10 +97,24 @@ bool lli_rx_control_query(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct
         return false;
     }
     rx->names.query_at =
-        now + lli_min(base << rx->names.tries, lli_max(rx->config->nak_retry_max, RX_QUERY_DISTANCE));
+        now + lli_min(base << rx->names.doubled, lli_max(rx->config->nak_retry_max, RX_QUERY_DISTANCE));
+    rx->names.doubled = (uint32_t)lli_min(rx->names.doubled + 1, RX_QUERIES);
     rx->names.tries++;
     rx->counters->queries_sent++;
     return lli_rx_packet(rx, buffer, lli_wire_put_query(buffer, &query), packet);
+}
+
+/*
+ * The interval of an answer that took several queries stays, and is halved by each answer to a first query: if
+ * it began anew with each, queries of many receivers that join at a time would be sent, and answered, several
+ * times each.
+ */
+static void rx_names_answered(struct lli_rx_names *names)
+{
+    const uint32_t less = names->tries <= 1 ? 2 : 1;
+
+    names->doubled -= (uint32_t)lli_min(names->doubled, less);
+    names->tries = 0;
 }
 
 void lli_rx_input_topics(struct lli_rx *rx, const struct lli_wire_topics *topics, struct lli_reader names,
@@ -121,7 +135,7 @@ void lli_rx_input_topics(struct lli_rx *rx, const struct lli_wire_topics *topics
     /* If an answer added no name, because there is no room for more, another one would not either. */
     if (rx->topics.known == known)
         return;
-    rx->names.tries = 0;
+    rx_names_answered(&rx->names);
     if (rx->topics.known < rx->names.wanted && rx->names.query_at != LLI_NEVER)
         rx->names.query_at = now;
 }

@@ -108,6 +108,50 @@ static void topic_names_are_queried_for_most_of_a_second(void **state)
     assert_in_range(now, 1500 * MS, 2000 * MS);
 }
 
+/* Takes the answer to a query, with the name of one topic. */
+static void answer_query(uint32_t topic)
+{
+    const struct lli_wire_topics topics = {.session = SESSION, .total = 100, .first = topic, .count = 1};
+    uint8_t packet[256];
+
+    rx_take(packet,
+            lli_wire_put_topics(packet, &topics,
+                                lli_wire_add_topic(packet, LLI_WIRE_TOPICS_HEAD, sizeof packet, "name", 4)));
+}
+
+/* Sends queries until there were so many; returns the time from the last one to the next. */
+static lli_ns queries_sent(uint64_t count)
+{
+    struct lli_packet packet;
+
+    while (r.counters.queries_sent < count) {
+        now = lli_max(now, rx->names.query_at);
+        while (lli_rx_control(rx, now, buffer, &packet))
+            continue;
+    }
+    return rx->names.query_at - now;
+}
+
+/* Many receivers that join at a time wait for the answers to others: each repeats its queries less often. */
+static void queries_keep_the_distance_at_which_the_last_one_was_answered(void **state)
+{
+    struct lli_wire_heartbeat heartbeat = heartbeat_now(START + 1, 1);
+    lli_ns first;
+
+    (void)state;
+    heartbeat.topics = 100;
+    now = 1000 * MS;
+    heartbeat_made(&heartbeat);
+    first = queries_sent(1);
+    assert_int_equal(queries_sent(3), 4 * first);
+    answer_query(0);
+    assert_int_equal(queries_sent(4), 4 * first);
+    answer_query(1);
+    assert_int_equal(queries_sent(5), 2 * first);
+    answer_query(2);
+    assert_int_equal(queries_sent(6), first);
+}
+
 static void take_token(uint64_t token)
 {
     const struct lli_wire_join join = {
@@ -901,6 +945,7 @@ int main(void)
         T(a_loss_is_requested_at_once_and_delivered_in_order),
         T(a_heartbeat_reveals_a_loss_at_the_tail),
         T(topic_names_are_queried_for_most_of_a_second),
+        T(queries_keep_the_distance_at_which_the_last_one_was_answered),
         T(reports_with_a_new_token_follow_at_doubling_distances),
         T(the_first_nak_in_a_large_group_is_delayed_at_random),
         T(a_pending_nak_is_suppressed),
