@@ -143,7 +143,7 @@ void lli_tx_input_leaving(struct lli_tx *tx, const struct lli_wire_status *statu
 lli_ns lli_tx_status_interval(const struct lli_tx *tx);
 
 /* Updates the group's round trip after that of a member that counts was measured. */
-void lli_tx_measured(struct lli_tx *tx, const struct lli_member *member);
+void lli_tx_measured(struct lli_tx *tx, const struct lli_member *member, lli_ns now);
 
 /* Removes receivers that have not been heard for long. */
 void lli_tx_expire(struct lli_tx *tx, lli_ns now);

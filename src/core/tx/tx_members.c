@@ -50,6 +50,9 @@ static void tx_rtt(struct lli_tx *tx)
         tx->group.rtt = rtt;
 }
 
+/* Members whose scan is worth one interval of reports: 50 us or so in 100 ms. */
+enum { TX_SCAN_MEMBERS = 1024 };
+
 /* True if the member with the greatest round trip is not known, or no longer counts. */
 static bool tx_furthest_is_gone(const struct lli_tx *tx)
 {
@@ -59,16 +62,28 @@ static bool tx_furthest_is_gone(const struct lli_tx *tx)
 }
 
 /*
+ * Of very many members all are scanned rarely: else the scans would take most of the time while their round
+ * trips fall, as after many have joined at a time. Until then the group's round trip stays too long.
+ */
+static void tx_rtt_soon(struct lli_tx *tx, lli_ns now)
+{
+    if (tx->members.count > LLI_MEMBERS_EXPIRE_MAX && now < tx->group.scan_at)
+        return;
+    tx->group.scan_at = now + tx->config.status * (1 + tx->members.count / TX_SCAN_MEMBERS);
+    tx_rtt(tx);
+}
+
+/*
  * Scans all members only if the one with the greatest round trip has come nearer or no longer counts, which
  * is rare.
  */
-void lli_tx_measured(struct lli_tx *tx, const struct lli_member *member)
+void lli_tx_measured(struct lli_tx *tx, const struct lli_member *member, lli_ns now)
 {
     if (tx->members.count == 1 || member->rtt >= tx->group.rtt) {
         tx->group.rtt = member->rtt;
         tx->group.furthest = member;
     } else if (tx->group.furthest == member || tx_furthest_is_gone(tx)) {
-        tx_rtt(tx);
+        tx_rtt_soon(tx, now);
     }
 }
 
@@ -81,5 +96,5 @@ void lli_tx_expire(struct lli_tx *tx, lli_ns now)
     if (expired > 0)
         lli_flow_reported(&tx->flow, &tx->members);
     if (tx_furthest_is_gone(tx))
-        tx_rtt(tx);
+        tx_rtt_soon(tx, now);
 }

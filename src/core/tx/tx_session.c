@@ -147,7 +147,7 @@ static void tx_measure(struct lli_tx *tx, struct lli_member *member, const struc
     member->rtt = member->rtt == 0 ? elapsed : (member->rtt * 7 + elapsed) / 8;
     member->rtt = lli_max(member->rtt, 1);
     if (lli_member_counts(member) && !lagging)
-        lli_tx_measured(tx, member);
+        lli_tx_measured(tx, member, now);
 }
 
 static void tx_input_status(struct lli_tx *tx, const struct lli_wire_status *status, lli_ns now)

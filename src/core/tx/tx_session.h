@@ -186,6 +186,7 @@ struct lli_tx_group {
     lli_ns rtt; /* round trip of the group */
     /* Member with that round trip, if it is still there; NULL: not known. */
     const struct lli_member *furthest;
+    lli_ns scan_at; /* earliest time of the next scan of very many members for it */
     lli_ns expire_at;
     lli_seq taken; /* next packet expected by the most recently departed receiver */
 };

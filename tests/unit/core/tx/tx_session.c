@@ -648,11 +648,35 @@ static void remaining_receivers_are_not_forgotten_before_their_report(void **sta
     assert_int_equal(tx->counters.receivers_lost, 10);
 }
 
+/* All are scanned for the greatest round trip once in two intervals of reports at most. */
+static void the_round_trip_of_a_thousand_receivers_falls_later(void **state)
+{
+    struct lli_tx_config config = tx_config();
+
+    (void)state;
+    config.receivers_max = 1000;
+    free(t.memory);
+    transmitter_make(&t, &config, 10 * MS);
+    for (uint64_t receiver = 1; receiver <= 1000; receiver++)
+        status(receiver, START, 1000 * MS, 0, 0, 1001 * MS);
+    assert_int_equal(tx->group.rtt, 1 * MS);
+    for (uint64_t receiver = 1000; receiver > 0; receiver--)
+        status(receiver, START, 1002 * MS - 200 * US, 0, 0, 1002 * MS);
+    assert_int_equal(tx->group.rtt, 1 * MS);
+    for (uint64_t receiver = 1000; receiver > 0; receiver--)
+        status(receiver, START, 1202 * MS - 900 * US, 0, 0, 1202 * MS);
+    assert_int_equal(tx->group.rtt, 900 * US);
+    /* A longer one counts at once. */
+    status(7, START, 1203 * MS - 2000 * US, 0, 0, 1203 * MS);
+    assert_int_equal(tx->group.rtt, (900 * US * 7 + 2000 * US) / 8);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, up, down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        T(the_round_trip_of_a_thousand_receivers_falls_later),
         T(the_first_heartbeat_is_due_at_once_and_marks_a_young_session),
         T(idle_heartbeats_double_their_distance),
         T(a_heartbeat_follows_the_last_packet_soon),
