@@ -12,7 +12,7 @@ from runner.session import ROOT, Bench, Failed, say  # noqa: E402
 
 COMMANDS = ("reflector", "throughput", "cost", "groups", "topics", "transports", "batching", "requests", "slow", "join", "kept", "assured",
             "destinations", "rate", "watch", "filter", "overhead", "order", "peers", "compare", "market-data",
-            "fan-out")
+            "fan-out", "scale")
 # Checks of the library's guarantees, which are also run as tests.
 EXACT = ("rate", "watch")
 

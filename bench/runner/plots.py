@@ -71,3 +71,24 @@ def batching(path, report, transport, size):
          curves(f"'{data}' using 1:2 with linespoints lw 2 pt 7 title 'median'",
                 f"'{data}' using 1:3 with linespoints lw 1 pt 6 dt 2 title '99th percentile'",
                 f"'{data}' using 1:4 axes x1y2 with linespoints lw 2 pt 5 title 'messages a packet (right)'"))
+
+
+def scale(path, report):
+    """What a loss and a packet cost the transmitter, and the time of a repair, against the number of receivers."""
+    rows = [row for row in json.loads(report.read_text(encoding="utf-8"))["rows"] if row["what"] == "losses"]
+    data = {}
+    for loss in ("port", "trunk"):
+        data[loss] = SCRATCH / f"plot-{loss}.dat"
+        fields = ("receivers", "naks_per_lost_packet", "repairs_per_lost_packet", "status_per_packet", "repair_us.median", "repair_us.p99")
+        data[loss].write_text("".join(" ".join(number(field_of(row, field), 6).replace("-", "NaN") for field in fields) + "\n"
+                                      for row in rows if row["loss"] == loss), encoding="utf-8")
+    parts = [(loss, column, axes, f"{about}, {where}", style)
+             for loss, where, style in (("trunk", "lost for all", "pt 7"), ("port", "lost for one", "pt 6 dt 2"))
+             for column, axes, about in ((2, "x1y1", "NAKs for a lost packet"), (3, "x1y1", "repairs for a lost packet"),
+                                         (5, "x1y2", "median repair, microseconds (right)"))]
+    draw(path, "a transmitter of many receivers behind switches, by simulation", "set logscale xyy2", "set format x '%.0f'",
+         "set xlabel 'receivers'", "set ylabel 'packets'", "set y2label 'microseconds'", "set ytics nomirror", "set y2tics",
+         "set yrange [0.01:1000]", "set y2range [1:100000]", "set key left top",
+         curves(*(f"'{data[loss]}' using 1:{column} axes {axes} with linespoints lw 2 lc {column} {style} title '{title}'"
+                  for loss, column, axes, title, style in parts),
+                f"'{data['trunk']}' using 1:4 with linespoints lw 2 lc 4 pt 5 title 'STATUS for a packet sent'"))

@@ -84,6 +84,7 @@ ROWS = {
         "transport": None, "library": None, "publishers": None, "topics": None, "subscribers": None, "rate_msgs_per_s": None,
         "delivered_msgs_per_s": None, "lost": None, "oneway_us": TAIL, "bare_oneway_us": TAIL, "ratio_to_bare": None,
     },
+    "scale": {"what": None, "receivers": None, "sent": None, "received": None, "lost": None},
     "topics": {
         **SWEEP, "topics": None,
         "throughput": {"msgs_per_s", "payload_gbit_per_s", "lost", "tries", "raw_gbit_per_s", "ratio_to_raw"},
@@ -112,6 +113,11 @@ BESIDES = {
     "market-data": {"rss_mib", "faults", "switches", "phases_us", "curve", "clock_us", "causes"},
     "fan-out": {"sent", "received", "p99_9_ratio_to_bare", "each_median_us", "late_ms", "cpu_cores", "rss_mib_max", "highest_rate_msgs_per_s",
                 "highest_delivered_msgs_per_s", "clock_us", "causes"},
+    "scale": {"loss", "virtual_s", "packets_per_s", "data_per_s", "naks_per_s", "status_per_s", "repairs_multicast_per_s",
+              "repairs_unicast_per_s", "repair_bytes_per_s", "repair_share", "packets_lost", "packets_lost_by_any",
+              "naks_per_lost_packet", "repairs_per_lost_packet", "status_per_packet", "repair_us", "drops", "memory", "join",
+              "group_rtt_us", "transmitter", "topics", "watched", "known_ms", "queries", "answers", "answers_dropped", "bytes_sent",
+              "receiver_kib", "names_kib", "sessions", "ns_per_message"},
 }
 
 

@@ -138,6 +138,12 @@ benchmark_fan_out() {
     benchmark_on fan-out --quick --causes --duration 0.3 --publishers 3 --subscribers 3 --rate 1000,3000
 }
 
+# By simulation: no packet goes over the transport.
+e2e benchmark_scale over=udp
+benchmark_scale() {
+    benchmark_on scale --receivers 10,200 --packets 1000 --topics 200 --joiners 5 --sessions 1,20
+}
+
 e2e benchmark_peers_that_share_memory over=udp
 benchmark_peers_that_share_memory() {
     benchmark_on peers --transport shm --peers raw,packed,libllm --size 45 --rate 10000 --duration 0.3 --runs 1
