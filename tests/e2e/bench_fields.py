@@ -117,7 +117,7 @@ BESIDES = {
               "repairs_unicast_per_s", "repair_bytes_per_s", "repair_share", "packets_lost", "packets_lost_by_any",
               "naks_per_lost_packet", "repairs_per_lost_packet", "status_per_packet", "repair_us", "drops", "memory", "join",
               "group_rtt_us", "transmitter", "topics", "watched", "known_ms", "queries", "answers", "answers_dropped", "bytes_sent",
-              "receiver_kib", "names_kib", "sessions", "ns_per_message"},
+              "receiver_kib", "names_kib", "sessions", "ns_per_message", "transport", "real_per_s", "simulated_per_s", "ratio"},
 }
 
 

@@ -141,7 +141,7 @@ benchmark_fan_out() {
 # By simulation: no packet goes over the transport.
 e2e benchmark_scale over=udp
 benchmark_scale() {
-    benchmark_on scale --receivers 10,200 --packets 1000 --topics 200 --joiners 5 --sessions 1,20
+    benchmark_on scale --receivers 10,200 --packets 1000 --topics 200 --joiners 5 --sessions 1,20 --real 10 --duration 0.5
 }
 
 e2e benchmark_peers_that_share_memory over=udp

@@ -4,6 +4,8 @@
  * of JSON.
  *
  *   scale losses RECEIVERS PACKETS SEED     one transmitter; no, independent and shared losses; their repair
+ *   scale port RECEIVERS PACKETS SEED RATE PPM
+ *                                           independent losses only, at so many packets a second
  *   scale topics RECEIVERS TOPICS SEED      late joiners that watch 1 % of the topics each
  *   scale sessions SESSIONS MESSAGES 0      one receiver of many sessions, in processor time
  *   scale check                             a short run, which fails if a bound is exceeded
@@ -27,6 +29,13 @@ enum {
 };
 
 #define DISTANCE (20 * MULTITUDE_US) /* 50,000 packets a second */
+
+/* What is sent, and which losses each kind has. */
+struct traffic {
+    uint64_t packets;
+    lli_ns distance; /* from one packet to the next */
+    uint32_t port_ppm;
+};
 
 #define SETTLE_MAX (30 * MULTITUDE_S)
 
@@ -83,19 +92,20 @@ static struct multitude_figures difference(const struct multitude_figures *after
 
 static const char *const kinds[] = {"none", "port", "trunk"};
 
-enum { KINDS = 3 };
+enum { PORT = 1, KINDS = 3 };
 
 /* Measures while packets are sent and lost. */
-static struct result measure(struct multitude *m, const char *kind, uint64_t packets)
+static struct result measure(struct multitude *m, const char *kind, const struct traffic *traffic)
 {
+    const uint64_t packets = traffic->packets;
     struct result result = {.receivers = m->config.receivers, .kind = kind, .sent = packets};
     const struct multitude_figures begin = multitude_now(m);
     struct multitude_figures end;
 
-    fabric_lose(&m->fabric, strcmp(kind, "port") == 0 ? LOSS_PORT_PPM : 0,
+    fabric_lose(&m->fabric, strcmp(kind, "port") == 0 ? traffic->port_ppm : 0,
                 strcmp(kind, "trunk") == 0 ? LOSS_TRUNK_PPM : 0);
-    multitude_send(m, packets, DISTANCE);
-    multitude_run(m, packets * DISTANCE);
+    multitude_send(m, packets, traffic->distance);
+    multitude_run(m, packets * traffic->distance);
     if (!multitude_until(m, multitude_is_done, 10 * MULTITUDE_S))
         multitude_fail(m, "not everything was delivered");
     end = multitude_now(m);
@@ -116,7 +126,8 @@ static struct result measure(struct multitude *m, const char *kind, uint64_t pac
 }
 
 /* All receivers join at the same time; then each kind of loss is measured. */
-static void run_losses(uint32_t receivers, uint64_t packets, uint64_t seed, struct result results[KINDS])
+static void run_losses(uint32_t receivers, const struct traffic *traffic, uint64_t seed,
+                       struct result results[KINDS])
 {
     static struct multitude m;
     const struct multitude_config config = {.receivers = receivers,
@@ -137,7 +148,7 @@ static void run_losses(uint32_t receivers, uint64_t packets, uint64_t seed, stru
     /* Most of them report as rarely then as their number asks for. */
     multitude_run(&m, lli_min((lli_ns)receivers * 25 * MULTITUDE_MS, SETTLE_MAX));
     for (int i = 0; i < KINDS; i++) {
-        results[i] = measure(&m, kinds[i], packets);
+        results[i] = measure(&m, kinds[i], traffic);
         results[i].known_after = known_after;
         results[i].joining = difference(&end, &begin);
     }
@@ -311,9 +322,10 @@ static void run_check(void)
     } runs[] = {{10, 20000}, {100, 20000}, {1000, 10000}, {CROWD, 100}};
 
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        const struct traffic traffic = {runs[i].packets, DISTANCE, LOSS_PORT_PPM};
         struct result results[KINDS];
 
-        run_losses(runs[i].receivers, runs[i].packets, i, results);
+        run_losses(runs[i].receivers, &traffic, i, results);
         for (int kind = 0; kind < KINDS; kind++) {
             print_losses(&results[kind]);
             if (runs[i].receivers != CROWD || kind == 0)
@@ -324,16 +336,22 @@ static void run_check(void)
 
 int main(int argc, char **argv)
 {
-    uint64_t numbers[3] = {0};
+    struct result results[KINDS];
+    uint64_t numbers[5] = {0};
 
-    for (int i = 2; i < argc && i < 5; i++)
+    for (int i = 2; i < argc && i < 7; i++)
         numbers[i - 2] = strtoull(argv[i], NULL, 10);
     if (argc == 5 && strcmp(argv[1], "losses") == 0) {
-        struct result results[KINDS];
+        const struct traffic traffic = {numbers[1], DISTANCE, LOSS_PORT_PPM};
 
-        run_losses((uint32_t)numbers[0], numbers[1], numbers[2], results);
+        run_losses((uint32_t)numbers[0], &traffic, numbers[2], results);
         for (int i = 0; i < KINDS; i++)
             print_losses(&results[i]);
+    } else if (argc == 7 && strcmp(argv[1], "port") == 0 && numbers[3] > 0) {
+        const struct traffic traffic = {numbers[1], MULTITUDE_S / numbers[3], (uint32_t)numbers[4]};
+
+        run_losses((uint32_t)numbers[0], &traffic, numbers[2], results);
+        print_losses(&results[PORT]);
     } else if (argc == 5 && strcmp(argv[1], "topics") == 0) {
         run_topics((uint32_t)numbers[0], (uint32_t)numbers[1], numbers[2]);
     } else if (argc == 5 && strcmp(argv[1], "sessions") == 0) {
@@ -342,7 +360,8 @@ int main(int argc, char **argv)
         run_check();
     } else {
         (void)fprintf(stderr,
-                      "usage: scale losses RECEIVERS PACKETS SEED | topics RECEIVERS TOPICS SEED | check\n");
+                      "usage: scale losses RECEIVERS PACKETS SEED | port RECEIVERS PACKETS SEED RATE PPM | "
+                      "topics RECEIVERS TOPICS SEED | sessions SESSIONS MESSAGES 0 | check\n");
         return 2;
     }
     return 0;
