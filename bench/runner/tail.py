@@ -43,3 +43,13 @@ def causes(samples):
         row["samples"] += 1
         row["max_us"] = max(row["max_us"], (sample[3] - sample[0]) / 1e3)
     return sorted(rows.values(), key=lambda row: (-row["samples"], -row["max_us"]))
+
+
+def show(report, what, columns, rows, where):
+    """Prints percentiles beside those of the bare transport and of the clock, and the causes of each row that has them. where: of a row."""
+    report.print("", f"the tail: {what}, and the delays of a loop that only reads the clock on the same CPUs, us", "")
+    report.rows(columns, rows)
+    for row in rows:
+        if row["causes"]:
+            report.print("", f"causes of the worst samples {where(row)}, in a run of their own", "")
+            report.rows(CAUSES, row["causes"])

@@ -12,11 +12,11 @@ Each process publishes its counters in the directory that is printed, so llm-sta
 import os
 
 from runner import options as opt
+from runner import tail
 from runner.histogram import Histogram
 from runner.market import CLOCK, FAR, NAMES, PEERS, Market, clock, find_highest, mark_of, summary, unsupported
 from runner.session import PACKAGES, RELEASE, Hosts, build, memory_directory, packages, say
 from runner.tables import Report, columns_of, median, ratio
-from runner.tail import CAUSES
 from scenarios.market_data import programs_of
 
 WARM_S = 0.1
@@ -125,12 +125,7 @@ def run(bench):
     report.head(found[cases[0]][0]["machine"], f"{o.publishers} publishers, {o.topics} topics, {o.subscribers} subscribers of all, {o.size} B, "
                 f"{o.duration:g} s, runs: {o.runs}, medians")
     report.rows(COLUMNS, rows)
-    report.print("", "the tail: one way, and the delays of a loop that only reads the clock on the same CPUs, us", "")
-    report.rows(TAILS, rows)
-    for row in rows:
-        if row["causes"]:
-            report.print("", f"causes of the worst samples over {row['transport']} at {row['rate_msgs_per_s']} msg/s, in a run of their own", "")
-            report.rows(CAUSES, row["causes"])
+    tail.show(report, "one way", TAILS, rows, lambda row: f"over {row['transport']} at {row['rate_msgs_per_s']} msg/s")
     report.print()
     for (transport, library), top in tops.items():
         report.print(f"highest rate over {transport}, {library}: {top['rate'] or 'none'} msg/s, {top['delivered']:.0f} delivered")

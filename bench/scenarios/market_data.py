@@ -27,9 +27,9 @@ import types
 
 from runner import card
 from runner import options as opt
+from runner import tail
 from runner.market import CLOCK, FAR, HELD, NAMES, PEERS, PERCENTILES, Market, clock, find_highest, mark_of, summary, unsupported
 from runner.session import PACKAGES, RELEASE, Hosts, build, packages, say
-from runner.tail import CAUSES
 from runner.tables import Report, columns_of, median, number, ratio, worst
 from scenarios import peers
 
@@ -337,7 +337,7 @@ def curve(bench, transport, sequence, rate_max):
 def write_card(bench, report, rows):
     """Writes the report card as HTML."""
     parts = [("Sequences", card.table(COLUMNS, rows)), ("The tail, us", card.table(TAILS, rows))]
-    parts += [(f"Causes of the worst samples: {row['sequence']} over {row['transport']}", card.table(CAUSES, row["causes"]))
+    parts += [(f"Causes of the worst samples: {row['sequence']} over {row['transport']}", card.table(tail.CAUSES, row["causes"]))
               for row in rows if row["causes"]]
     if phases := [row for row in rows if row["phases_us"]]:
         parts.append(("Slow consumers: the others' hybrid latency", card.table(PHASES, phases)))
@@ -397,12 +397,7 @@ def run(bench):
                 "processes;", "recovery: from the start of a process until it is live with the last value of each symbol on its list;",
                 f"highest: all messages delivered, and the supply at most {(HELD - 1) * 100:.0f} % longer than planned")
     report.rows(COLUMNS, rows)
-    report.print("", "the tail: hybrid latency, and the delays of a loop that only reads the clock on the same CPUs, us", "")
-    report.rows(TAILS, rows)
-    for row in rows:
-        if row["causes"]:
-            report.print("", f"causes of the worst samples of {row['sequence']} over {row['transport']}, in a run of their own", "")
-            report.rows(CAUSES, row["causes"])
+    tail.show(report, "hybrid latency", TAILS, rows, lambda row: f"of {row['sequence']} over {row['transport']}")
     if phases := [row for row in rows if row["phases_us"]]:
         report.print("", "hybrid latency of the other consumers, us", "")
         report.rows(PHASES, phases)
