@@ -21,6 +21,9 @@ enum {
 /* Retry interval while the transport is stuck, in case it does not wake sleepers when it can continue. */
 #define ENDPOINT_STUCK ((lli_ns)1000000)
 
+/* Time for which packets are received before due work is done, if that takes longer than ENDPOINT_BURSTS. */
+#define ENDPOINT_TURN ((lli_ns)10000000)
+
 /* Interval between looks at the transport. */
 #define ENDPOINT_REPORT ((lli_ns)1000000000)
 
@@ -754,10 +757,19 @@ bool lli_endpoint_is_unread(const struct lli_endpoint *endpoint)
     return endpoint->unread || endpoint_waits(endpoint->transport, endpoint->instance);
 }
 
+/*
+ * Returns the bursts left in a turn after a full one: none if the turn, which began at begin, has taken long,
+ * as it may in the application.
+ */
+static LLI_OUT_OF_LINE int endpoint_left(int left, lli_ns begin)
+{
+    return lli_clock_ns() > begin + ENDPOINT_TURN ? 0 : left;
+}
+
 void lli_endpoint_poll(struct lli_endpoint *endpoint, lli_ns now)
 {
     struct lli_in packets[ENDPOINT_BURST];
-    int bursts = 0;
+    int left = ENDPOINT_BURSTS;
     int count;
 
     if (now >= endpoint->deadline && endpoint->transmitters != NULL)
@@ -768,13 +780,17 @@ void lli_endpoint_poll(struct lli_endpoint *endpoint, lli_ns now)
             lli_latency_fetched(endpoint, packets, count);
         if (count > 0 && (count > 1 || !endpoint_receive_single(endpoint, packets, now)))
             endpoint_receive(endpoint, packets, count, now);
-    } while (count >= endpoint->more && ++bursts < ENDPOINT_BURSTS);
-    if (now >= endpoint->deadline || endpoint->stuck || (endpoint->unsettled && (count > 0 || bursts > 0))) {
-        endpoint->unread = bursts == ENDPOINT_BURSTS;
+        if (count < endpoint->more)
+            break;
+        left = count < ENDPOINT_BURST ? left - 1 : endpoint_left(left - 1, now);
+    } while (left > 0);
+    if (now >= endpoint->deadline || endpoint->stuck ||
+        (endpoint->unsettled && (count > 0 || left < ENDPOINT_BURSTS))) {
+        endpoint->unread = left == 0;
         endpoint_service(endpoint, now);
     }
     /* Do not sleep while packets may wait. */
-    if (bursts == ENDPOINT_BURSTS)
+    if (left == 0)
         endpoint->deadline = 0;
 }
 

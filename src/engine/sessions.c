@@ -127,6 +127,28 @@ static LLI_OUT_OF_LINE void sessions_other(struct llm_receiver *receiver, struct
         sessions_join(receiver, rx, item->event.session, now);
 }
 
+/* Buffered packets delivered in a row between two looks at the clock. */
+enum { SESSIONS_RUN = 8 };
+
+/*
+ * Sends a report if it has become due since the delivery began: a run of packets that were buffered after a
+ * gap may take the application longer than the transmitter waits for reports. Returns the time.
+ */
+static LLI_OUT_OF_LINE lli_ns sessions_report_meanwhile(struct llm_receiver *receiver, struct lli_rx *rx)
+{
+    const lli_ns now = lli_clock_ns();
+    struct lli_packet packet;
+    uint8_t *buffer;
+
+    rx->pending.run = 0;
+    if ((buffer = lli_endpoint_scratch(receiver->endpoint)) != NULL &&
+        lli_rx_control_meanwhile(rx, now, buffer, &packet)) {
+        lli_endpoint_post_control(receiver->endpoint, &packet, receiver->group);
+        lli_endpoint_flush(receiver->endpoint);
+    }
+    return now;
+}
+
 static void sessions_deliver(struct llm_receiver *receiver, struct lli_rx *rx, lli_ns now)
 {
     struct lli_item item;
@@ -137,6 +159,8 @@ static void sessions_deliver(struct llm_receiver *receiver, struct lli_rx *rx, l
             sessions_messages(receiver, item.messages, item.count);
         else
             sessions_other(receiver, rx, &item, now);
+        if (rx->pending.run >= SESSIONS_RUN)
+            now = lli_max(now, sessions_report_meanwhile(receiver, rx));
     }
     receiver->context->in_handler = false;
 }

@@ -248,6 +248,7 @@ static bool rx_next_packet(struct lli_rx *rx, lli_ns now)
         if (lli_rx_as_it_arrives(rx))
             lli_rx_unordered_turn(rx, gap->next - 1);
         lli_rx_unpack(rx, gap->next - 1, &header, body, body_size);
+        rx->pending.run++;
         return true;
     }
     while (gap->next < gap->end && !lli_gap_is_present(gap, gap->next) &&

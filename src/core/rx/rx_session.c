@@ -303,6 +303,11 @@ bool lli_rx_packet(const struct lli_rx *rx, const uint8_t *buffer, size_t size, 
     return true;
 }
 
+static bool rx_report_is_due(const struct lli_rx *rx, lli_ns now)
+{
+    return now >= rx->report.at || (rx->state == LLI_RX_LIVE && lli_rx_owes_report(rx));
+}
+
 static bool rx_control(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
 {
     if (rx->state == LLI_RX_REQUESTING)
@@ -318,8 +323,7 @@ static bool rx_control(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct ll
                lli_rx_control_fetch(rx, now, buffer, packet)) {
         return true;
     }
-    return (now >= rx->report.at || (rx->state == LLI_RX_LIVE && lli_rx_owes_report(rx))) &&
-           lli_rx_control_status(rx, now, buffer, packet);
+    return rx_report_is_due(rx, now) && lli_rx_control_status(rx, now, buffer, packet);
 }
 
 bool lli_rx_control(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
@@ -332,6 +336,15 @@ bool lli_rx_control(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_p
     /* An unanswered join request is reported in time, too. */
     if ((now < rx->token.speak_at && !(rx->state == LLI_RX_REQUESTING && now >= rx->join.request_until)) ||
         !rx_control(rx, now, buffer, packet))
+        return false;
+    lli_rx_spoke(rx, now);
+    return true;
+}
+
+bool lli_rx_control_meanwhile(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
+{
+    if (rx->state != LLI_RX_LIVE || now < rx->token.speak_at || !rx_report_is_due(rx, now) ||
+        !lli_rx_control_status(rx, now, buffer, packet))
         return false;
     lli_rx_spoke(rx, now);
     return true;

@@ -194,6 +194,7 @@ struct lli_rx_pending {
     uint8_t news;      /* enum lli_rx_news: pending events */
     uint8_t slow_path; /* enum lli_rx_slow_path */
     uint8_t lag;       /* enum lli_rx_lag */
+    uint32_t run;      /* buffered packets unpacked since the caller of lli_rx_next() cleared it */
 };
 
 /* Status reports: rx_report.c. */
@@ -562,6 +563,12 @@ static inline bool lli_rx_may_return(const struct lli_rx *rx, lli_ns now)
 
 /* Builds the next NAK, status report or query that is due; false if none is. It counts as sent. */
 bool lli_rx_control(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet);
+
+/*
+ * Likewise, but only a status report: may be called between two calls of lli_rx_next(), while messages are
+ * delivered.
+ */
+bool lli_rx_control_meanwhile(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet);
 
 /* Acknowledges messages up to this one for the application. False: it was not delivered. */
 bool lli_rx_acknowledge(struct lli_rx *rx, uint64_t number, lli_ns now);

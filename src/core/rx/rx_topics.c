@@ -105,9 +105,9 @@ bool lli_rx_control_query(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct
 }
 
 /*
- * The interval of an answer that took several queries stays, and is halved by each answer to a first query: if
- * it began anew with each, queries of many receivers that join at a time would be sent, and answered, several
- * times each.
+ * The interval of an answer that took several queries stays, and is halved by each answer to a first query:
+ * if it began anew with each, queries of many receivers that join at a time would be sent, and answered,
+ * several times each.
  */
 static void rx_names_answered(struct lli_rx_names *names)
 {

@@ -4,6 +4,7 @@
  * them have an entry, when they count as silent, and what is logged about them.
  */
 #include <stdio.h>
+#include <time.h>
 
 #include "log_lines.h"
 
@@ -28,6 +29,7 @@ static lli_handle groups[GROUPS];
 static lli_ns now;
 static int ends, news, messages;
 static uint64_t latest, latest_new; /* numbers of the latest message, and of the first one of a session */
+static lli_ns slowness;             /* time that the application takes for each call with messages */
 static enum llm_reason end_reason;
 
 static void take_event(void *arg, const struct llm_event *event)
@@ -48,6 +50,8 @@ static void take_messages(void *arg, const struct llm_message *given, int count)
     (void)arg;
     messages += count;
     latest = given[count - 1].number;
+    if (slowness > 0)
+        (void)nanosleep(&(struct timespec){.tv_nsec = (long)slowness}, NULL);
 }
 
 static void sender_open(void)
@@ -101,6 +105,7 @@ static int up(void **state)
     sender_open();
     now = lli_clock_ns();
     ends = news = messages = 0;
+    slowness = 0;
     return 0;
 }
 
@@ -285,6 +290,54 @@ static void a_stopped_context_that_joins_the_oldest_delivers_nothing_twice(void 
     assert_int_equal(latest_new, 11);
 }
 
+/*
+ * A repair completes a run of packets that takes the application six times the interval between reports:
+ * without them, the transmitter would forget this receiver.
+ */
+static void a_slow_application_reports_while_a_run_is_delivered(void **state)
+{
+    enum { RUN = 60 };
+    const uint64_t session = 0x100000001;
+    uint64_t before;
+
+    (void)state;
+    heartbeat(0, session, START);
+    poll_for(5 * MS);
+    for (lli_seq seq = START + 1; seq < START + RUN; seq++)
+        data(0, session, seq);
+    poll_for(5 * MS);
+    assert_int_equal(messages, 0);
+    now = lli_clock_ns();
+    before = receivers[0]->counters.status_sent;
+    slowness = 10 * MS;
+    data(0, session, START);
+    lli_endpoint_poll(receivers[0]->endpoint, now);
+    assert_int_equal(messages, RUN);
+    assert_in_range(receivers[0]->counters.status_sent - before, 4, RUN / 8);
+}
+
+/*
+ * Packets that wait in the socket do not put off due work for as long as the application takes for them all.
+ */
+static void a_slow_application_receives_one_burst_in_a_turn(void **state)
+{
+    enum { BURST = 128 };
+    const uint64_t session = 0x100000001;
+
+    (void)state;
+    heartbeat(0, session, START);
+    poll_for(5 * MS);
+    for (lli_seq seq = START; seq < START + QUEUED; seq++)
+        data(0, session, seq);
+    now = lli_clock_ns();
+    slowness = MS / 10;
+    lli_endpoint_poll(receivers[0]->endpoint, now);
+    assert_int_equal(messages, BURST);
+    slowness = 0;
+    poll_for(100 * MS);
+    assert_int_equal(messages, QUEUED);
+}
+
 static void invented_sessions_are_replaced_by_a_session_with_data(void **state)
 {
     const uint64_t genuine = 0x1111111122222222;
@@ -417,6 +470,8 @@ int main(void)
         T(a_stopped_context_ends_no_session_with_unread_packets),
         T(a_stopped_context_waits_for_heartbeats_of_its_sessions),
         T(a_stopped_context_that_joins_the_oldest_delivers_nothing_twice),
+        T(a_slow_application_reports_while_a_run_is_delivered),
+        T(a_slow_application_receives_one_burst_in_a_turn),
         T(invented_sessions_are_replaced_by_a_session_with_data),
         T(heartbeats_alone_replace_no_active_session),
         T(sessions_with_similar_tags_are_told_apart),
