@@ -32,13 +32,13 @@ reported() {
 }
 
 # The receiver takes a hundred messages in 20 ms, or more if polls are slow, and is sent eight times as many: the sender waits for it, and
-# gets the reason.
+# gets the reason. The window is so short that a poll, which may take all of it, takes a part of the interval of reports.
 slow_application() {
     local receiver sender count=$1
     # shellcheck disable=SC2086
     receive "$HOST_B" receiver "$(channel "$IF_B")" --wait 1 --pause-us $((fewer > 1 ? 60000 : 20000)) $watch && receiver=$last || return
     # shellcheck disable=SC2086
-    send "$HOST_A" sender "$(channel "$IF_A" "flow=window&flow_window_packets=256&$keep")" --messages "$count" --rate 40000 \
+    send "$HOST_A" sender "$(channel "$IF_A" "flow=window&flow_window_packets=64&$keep")" --messages "$count" --rate 40000 \
         $watch
     sender=$last
     ends "$sender" && ends "$receiver" && complete receiver "$count" && named receiver application &&
