@@ -72,7 +72,7 @@ lost_packets_are_repaired_soon() {
         # A busy machine packs messages: of so few packets 1 % may be none.
         [ "$loss" = 1 ] || is receiver repaired ">" 0 || return
         note "$loss %: $(number receiver repaired) of 1000 messages repaired, median $(number receiver repaired_median_us) us" \
-            "from send to delivery; the others $(number receiver others_median_us) us"
+            "from send to delivery; the others $(number receiver others_median_us) us; $(number sender heartbeats_sent) heartbeats"
     done
 }
 

@@ -12,6 +12,13 @@ enum { TX_ENDS = 5 };
 enum { TX_HEARTBEAT_SHARE = 4 };
 
 /*
+ * After a loss the first heartbeat follows data in a part of the usual time, and may take a larger share of
+ * the thread's time, until TX_LOSSY_NS pass without another loss (ADR 51).
+ */
+enum { TX_LOSSY_PART = 3, TX_LOSSY_SHARE = 2 };
+#define TX_LOSSY_NS ((lli_ns)1000000000)
+
+/*
  * On a connection where no report was received yet, heartbeat intervals double up to this multiple of their
  * usual maximum.
  */
@@ -89,8 +96,26 @@ static size_t tx_build_heartbeat(struct lli_tx *tx, lli_ns now, uint8_t *buffer)
 
 /* ----------------------------------------------------------------------------------------------- interval */
 
+/* Least interval from data to the first heartbeat. */
+static lli_ns tx_heartbeat_least(const struct lli_tx *tx)
+{
+    return tx->heartbeat.lossy_until == 0 ? tx->config.heartbeat_min
+                                          : tx->config.heartbeat_min / TX_LOSSY_PART;
+}
+
+void lli_tx_heartbeat_lossy(struct lli_tx *tx, lli_ns now)
+{
+    if (tx->heartbeat.lossy_until == 0)
+        tx->heartbeat.first /= TX_LOSSY_PART;
+    tx->heartbeat.lossy_until = now + TX_LOSSY_NS;
+}
+
 static void tx_heartbeat_next(struct lli_tx *tx, lli_ns now)
 {
+    if (tx->heartbeat.lossy_until != 0 && now >= tx->heartbeat.lossy_until) {
+        tx->heartbeat.lossy_until = 0;
+        tx->heartbeat.first = lli_max(tx->heartbeat.first, tx_heartbeat_least(tx));
+    }
     tx->heartbeat.interval = tx_heartbeat_distance(tx);
     if (tx->heartbeat.flowing)
         lli_slow_flows(&tx->slow);
@@ -111,11 +136,13 @@ static void tx_heartbeat_next(struct lli_tx *tx, lli_ns now)
  */
 void lli_tx_heartbeat_took(struct lli_tx *tx, lli_ns took)
 {
-    const lli_ns most = tx->config.heartbeat_max, share = lli_min(took, most) * TX_HEARTBEAT_SHARE;
+    const lli_ns most = tx->config.heartbeat_max;
+    const lli_ns share =
+        lli_min(took, most) * (tx->heartbeat.lossy_until == 0 ? TX_HEARTBEAT_SHARE : TX_LOSSY_SHARE);
 
     if (tx->heartbeat.followed)
         tx->heartbeat.first =
-            lli_max(tx->config.heartbeat_min, lli_min(lli_min(share, most), 2 * tx->heartbeat.first));
+            lli_max(tx_heartbeat_least(tx), lli_min(lli_min(share, most), 2 * tx->heartbeat.first));
 }
 
 bool lli_tx_control_heartbeat(struct lli_tx *tx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)

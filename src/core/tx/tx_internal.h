@@ -85,6 +85,9 @@ static inline void lli_tx_flows(struct lli_tx *tx)
 /* Builds the heartbeat that is due. */
 bool lli_tx_control_heartbeat(struct lli_tx *tx, lli_ns now, uint8_t *buffer, struct lli_packet *packet);
 
+/* Notes that a receiver lost packets: heartbeats follow data sooner for a while (ADR 51). */
+void lli_tx_heartbeat_lossy(struct lli_tx *tx, lli_ns now);
+
 /* Announces the end as often as at first. */
 void lli_tx_end_again(struct lli_tx *tx);
 

@@ -165,6 +165,8 @@ void lli_tx_input_nak(struct lli_tx *tx, struct lli_wire_nak *nak, lli_ns now)
      */
     if (!requester.confirmed)
         return;
+    if (result.queued > 0)
+        lli_tx_heartbeat_lossy(tx, now);
     if (result.gone_count > 0)
         lli_tx_reject(tx, &nak->address, LLI_WIRE_GONE, result.gone, result.gone_count);
     lli_tx_unrepaired_send(tx, &nak->address, LLI_WIRE_UNREPAIRED, &result.unrepaired);

@@ -167,8 +167,9 @@ struct lli_tx_heartbeat {
     lli_ns last;
     lli_ns first; /* interval from the last data packet to the first heartbeat */
     lli_ns interval;
-    bool flowing;  /* data was sent since the last heartbeat */
-    bool followed; /* data was sent since the heartbeat before that */
+    lli_ns lossy_until; /* `first` is shorter until then, as packets were lost lately */
+    bool flowing;       /* data was sent since the last heartbeat */
+    bool followed;      /* data was sent since the heartbeat before that */
     bool ended;
     uint32_t ends_sent; /* heartbeats with END sent */
 };

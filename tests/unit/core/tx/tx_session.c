@@ -176,6 +176,30 @@ static void heartbeats_take_at_most_a_quarter_of_the_time(void **state)
     expect_distance(&now, 50 * US, 0);
 }
 
+/* A third of 50 us, or twice the time of a send, until no packet was lost for a second. */
+static void heartbeats_follow_sooner_after_a_loss(void **state)
+{
+    struct lli_wire_heartbeat heartbeat;
+    lli_ns now = 500 * MS;
+
+    (void)state;
+    tx->config.heartbeat_busy = 10000 * MS;
+    (void)expect_control(now, LLI_WIRE_HEARTBEAT, &heartbeat);
+    expect_distance(&now, 50 * US, 4 * US);
+    nak(1, (uint32_t)START, 1, now += MS);
+    (void)repairs(now, false);
+    expect_distance(&now, 50 * US / 3, 4 * US);
+    expect_distance(&now, 50 * US / 3, 12 * US);
+    expect_distance(&now, 24 * US, 4 * US);
+    expect_distance(&now, 50 * US / 3, 4 * US);
+    /* It asks for nothing that was sent: no loss. */
+    nak(1, (uint32_t)START + 100, 1, now);
+    now += 1000 * MS;
+    while (lli_tx_control(tx, now, buffer, sizeof buffer, &(struct lli_packet){0}))
+        continue;
+    expect_distance(&now, 50 * US, 4 * US);
+}
+
 static void heartbeats_are_few_while_data_flows(void **state)
 {
     struct lli_packet packet;
@@ -681,6 +705,7 @@ int main(void)
         T(idle_heartbeats_double_their_distance),
         T(a_heartbeat_follows_the_last_packet_soon),
         T(heartbeats_take_at_most_a_quarter_of_the_time),
+        T(heartbeats_follow_sooner_after_a_loss),
         T(heartbeats_are_few_while_data_flows),
         T(a_heartbeat_covers_only_packets_taken_by_the_transport),
         T(packets_stay_until_the_transport_has_released_them),
