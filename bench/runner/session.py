@@ -12,7 +12,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRATCH = pathlib.Path(os.environ["BENCH_SCRATCH"])
 RELEASE = ROOT / "build/release"
-PACKAGES = ("meson", "ninja-build", "gcc", "libc6-dev", "pkg-config", "libnuma-dev", "iproute2", "util-linux")
+PACKAGES = ("meson", "ninja-build", "gcc", "libc6-dev", "pkg-config", "libnuma-dev", "libxxhash-dev", "iproute2", "util-linux")
 # Processes on hosts end with the runner, even if that is killed.
 BIND = ("setpriv", "--pdeathsig", "KILL", "--")
 NETWORKS = {

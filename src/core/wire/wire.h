@@ -470,6 +470,12 @@ static inline void lli_wire_put_size(uint8_t *packet, size_t size)
     lli_store_u16(packet + LLI_WIRE_SIZE_AT, (uint16_t)size);
 }
 
+/* Returns the low half of the message number in a base header. */
+static inline uint32_t lli_wire_number(const uint8_t *packet)
+{
+    return lli_load_u32(packet + 12);
+}
+
 /* Writes the base header: LLI_WIRE_HEADER bytes, for DATA LLI_WIRE_DATA_HEADER. */
 static inline void lli_wire_put_header(uint8_t *packet, const struct lli_wire_header *header)
 {

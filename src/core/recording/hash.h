@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Hash of everything that a store writes: XXH3, 64 bits (xxhash). */
+#ifndef LLI_HASH_H
+#define LLI_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Returns the hash of size bytes. */
+uint64_t lli_hash(const void *bytes, size_t size);
+
+#endif
