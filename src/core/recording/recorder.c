@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/recording/recorder.h"
+
+/* Identities of writes that are not of a slot. */
+enum { WRITE_HEADER = LLI_RECORDER_BLOCKS, WRITE_NAMES };
+
+static struct lli_recorder_slot *recorder_slot(struct lli_recorder *recorder, uint32_t index)
+{
+    return &recorder->slots[(recorder->oldest + index) % LLI_RECORDER_BLOCKS];
+}
+
+static uint8_t *recorder_header(struct lli_recorder *recorder)
+{
+    return recorder->memory + (LLI_RECORDER_BLOCKS + 1) * (size_t)LLI_BLOCK_MAX;
+}
+
+/* Begins a segment behind what is durable; the blocks that are not will be sealed again. */
+static void recorder_begin_segment(struct lli_recorder *recorder)
+{
+    recorder->phase = LLI_RECORDER_SEGMENT;
+    recorder->segment.first = recorder->sealed;
+    recorder->offset = LLI_SEGMENT_HEADER;
+    recorder->blocks = 0;
+    recorder->names.state = LLI_SLOT_EMPTY;
+}
+
+void lli_recorder_init(struct lli_recorder *recorder, const struct lli_segment *segment, uint8_t *memory)
+{
+    *recorder = (struct lli_recorder){.memory = memory,
+                                      .segment = *segment,
+                                      .ordinal = segment->ordinal,
+                                      .end = segment->first,
+                                      .sealed = segment->first,
+                                      .durable = segment->first};
+    recorder_begin_segment(recorder);
+}
+
+/* ------------------------------------------------------------------------------------------------ add */
+
+/* Returns the slot that takes records, NULL if all are full. */
+static struct lli_recorder_slot *recorder_open(struct lli_recorder *recorder)
+{
+    struct lli_recorder_slot *slot = recorder->used == 0 ? NULL : recorder_slot(recorder, recorder->used - 1);
+
+    if (slot != NULL && slot->state == LLI_SLOT_OPEN)
+        return slot;
+    if (recorder->used == LLI_RECORDER_BLOCKS)
+        return NULL;
+    slot = recorder_slot(recorder, recorder->used++);
+    slot->state = LLI_SLOT_OPEN;
+    lli_block_begin(&slot->builder, recorder->memory + (size_t)(slot - recorder->slots) * LLI_BLOCK_MAX,
+                    LLI_BLOCK_MAX, &recorder->end);
+    return slot;
+}
+
+/* Closes a slot that had no room, and returns the next one. */
+static struct lli_recorder_slot *recorder_open_next(struct lli_recorder *recorder,
+                                                    struct lli_recorder_slot *full)
+{
+    full->state = LLI_SLOT_CLOSED;
+    return recorder_open(recorder);
+}
+
+static bool recorder_added(struct lli_recorder *recorder, struct lli_recorder_slot *slot, uint64_t delivered)
+{
+    slot->delivered = delivered;
+    recorder->end.packet = slot->builder.next.packet;
+    recorder->end.message = slot->builder.next.message;
+    return true;
+}
+
+bool lli_recorder_add_packet(struct lli_recorder *recorder, const uint8_t *packet, uint32_t size,
+                             uint64_t delivered)
+{
+    struct lli_recorder_slot *slot = recorder_open(recorder);
+
+    while (slot != NULL && !lli_block_add_packet(&slot->builder, packet, size))
+        slot = recorder_open_next(recorder, slot);
+    return slot != NULL && recorder_added(recorder, slot, delivered);
+}
+
+bool lli_recorder_add_gap(struct lli_recorder *recorder, const struct lli_record *gap, uint64_t delivered)
+{
+    struct lli_recorder_slot *slot = recorder_open(recorder);
+
+    while (slot != NULL && !lli_block_add_gap(&slot->builder, gap))
+        slot = recorder_open_next(recorder, slot);
+    return slot != NULL && recorder_added(recorder, slot, delivered);
+}
+
+bool lli_recorder_add_end(struct lli_recorder *recorder, uint64_t messages, uint8_t reason)
+{
+    struct lli_recorder_slot *slot = recorder_open(recorder);
+
+    while (slot != NULL && !lli_block_add_end(&slot->builder, messages, reason))
+        slot = recorder_open_next(recorder, slot);
+    return slot != NULL && recorder_added(recorder, slot, messages);
+}
+
+bool lli_recorder_add_name(struct lli_recorder *recorder, uint32_t topic, const uint8_t *name, uint8_t size)
+{
+    struct lli_recorder_slot *slot = &recorder->names;
+
+    assert(recorder->phase == LLI_RECORDER_NAMES);
+    if (slot->state == LLI_SLOT_EMPTY) {
+        lli_block_begin(&slot->builder, recorder->memory + LLI_RECORDER_BLOCKS * (size_t)LLI_BLOCK_MAX,
+                        LLI_BLOCK_MAX, &recorder->sealed);
+        slot->state = LLI_SLOT_OPEN;
+    }
+    if (slot->state != LLI_SLOT_OPEN)
+        return false;
+    if (lli_block_add_name(&slot->builder, topic, name, size))
+        return true;
+    slot->state = LLI_SLOT_CLOSED;
+    return false;
+}
+
+void lli_recorder_names_end(struct lli_recorder *recorder)
+{
+    assert(recorder->phase == LLI_RECORDER_NAMES);
+    if (recorder->names.state == LLI_SLOT_OPEN)
+        recorder->names.state = LLI_SLOT_CLOSED;
+    recorder->phase = LLI_RECORDER_BLOCKS_FOLLOW;
+}
+
+/* ---------------------------------------------------------------------------------------------- write */
+
+static void recorder_issue(struct lli_recorder *recorder, struct lli_write *write, const uint8_t *bytes,
+                           uint32_t size, uint32_t id, uint64_t offset)
+{
+    *write = (struct lli_write){
+        .bytes = bytes, .size = size, .id = id, .ordinal = recorder->segment.ordinal, .offset = offset};
+    recorder->flying++;
+}
+
+static uint32_t recorder_size(const struct lli_recorder_slot *slot)
+{
+    return (uint32_t)lli_round_up(slot->builder.used, LLI_BLOCK_ALIGN);
+}
+
+/* Seals a block in its place in the chain, which is known only now. */
+static void recorder_issue_block(struct lli_recorder *recorder, struct lli_recorder_slot *slot, uint32_t id,
+                                 lli_ns wall, lli_ns steady, struct lli_write *write)
+{
+    struct lli_block_builder *builder = &slot->builder;
+    uint32_t size;
+
+    builder->at.sequence = recorder->sealed.sequence;
+    builder->at.previous = recorder->sealed.previous;
+    builder->at.wall = recorder->sealed.wall;
+    size = lli_block_seal(builder, wall, steady, &slot->next);
+    slot->state = LLI_SLOT_WRITING;
+    recorder_issue(recorder, write, builder->bytes, size, id, recorder->offset);
+    recorder->offset += size;
+    recorder->sealed = slot->next;
+}
+
+static bool recorder_next_header(struct lli_recorder *recorder, lli_ns wall, struct lli_write *write)
+{
+    recorder->segment.wall = wall;
+    recorder->segment.ordinal = recorder->ordinal++;
+    recorder->heading = true;
+    lli_segment_put(recorder_header(recorder), &recorder->segment);
+    recorder_issue(recorder, write, recorder_header(recorder), LLI_SEGMENT_HEADER, WRITE_HEADER, 0);
+    recorder->phase = LLI_RECORDER_NAMES;
+    return true;
+}
+
+/* Everything that is not durable goes to another segment. */
+static void recorder_go_on(struct lli_recorder *recorder)
+{
+    for (uint32_t i = 0; i < recorder->issued; i++)
+        recorder_slot(recorder, i)->state = LLI_SLOT_CLOSED;
+    recorder->issued = 0;
+    recorder->sealed = recorder->durable;
+    recorder->retried = true;
+    recorder_begin_segment(recorder);
+}
+
+/* The next block, if it may be written now. */
+static struct lli_recorder_slot *recorder_due(struct lli_recorder *recorder)
+{
+    struct lli_recorder_slot *slot;
+
+    if (recorder->issued == recorder->used)
+        return NULL;
+    slot = recorder_slot(recorder, recorder->issued);
+    /* What arrives while a write is under way joins the next block. */
+    return slot->state == LLI_SLOT_CLOSED || recorder->flying == 0 ? slot : NULL;
+}
+
+bool lli_recorder_next(struct lli_recorder *recorder, lli_ns wall, lli_ns steady, struct lli_write *write)
+{
+    struct lli_recorder_slot *slot;
+
+    if (recorder->phase == LLI_RECORDER_FAILED && recorder->flying == 0)
+        recorder_go_on(recorder);
+    if (recorder->phase >= LLI_RECORDER_FAILED || recorder->heading ||
+        recorder->flying == LLI_RECOVERY_FLIGHT)
+        return false;
+    slot = recorder_due(recorder);
+    if (recorder->phase == LLI_RECORDER_SEGMENT)
+        /* The segments before it are complete by then. */
+        return slot != NULL && recorder->flying == 0 && recorder_next_header(recorder, wall, write);
+    if (recorder->names.state == LLI_SLOT_CLOSED) {
+        recorder_issue_block(recorder, &recorder->names, WRITE_NAMES, wall, steady, write);
+        return true;
+    }
+    if (recorder->phase == LLI_RECORDER_NAMES || recorder->names.state != LLI_SLOT_EMPTY || slot == NULL)
+        return false;
+    if (recorder->offset + recorder_size(slot) > recorder->segment.size) {
+        if (recorder->blocks == 0) {
+            recorder->phase = LLI_RECORDER_STOPPED;
+            return false;
+        }
+        recorder_begin_segment(recorder);
+        return recorder->flying == 0 && recorder_next_header(recorder, wall, write);
+    }
+    recorder->issued++;
+    recorder->blocks++;
+    recorder_issue_block(recorder, slot, (uint32_t)(slot - recorder->slots), wall, steady, write);
+    return true;
+}
+
+/* Frees the slots whose blocks, and all before them, are on the disk. */
+static void recorder_advance(struct lli_recorder *recorder)
+{
+    while (recorder->used > 0 && recorder_slot(recorder, 0)->state == LLI_SLOT_WRITTEN) {
+        struct lli_recorder_slot *slot = recorder_slot(recorder, 0);
+
+        slot->state = LLI_SLOT_EMPTY;
+        recorder->durable = slot->next;
+        recorder->delivered = slot->delivered;
+        recorder->oldest = (recorder->oldest + 1) % LLI_RECORDER_BLOCKS;
+        recorder->used--;
+        recorder->issued--;
+        recorder->retried = false;
+    }
+}
+
+void lli_recorder_written(struct lli_recorder *recorder, uint32_t id, bool durable)
+{
+    recorder->flying--;
+    if (id == WRITE_HEADER)
+        recorder->heading = false;
+    if (!durable && recorder->phase != LLI_RECORDER_STOPPED)
+        recorder->phase = recorder->retried ? LLI_RECORDER_STOPPED : LLI_RECORDER_FAILED;
+    if (recorder->phase >= LLI_RECORDER_FAILED)
+        return;
+    if (id == WRITE_NAMES)
+        recorder->names.state = LLI_SLOT_EMPTY;
+    else if (id < LLI_RECORDER_BLOCKS)
+        recorder->slots[id].state = LLI_SLOT_WRITTEN;
+    recorder_advance(recorder);
+}
