@@ -185,7 +185,7 @@ static struct lli_recorder_slot *recorder_due(struct lli_recorder *recorder)
     if (recorder->issued == recorder->used)
         return NULL;
     slot = recorder_slot(recorder, recorder->issued);
-    /* What arrives while a write is under way joins the next block. */
+    /* Records that arrive while a write is under way join the next block. */
     return slot->state == LLI_SLOT_CLOSED || recorder->flying == 0 ? slot : NULL;
 }
 

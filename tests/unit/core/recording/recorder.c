@@ -308,7 +308,7 @@ static void a_crash_loses_nothing_durable(void **state)
     }
 }
 
-/* What a segment failed to take goes to the next one, in the same order. */
+/* Blocks that a segment failed to take go to the next one, in the same order. */
 static void a_failed_write_loses_nothing(void **state)
 {
     uint32_t stopped = 0, failed = 0;

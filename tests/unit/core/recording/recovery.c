@@ -137,7 +137,7 @@ static void damage_before_acknowledged_blocks_is_reported(void **state)
     }
 }
 
-/* What was under way at the crash does not come back when the recording goes on in its place. */
+/* Blocks under way at the crash do not come back when the recording goes on in their place. */
 static void blocks_cut_off_do_not_come_back(void **state)
 {
     (void)state;
@@ -211,7 +211,7 @@ static void a_wrong_index_entry_finds_nothing(void **state)
     recording_close(&r);
 }
 
-/* Whatever a disk returns, a recovery ends, and finds nothing that was not written. */
+/* A recovery ends with any bytes from the disk, and finds nothing that was not written. */
 static void random_damage_invents_nothing(void **state)
 {
     (void)state;

@@ -565,7 +565,7 @@ static void a_receiver_with_a_forged_lead_returns_to_the_stream(void **state)
     for (lli_seq seq = START; seq < lead; seq++)
         data(seq, seq - START);
     assert_int_equal(got.delivered, 10 + got.next - rx->report.acknowledged_from);
-    /* What was acknowledged in their place is not. */
+    /* The messages that were reported lost are not acknowledged. */
     assert_true(rx->report.acknowledged <= rx->report.acknowledged_from);
     send(10);
     assert_int_equal(got.next, 90);
