@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Receivers get from a store what the transmitter no longer has, in one sequence with live messages. */
+#define _GNU_SOURCE
+#include "store/store.h"
+
+#include "store_joiner.h"
+
+#include <unistd.h>
+
+static int up_with_store(void **state)
+{
+    (void)up(state);
+    assert_int_equal(store_up_in(context), LLM_OK);
+    transmitter_up_with(SMALL);
+    return 0;
+}
+
+static int down_with_receiver(void **state)
+{
+    assert_int_equal(llm_context_close(&other), LLM_OK);
+    return down(state);
+}
+
+static void a_late_joiner_gets_the_session_from_its_first_message(void **state)
+{
+    (void)state;
+    send_past(5000);
+    receiver_up(SMALL "&join=oldest");
+    expect_whole(0);
+}
+
+static void a_late_joiner_gets_so_many_messages_back(void **state)
+{
+    (void)state;
+    send_past(5000);
+    receiver_up(SMALL "&join=messages&join_messages=3000");
+    expect_whole(2000);
+}
+
+static void a_late_joiner_gets_messages_since_a_time(void **state)
+{
+    (void)state;
+    send_past(2000);
+    send_some(3000);
+    await_acknowledged(5000);
+    receiver_up(SMALL "&join=time&join_ns=900000000");
+    await_next(5000);
+    send_some(10);
+    await_next(5010);
+    /* From the block that was being written then. */
+    assert_true(got.first > 0 && got.first <= 2000);
+    assert_int_equal(got.gaps, 0);
+}
+
+static void messages_that_are_sent_meanwhile_follow(void **state)
+{
+    (void)state;
+    send_past(3000);
+    receiver_up(SMALL "&join=oldest");
+    while (got.next < 10000) {
+        if (llm_transmitter_next(transmitter) < 10000)
+            send_some(1);
+        poll_both();
+    }
+    assert_int_equal(got.first, 0);
+    assert_int_equal(got.gaps, 0);
+}
+
+/* The receiver was away for longer than the history reaches back. */
+static void a_gap_beyond_the_history_is_recalled(void **state)
+{
+    (void)state;
+    receiver_up(SMALL "&rcvbuf_bytes=64K");
+    send_some(100);
+    await_next(100);
+    for (const uint64_t end = llm_clock() + 1500000000; llm_clock() < end;)
+        poll_both();
+    send_some(5000);
+    await_acknowledged(5100);
+    await_next(5100);
+    assert_int_equal(got.gaps, 0);
+    assert_int_equal(got.first, 0);
+}
+
+static void without_stores_a_late_joiner_gets_what_the_transmitter_has(void **state)
+{
+    (void)state;
+    send_past(5000);
+    receiver_up(SMALL "&join=oldest&stores=0");
+    await_next(5000);
+    assert_true(got.first > 0);
+}
+
+/* ---------------------------------------------------------------------------------- what nobody has any more */
+
+/* Has the topics wait for the store, or not. */
+static void assure(bool assured)
+{
+    struct llm_assurance assurance;
+
+    llm_assurance_init(&assurance);
+    assurance.receivers = 0;
+    assurance.names = "a";
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(llm_topic_assure(topics[i], assured ? &assurance : NULL), LLM_OK);
+}
+
+static struct {
+    uint64_t next, lost, first_lost, last_lost;
+    enum llm_reason reason;
+} played;
+
+static void on_played_message(void *arg, const struct llm_message *message)
+{
+    (void)arg;
+    assert_int_equal(message->number, played.next++);
+}
+
+static void on_played_event(void *arg, const struct llm_event *event)
+{
+    (void)arg;
+    if (event->kind != LLM_EVENT_GAP)
+        return;
+    assert_int_equal(event->first, played.next);
+    if (played.lost == 0)
+        played.first_lost = event->first;
+    played.lost += event->last + 1 - event->first;
+    played.last_lost = event->last;
+    played.reason = event->reason;
+    played.next = event->last + 1;
+}
+
+static void play(void)
+{
+    struct llm_receiver_handlers handlers;
+    struct llm_replay *replay;
+
+    memset(&played, 0, sizeof played);
+    llm_receiver_handlers_init(&handlers);
+    handlers.message = on_played_message;
+    handlers.event = on_played_event;
+    assert_int_equal(llm_replay_open(directory, NULL, &handlers, log_keep, NULL, &replay), LLM_OK);
+    while (llm_replay_next(replay, 100) > 0)
+        continue;
+    assert_int_equal(llm_replay_close(&replay), LLM_OK);
+}
+
+/* The store was away for longer than the history reaches back. */
+static void a_middle_that_nobody_has_is_a_gap_for_joiners_and_in_replays(void **state)
+{
+    (void)state;
+    send_past(2000);
+    assert_int_equal(llm_store_close(&store), LLM_OK);
+    assure(false);
+    send_some(3000);
+    assert_int_equal(store_up_in(context), LLM_OK);
+    assure(true);
+    /* One that waits: the store has caught up before more follow, which might overflow its window. */
+    send_some(1);
+    await_acknowledged(5001);
+    send_some(999);
+    await_acknowledged(6000);
+    /* The store alone acknowledges by the name that topics wait for. */
+    receiver_up(SMALL "&join=oldest&receiver_name=b");
+    await_next(6000);
+    send_some(100);
+    await_next(6100);
+    assert_int_equal(got.first, 0);
+    assert_int_equal(got.lives, 1);
+    assert_int_equal(got.gap.reason, LLM_REASON_GONE);
+    assert_true(got.gap.last < 5000 && got.lost > 2000);
+    await_acknowledged(6100);
+    play();
+    assert_int_equal(played.next, 6100);
+    assert_int_equal(played.reason, LLM_REASON_GONE);
+    assert_true(played.first_lost >= 2000);
+    assert_int_equal(played.last_lost, got.gap.last);
+    assert_int_equal(played.lost, got.lost);
+}
+
+/* The refusal names the oldest message, which the store has. */
+static void a_position_that_retention_removed_is_refused_and_named(void **state)
+{
+    (void)state;
+    send_past(14000);
+    assert_true(lli_catalogue_find(store->catalogue, session)->count >= 2);
+    assert_true(lli_retention_make_room(store));
+    receiver_up(SMALL "&join=messages&join_messages=13900");
+    await_next(14000);
+    send_some(100);
+    await_next(14100);
+    assert_int_equal(got.refusals, 1);
+    assert_int_equal(got.refused.reason, LLM_REASON_HISTORY);
+    assert_int_equal(got.refused.first, 100);
+    assert_true(got.first > 5000 && got.first < 14000);
+    assert_int_equal(got.refused.last, got.first);
+    assert_int_equal(got.gaps, 0);
+    assert_int_equal(got.lives, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, up_with_store, down_with_receiver)
+        TEST(a_late_joiner_gets_the_session_from_its_first_message),
+        TEST(a_late_joiner_gets_so_many_messages_back),
+        TEST(a_late_joiner_gets_messages_since_a_time),
+        TEST(messages_that_are_sent_meanwhile_follow),
+        TEST(a_gap_beyond_the_history_is_recalled),
+        TEST(without_stores_a_late_joiner_gets_what_the_transmitter_has),
+        TEST(a_middle_that_nobody_has_is_a_gap_for_joiners_and_in_replays),
+        TEST(a_position_that_retention_removed_is_refused_and_named),
+    };
+
+    char name[64];
+    int failed = cmocka_run_group_tests_name("loop", tests, NULL, NULL);
+
+    (void)snprintf(name, sizeof name, "shm://llm-store-test-%d", (int)getpid());
+    group = name;
+    failed += cmocka_run_group_tests_name("shm", tests, NULL, NULL);
+    return failed;
+}
