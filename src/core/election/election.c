@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/election/election.h"
+
+/* The first term of a stream is below, and about, this one. */
+enum { ELECTION_TERM_FIRST = 1 << 20 };
+
+static bool election_votes(const struct lli_election *election)
+{
+    return election->config.member < election->config.voters;
+}
+
+/*
+ * Voters that have to agree, the candidate included. A candidate that never followed a primary begins the stream, for
+ * which all voters have to be there: a majority that was restarted would begin it a second time.
+ */
+static uint32_t election_majority(const struct lli_election *election)
+{
+    return election->position.followed == 0 ? election->config.voters : election->config.voters / 2 + 1;
+}
+
+static void election_enter(struct lli_election *election, enum lli_election_state state, lli_ns now)
+{
+    election->state = state;
+    election->since = now;
+    election->send_at = now;
+}
+
+static void election_fence(struct lli_election *election, enum lli_election_fence fence)
+{
+    election->state = LLI_ELECTION_FENCED;
+    election->fence = fence;
+}
+
+/* Members stand one after the other, so that the first one has the votes before the second one asks. */
+static lli_ns election_turn(const struct lli_election *election)
+{
+    return election->config.beat * election->config.member;
+}
+
+static void election_back(struct lli_election *election, uint32_t term, lli_ns now)
+{
+    election->backed = term;
+    election->backed_until = now + election->config.detect;
+    election->stand_at = election->backed_until + election_turn(election);
+}
+
+/* Ends a candidacy; the next one is at a random time, as two candidates may have taken each other's votes. */
+static void election_withdraw(struct lli_election *election, lli_ns now)
+{
+    election_enter(election, LLI_ELECTION_BACKUP, now);
+    election->stand_at = lli_max(election->backed_until, now) + election_turn(election) +
+                         lli_random_below(&election->random, election->config.detect);
+}
+
+void lli_election_init(struct lli_election *election, const struct lli_election_config *config, lli_ns now)
+{
+    assert(config->voters <= LLI_ELECTION_VOTERS_MAX && config->lease < config->detect);
+    *election = (struct lli_election){.config = *config, .random = config->seed};
+    election_enter(election, LLI_ELECTION_BACKUP, now);
+    /* An earlier life of this voter may have promised its vote. */
+    election_back(election, 0, now);
+}
+
+void lli_election_has(struct lli_election *election, uint64_t first, uint64_t next, lli_ns now)
+{
+    election->position.first = first;
+    election->position.next = next;
+    election->progress_at = now;
+}
+
+void lli_election_restore(struct lli_election *election, const struct lli_election_position *position)
+{
+    election->position = *position;
+    election->highest = (uint32_t)lli_max(election->highest, position->followed);
+}
+
+/* -------------------------------------------------------------------------------------------- the lease */
+
+/* Time at which the packet was sent that a majority has answered, this member included; 0: there is none. */
+static lli_ns election_answered(const struct lli_election *election)
+{
+    lli_ns sorted[LLI_ELECTION_VOTERS_MAX];
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < election->config.voters; i++) {
+        const lli_ns at = election->answered[i];
+        uint32_t place = count;
+
+        if (i == election->config.member || at == 0)
+            continue;
+        for (; place > 0 && sorted[place - 1] < at; place--)
+            sorted[place] = sorted[place - 1];
+        sorted[place] = at;
+        count++;
+    }
+    return count + 1 < election_majority(election) ? 0 : sorted[election_majority(election) - 2];
+}
+
+lli_ns lli_election_leased_until(const struct lli_election *election)
+{
+    const lli_ns answered = election_answered(election);
+
+    return answered == 0 ? 0 : answered + election->config.lease;
+}
+
+static bool election_is_leased(const struct lli_election *election, lli_ns now)
+{
+    return now < lli_election_leased_until(election);
+}
+
+bool lli_election_holds(const struct lli_election *election, lli_ns now)
+{
+    return election->state == LLI_ELECTION_PRIMARY && election_is_leased(election, now);
+}
+
+void lli_election_expire(struct lli_election *election)
+{
+    if (election->state == LLI_ELECTION_PRIMARY)
+        election_fence(election, LLI_ELECTION_LEASE);
+}
+
+/* ----------------------------------------------------------------------------------------- packets in */
+
+static bool election_is_candidate(const struct lli_election *election)
+{
+    return election->state == LLI_ELECTION_CANVASSING || election->state == LLI_ELECTION_SURVEYING ||
+           election->state == LLI_ELECTION_READY;
+}
+
+static struct lli_election_packet election_packet(const struct lli_election *election,
+                                                  enum lli_election_kind kind)
+{
+    return (struct lli_election_packet){.kind = kind,
+                                        .member = election->config.member,
+                                        .voters = election->config.voters,
+                                        .identity = election->config.identity,
+                                        .position = election->position};
+}
+
+/* Notes what a member has, for the survey. */
+static void election_peer(struct lli_election *election, const struct lli_election_packet *packet)
+{
+    struct lli_election_peer *peer = election->peers;
+
+    while (peer < election->peers + election->peers_count && peer->identity != packet->identity)
+        peer++;
+    if (peer == election->peers + LLI_ELECTION_PEERS_MAX)
+        return;
+    election->peers_count += peer == election->peers + election->peers_count;
+    *peer = (struct lli_election_peer){packet->identity, packet->position};
+}
+
+static void election_input_answer(struct lli_election *election, const struct lli_election_packet *packet,
+                                  lli_ns now)
+{
+    if (packet->term != election->term || packet->clock > now ||
+        (!election_is_candidate(election) && election->state != LLI_ELECTION_PRIMARY))
+        return;
+    if (packet->member < election->config.voters && packet->member != election->config.member)
+        election->answered[packet->member] = lli_max(election->answered[packet->member], packet->clock);
+    if (packet->answered == LLI_ELECTION_SURVEY && election->state == LLI_ELECTION_SURVEYING)
+        election_peer(election, packet);
+    if (election->state != LLI_ELECTION_CANVASSING || !election_is_leased(election, now))
+        return;
+    election_enter(election, LLI_ELECTION_SURVEYING, now);
+    election->peers_count = 0;
+    election->frozen = (uint32_t)lli_max(election->frozen, election->term);
+}
+
+/*
+ * Returns true if a candidate has, or can fetch, what this member has: it did not miss a term, and the messages that
+ * it lacks are retained.
+ */
+static bool election_may_lead(const struct lli_election *election,
+                              const struct lli_election_position *candidate)
+{
+    return candidate->followed >= election->position.followed && candidate->next >= election->position.first;
+}
+
+/* Returns true if the vote of this member can be given to the sender, or is given to it already. */
+static bool election_may_back(const struct lli_election *election, const struct lli_election_packet *packet,
+                              lli_ns now)
+{
+    if (election->state == LLI_ELECTION_PRIMARY || packet->term < election->frozen)
+        return false;
+    if (packet->term == election->backed)
+        return true;
+    if (now < election->backed_until)
+        return false;
+    if (packet->kind == LLI_ELECTION_CANVASS)
+        return packet->term > election->highest && election_may_lead(election, &packet->position);
+    return packet->kind == LLI_ELECTION_BEAT || packet->term >= election->highest;
+}
+
+/*
+ * Follows a term. A member that has messages which its primary lacks, or that missed the term between, is fenced: it
+ * cannot know that its messages are those of the stream.
+ */
+static void election_follow(struct lli_election *election, const struct lli_election_position *term)
+{
+    struct lli_election_position *mine = &election->position;
+
+    if (term->followed <= mine->followed)
+        return;
+    if (mine->next != 0 && (mine->followed != term->previous || mine->next > term->begins)) {
+        election_fence(election, LLI_ELECTION_DIVERGED);
+        return;
+    }
+    mine->followed = term->followed;
+    mine->previous = term->previous;
+    mine->begins = term->begins;
+}
+
+/* Takes a packet of a candidate, or of a primary. True: *answer has the answer to it. */
+static bool election_input_claim(struct lli_election *election, const struct lli_election_packet *packet,
+                                 lli_ns now, struct lli_election_packet *answer)
+{
+    /* A survey, and a primary, were elected by a majority: no other one of a lower term is alive. */
+    const bool elected = packet->kind != LLI_ELECTION_CANVASS;
+    const bool backs = election_votes(election) && election_may_back(election, packet, now);
+    const uint64_t known =
+        elected ? lli_max(election->frozen, election->position.followed) : election->highest;
+
+    if (packet->term < known && !backs) {
+        *answer = election_packet(election, LLI_ELECTION_DENIAL);
+        answer->term = election->highest;
+        answer->clock = packet->clock;
+        return true;
+    }
+    if (elected && packet->term > election->term) {
+        if (election->state == LLI_ELECTION_PRIMARY) {
+            election_fence(election, LLI_ELECTION_SUPERSEDED);
+            return false;
+        }
+        if (election_is_candidate(election))
+            election_withdraw(election, now);
+    }
+    if (packet->kind == LLI_ELECTION_BEAT)
+        election_follow(election, &packet->position);
+    if (election->state == LLI_ELECTION_FENCED)
+        return false;
+    if (elected) {
+        election->frozen = (uint32_t)lli_max(election->frozen, packet->term);
+        election->highest = (uint32_t)lli_max(election->highest, packet->term);
+    }
+    if (backs) {
+        if (election_is_candidate(election) && packet->term != election->term)
+            election_withdraw(election, now);
+        election_back(election, packet->term, now);
+        election->highest = (uint32_t)lli_max(election->highest, packet->term);
+    }
+    if (!backs && !elected)
+        return false;
+    *answer = election_packet(election, LLI_ELECTION_ANSWER);
+    /* Without its vote, the answer tells what this member has. */
+    if (!backs)
+        answer->member = election->config.voters;
+    answer->answered = packet->kind;
+    answer->term = packet->term;
+    answer->clock = packet->clock;
+    return true;
+}
+
+static void election_input_denial(struct lli_election *election, const struct lli_election_packet *packet,
+                                  lli_ns now)
+{
+    election->highest = (uint32_t)lli_max(election->highest, packet->term);
+    /*
+     * A primary goes on as long as a majority answers, unless a primary of a higher term was followed: so many voters
+     * were restarted at a time that this was forgotten.
+     */
+    if (packet->position.followed > election->term && election->state == LLI_ELECTION_PRIMARY)
+        election_fence(election, LLI_ELECTION_SUPERSEDED);
+    if (packet->term > election->term && election_is_candidate(election))
+        election_withdraw(election, now);
+}
+
+bool lli_election_input(struct lli_election *election, const struct lli_election_packet *packet, lli_ns now,
+                        struct lli_election_packet *answer)
+{
+    enum { CONFLICTS = 8 };
+
+    if (packet->identity == election->config.identity || election->state == LLI_ELECTION_FENCED)
+        return false;
+    if (packet->voters != election->config.voters) {
+        election->mismatched = true;
+        return false;
+    }
+    if (packet->member == election->config.member && election_votes(election)) {
+        /* Packets of an earlier life of this member may still arrive; of two that live, one is fenced. */
+        if (packet->identity > election->config.identity && ++election->conflicts == CONFLICTS)
+            election_fence(election, LLI_ELECTION_CONFLICT);
+        return false;
+    }
+    switch (packet->kind) {
+    case LLI_ELECTION_ANSWER:
+        election_input_answer(election, packet, now);
+        return false;
+    case LLI_ELECTION_DENIAL:
+        election_input_denial(election, packet, now);
+        return false;
+    case LLI_ELECTION_CANVASS:
+    case LLI_ELECTION_SURVEY:
+    case LLI_ELECTION_BEAT:
+        break;
+    }
+    /* A term belongs to one voter, so that no two candidates have the same. */
+    if (packet->member >= election->config.voters ||
+        packet->term % election->config.voters != packet->member || packet->term == 0)
+        return false;
+    return election_input_claim(election, packet, now, answer);
+}
+
+/* ---------------------------------------------------------------------------------------- packets out */
+
+/* Returns the lowest term of this member that is higher than all that it knows. */
+static uint32_t election_next_term(const struct lli_election *election)
+{
+    const uint32_t voters = election->config.voters;
+    const uint32_t term = election->highest / voters * voters + election->config.member;
+
+    return term > election->highest ? term : term + voters;
+}
+
+static void election_stand(struct lli_election *election, lli_ns now)
+{
+    /* The first is random, as a receiver may remember the terms of an earlier stream of the name. */
+    if (election->highest == 0)
+        election->highest = (uint32_t)lli_random_below(&election->random, ELECTION_TERM_FIRST);
+    election->term = election_next_term(election);
+    election->highest = election->term;
+    for (uint32_t i = 0; i < LLI_ELECTION_VOTERS_MAX; i++)
+        election->answered[i] = 0;
+    election_back(election, election->term, now);
+    election_enter(election, LLI_ELECTION_CANVASSING, now);
+}
+
+static bool election_is_ahead(const struct lli_election_position *a, const struct lli_election_position *b)
+{
+    return a->followed != b->followed ? a->followed > b->followed : a->next > b->next;
+}
+
+const struct lli_election_peer *lli_election_source(const struct lli_election *election)
+{
+    const struct lli_election_peer *farthest = NULL;
+
+    if (election->state != LLI_ELECTION_SURVEYING)
+        return NULL;
+    for (const struct lli_election_peer *peer = election->peers;
+         peer < election->peers + election->peers_count; peer++)
+        if (peer->position.first <= election->position.next &&
+            election_is_ahead(&peer->position, farthest != NULL ? &farthest->position : &election->position))
+            farthest = peer;
+    return farthest;
+}
+
+/*
+ * Looks if the survey is complete. A member from which nothing comes is left out after a while: what only it has is
+ * lost, as if it had died.
+ */
+static void election_survey(struct lli_election *election, lli_ns now)
+{
+    const struct lli_election_peer *source;
+
+    if (!election_is_leased(election, now)) {
+        election_withdraw(election, now);
+        return;
+    }
+    if (now < election->since + election->config.survey)
+        return;
+    source = lli_election_source(election);
+    if (source != NULL)
+        election_follow(election, &source->position);
+    if (election->state == LLI_ELECTION_FENCED)
+        return;
+    if (source == NULL || source->position.next <= election->position.next)
+        election_enter(election, LLI_ELECTION_READY, now);
+    else if (now >= lli_max(election->progress_at, election->since + election->config.survey) +
+                        election->config.detect)
+        election->peers[source - election->peers].position = election->position;
+}
+
+static void election_advance(struct lli_election *election, lli_ns now)
+{
+    switch (election->state) {
+    case LLI_ELECTION_BACKUP:
+        if (election->config.stands && now >= election->stand_at)
+            election_stand(election, now);
+        break;
+    case LLI_ELECTION_CANVASSING:
+        if (now >= election->since + election->config.detect)
+            election_withdraw(election, now);
+        break;
+    case LLI_ELECTION_SURVEYING:
+        election_survey(election, now);
+        break;
+    case LLI_ELECTION_PRIMARY:
+        if (!election_is_leased(election, now))
+            election_fence(election, LLI_ELECTION_LEASE);
+        break;
+    case LLI_ELECTION_READY:
+    case LLI_ELECTION_FENCED:
+        break;
+    }
+}
+
+bool lli_election_output(struct lli_election *election, lli_ns now, struct lli_election_packet *packet)
+{
+    enum lli_election_kind kind;
+
+    election_advance(election, now);
+    if (election->state == LLI_ELECTION_BACKUP || election->state == LLI_ELECTION_FENCED ||
+        now < election->send_at)
+        return false;
+    kind = election->state == LLI_ELECTION_PRIMARY      ? LLI_ELECTION_BEAT
+           : election->state == LLI_ELECTION_CANVASSING ? LLI_ELECTION_CANVASS
+                                                        : LLI_ELECTION_SURVEY;
+    election->send_at = now + election->config.beat;
+    if (kind != LLI_ELECTION_CANVASS)
+        election_back(election, election->term, now);
+    *packet = election_packet(election, kind);
+    packet->term = election->term;
+    packet->clock = now;
+    return true;
+}
+
+lli_ns lli_election_deadline(const struct lli_election *election)
+{
+    switch (election->state) {
+    case LLI_ELECTION_BACKUP:
+        return election->config.stands ? election->stand_at : LLI_NEVER;
+    case LLI_ELECTION_FENCED:
+        return LLI_NEVER;
+    case LLI_ELECTION_PRIMARY:
+        return lli_min(election->send_at, lli_election_leased_until(election));
+    case LLI_ELECTION_CANVASSING:
+    case LLI_ELECTION_SURVEYING:
+    case LLI_ELECTION_READY:
+        break;
+    }
+    return election->send_at;
+}
+
+uint64_t lli_election_lead(struct lli_election *election, lli_ns now)
+{
+    struct lli_election_position *mine = &election->position;
+    uint64_t base = mine->next;
+
+    assert(election->state == LLI_ELECTION_READY);
+    if (!election_is_leased(election, now)) {
+        election_withdraw(election, now);
+        return base;
+    }
+    for (uint32_t i = 0; i < election->peers_count; i++)
+        base = lli_min(base, election->peers[i].position.next);
+    mine->previous = mine->followed;
+    mine->followed = election->term;
+    mine->begins = mine->next;
+    election_enter(election, LLI_ELECTION_PRIMARY, now);
+    return lli_max(base, lli_min(mine->first, mine->next));
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Members of failover groups: a receiver, a transmitter that is silent until it is elected, and the election of the
+ * core between them. failover.c opens, closes and drives them, messages.c takes the stream, takeover.c makes a
+ * primary, wire.c reads and sends their packets.
+ */
+#ifndef LLI_FAILOVER_H
+#define LLI_FAILOVER_H
+
+#include <llm/failover.h>
+
+#include "core/election/election.h"
+#include "core/election/tail.h"
+#include "engine/objects.h"
+
+/* X(name, text) */
+#define LLI_FAILOVER_COUNTERS(X)                                                                 \
+    X(failover_messages, "messages of the stream delivered")                                     \
+    X(failover_repeated, "messages that a new primary repeated, which had been delivered")       \
+    X(failover_refused, "messages of primaries that were superseded, or never elected, refused") \
+    X(failover_missing, "messages of the stream reported missing")                               \
+    X(failover_fetched, "messages fetched from other members by a new primary")                  \
+    X(failover_takeovers, "times that this member became the primary")
+
+struct lli_failover_counters {
+#define LLI_FAILOVER_COUNTER_FIELD(name, text) uint64_t name;
+    LLI_FAILOVER_COUNTERS(LLI_FAILOVER_COUNTER_FIELD)
+#undef LLI_FAILOVER_COUNTER_FIELD
+};
+
+enum {
+    LLI_FAILOVER_TOPICS = 1024, /* names of topics in the tail */
+    LLI_FAILOVER_FETCHED = 256, /* bytes of a message in a packet of the tail */
+    LLI_FAILOVER_BATCH = 24,    /* such packets for each request */
+};
+
+/* A member that was heard. */
+struct lli_failover_peer {
+    uint64_t identity;
+    struct lli_wire_address address;
+    uint32_t surveyed; /* term of its latest survey, at this address; 0: none */
+};
+
+/* Message that waits until its primary was heard; its bytes follow. */
+struct lli_failover_waiting {
+    uint64_t number;
+    uint32_t topic;
+    uint32_t size;
+};
+
+struct llm_failover {
+    struct llm_context *context;
+    struct llm_failover *next;
+    struct llm_failover_options options;
+    struct llm_failover_handlers handlers;
+    uint64_t stream;
+    struct llm_receiver *receiver;
+    struct llm_transmitter *transmitter; /* NULL: no candidate */
+    bool linked;                         /* the transmitter is one of its endpoint's */
+    struct lli_election election;
+    enum llm_role role; /* as reported to the application */
+    /* The session whose messages come. */
+    uint64_t session;
+    uint64_t base;
+    uint32_t term;
+    bool joined; /* a message was delivered, or this is the primary: a gap is one */
+    struct lli_tail tail;
+    uint8_t *memory; /* of the tail */
+    /* Messages that wait, one after the other. */
+    uint8_t *waiting;
+    uint64_t waiting_bytes;
+    /* The message that is fetched, or repeated: as long as the tail may be. */
+    uint8_t *assembly;
+    uint64_t assembly_source; /* identity of the member that it is fetched from ... */
+    uint64_t assembly_number; /* ... and its number */
+    uint32_t assembled;
+    uint32_t pieces; /* that came since the latest request */
+    lli_ns fetch_at;
+    uint64_t repeat;       /* the next message to repeat as primary */
+    uint64_t primary_base; /* number of message 0 of the primary's session */
+    char (*topics)[LLI_WIRE_NAME_MAX + 1];
+    uint32_t topics_count;
+    struct lli_failover_peer peers[LLI_ELECTION_PEERS_MAX];
+    uint32_t peers_count, peers_next;
+    bool warned;
+    struct lli_failover_counters counters;
+    char object[LLI_CHANNEL_TEXT_MAX];
+};
+
+/* ------------------------------------------------------------------------------------------------- wire.c */
+
+/* Takes a packet that may be of a member. True: it was. */
+bool lli_failover_request(void *arg, const struct lli_rx_packet *packet, lli_ns now);
+
+/* Sends what is due to all members. */
+void lli_failover_send(struct llm_failover *failover, lli_ns now);
+
+/* Asks for messages that a member which was elected lacks. Returns when it asks again. */
+lli_ns lli_failover_fetch(struct llm_failover *failover, lli_ns now);
+
+/* --------------------------------------------------------------------------------------------- messages.c */
+
+/* The handlers of the receiver; the argument is the member. */
+void lli_failover_message(void *arg, const struct llm_message *message);
+void lli_failover_event(void *arg, const struct llm_event *event);
+
+/*
+ * Returns the number of a topic's name; LLI_FAILOVER_TOPICS: it is not known, or there are too many. Such a message
+ * cannot be repeated, so the tail begins after it.
+ */
+uint32_t lli_failover_name(struct llm_failover *failover, const char *name);
+
+/* Delivers a message that is next, or later. */
+void lli_failover_take(struct llm_failover *failover, uint64_t number, uint32_t topic,
+                       const struct llm_message *message);
+
+/* Delivers the messages that waited until their primary was heard. */
+void lli_failover_release(struct llm_failover *failover);
+
+/* --------------------------------------------------------------------------------------------- takeover.c */
+
+/* Becomes the primary, if it is ready, and repeats what others lack. */
+void lli_failover_lead(struct llm_failover *failover, lli_ns now);
+
+/* Fences a primary whose lease has expired, or whose transmitter found that. */
+void lli_failover_expire(struct llm_failover *failover, lli_ns now);
+
+/* Ends a fenced primary's session: nothing of it is sent any more. */
+void lli_failover_stop(struct llm_failover *failover);
+
+/* Returns the number in the stream of the next message that is delivered or, by a primary, sent. */
+uint64_t lli_failover_number(const struct llm_failover *failover);
+
+/* Reports a change of the role. */
+void lli_failover_report(struct llm_failover *failover);
+
+#endif

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rules of the election, one by one; tests/sim/election.c has histories of whole groups. */
+#include "core/election/election.h"
+
+#include "unit.h"
+
+#define MS ((lli_ns)1000000)
+
+enum { VOTERS = 3 };
+
+static struct lli_election members[VOTERS + 1];
+static lli_ns now;
+
+static void member_open(uint32_t i)
+{
+    const struct lli_election_config config = {.voters = VOTERS,
+                                               .member = i,
+                                               .stands = i < VOTERS,
+                                               .identity = 100 + i,
+                                               .seed = i + 1,
+                                               .beat = MS,
+                                               .lease = 8 * MS,
+                                               .detect = 10 * MS,
+                                               .survey = 2 * MS};
+
+    lli_election_init(&members[i], &config, now);
+}
+
+static int up(void **state)
+{
+    (void)state;
+    now = 1000 * MS;
+    for (uint32_t i = 0; i <= VOTERS; i++)
+        member_open(i);
+    return 0;
+}
+
+/* Lets a member do what is due, and those of the mask hear and answer it. */
+static void step(uint32_t i, unsigned heard)
+{
+    struct lli_election_packet packet, answer;
+
+    while (lli_election_output(&members[i], now, &packet))
+        for (uint32_t to = 0; to <= VOTERS; to++)
+            if (to != i && heard & 1u << to && lli_election_input(&members[to], &packet, now, &answer))
+                (void)lli_election_input(&members[i], &answer, now, &answer);
+    if (members[i].state == LLI_ELECTION_READY)
+        (void)lli_election_lead(&members[i], now);
+}
+
+/* Runs members of the mask for so long; they hear each other. */
+static void run(unsigned alive, lli_ns time)
+{
+    for (const lli_ns end = now + time; now < end; now += MS / 4)
+        for (uint32_t i = 0; i <= VOTERS; i++)
+            if (alive & 1u << i)
+                step(i, alive);
+}
+
+static void has(uint32_t i, uint64_t next)
+{
+    lli_election_has(&members[i], 0, next, now);
+}
+
+static void the_first_member_becomes_the_primary(void **state)
+{
+    (void)state;
+    run(15, 20 * MS);
+    assert_int_equal(members[0].state, LLI_ELECTION_PRIMARY);
+    assert_int_equal(members[0].term % VOTERS, 0);
+    assert_true(lli_election_holds(&members[0], now));
+    for (uint32_t i = 1; i <= VOTERS; i++) {
+        assert_int_equal(members[i].state, LLI_ELECTION_BACKUP);
+        assert_int_equal(lli_election_delivery(&members[i], members[0].term), LLI_ELECTION_DELIVER);
+    }
+}
+
+static void a_stream_begins_with_all_voters_and_goes_on_with_a_majority(void **state)
+{
+    (void)state;
+    run(3, 60 * MS);
+    assert_int_not_equal(members[0].state, LLI_ELECTION_PRIMARY);
+    assert_int_not_equal(members[1].state, LLI_ELECTION_PRIMARY);
+    run(7, 60 * MS);
+    run(6, 100 * MS);
+    assert_true((members[1].state == LLI_ELECTION_PRIMARY) != (members[2].state == LLI_ELECTION_PRIMARY));
+}
+
+static void one_voter_of_three_stays_a_backup(void **state)
+{
+    (void)state;
+    run(7, 20 * MS);
+    run(2, 200 * MS);
+    assert_int_not_equal(members[1].state, LLI_ELECTION_PRIMARY);
+}
+
+static void a_primary_that_hears_no_majority_is_fenced_before_another_is_elected(void **state)
+{
+    lli_ns fenced = 0;
+
+    (void)state;
+    run(7, 20 * MS);
+    for (const lli_ns end = now + 60 * MS; now < end; now += MS / 4) {
+        step(0, 0);
+        step(1, 6);
+        step(2, 6);
+        if (fenced == 0 && !lli_election_holds(&members[0], now))
+            fenced = now;
+        assert_true(fenced != 0 ||
+                    (members[1].state != LLI_ELECTION_PRIMARY && members[2].state != LLI_ELECTION_PRIMARY));
+    }
+    assert_int_equal(members[0].state, LLI_ELECTION_FENCED);
+    assert_int_equal(members[0].fence, LLI_ELECTION_LEASE);
+    assert_true(lli_election_holds(&members[1], now) || lli_election_holds(&members[2], now));
+}
+
+static void a_primary_that_was_stopped_finds_its_lease_expired(void **state)
+{
+    (void)state;
+    run(7, 20 * MS);
+    run(6, 60 * MS);
+    assert_false(lli_election_holds(&members[0], now));
+    run(7, MS);
+    assert_int_equal(members[0].state, LLI_ELECTION_FENCED);
+}
+
+static void a_primary_that_may_send_no_more_is_fenced_and_a_backup_is_not(void **state)
+{
+    (void)state;
+    run(7, 20 * MS);
+    lli_election_expire(&members[1]);
+    assert_int_equal(members[1].state, LLI_ELECTION_BACKUP);
+    lli_election_expire(&members[0]);
+    assert_int_equal(members[0].state, LLI_ELECTION_FENCED);
+    assert_int_equal(members[0].fence, LLI_ELECTION_LEASE);
+    assert_false(lli_election_holds(&members[0], now));
+    run(7, 60 * MS);
+    assert_int_equal(members[0].state, LLI_ELECTION_FENCED);
+    assert_true(members[1].state == LLI_ELECTION_PRIMARY);
+}
+
+static void a_voter_backs_one_candidate_for_as_long_as_detection_takes(void **state)
+{
+    struct lli_election_packet first = {.kind = LLI_ELECTION_CANVASS,
+                                        .term = 3 * 400000,
+                                        .member = 0,
+                                        .voters = VOTERS,
+                                        .identity = 100,
+                                        .clock = 1};
+    struct lli_election_packet second = first, answer;
+
+    (void)state;
+    second.term = 3 * 500000 + 1;
+    second.member = 1;
+    second.identity = 101;
+    assert_false(lli_election_input(&members[2], &first, now, &answer));
+    now += 10 * MS;
+    assert_true(lli_election_input(&members[2], &first, now, &answer));
+    assert_int_equal(answer.kind, LLI_ELECTION_ANSWER);
+    assert_int_equal(answer.member, 2);
+    assert_false(lli_election_input(&members[2], &second, now + 9 * MS, &answer));
+    assert_true(lli_election_input(&members[2], &second, now + 10 * MS, &answer));
+    /* The term of another member is not taken from this one. */
+    second.member = 0;
+    second.identity = 100;
+    assert_false(lli_election_input(&members[2], &second, now + 30 * MS, &answer));
+}
+
+static void a_candidate_that_lacks_what_is_no_longer_retained_gets_no_vote(void **state)
+{
+    struct lli_election_packet canvass = {.kind = LLI_ELECTION_CANVASS,
+                                          .term = 3 * 500000 + 1,
+                                          .member = 1,
+                                          .voters = VOTERS,
+                                          .identity = 101,
+                                          .clock = 1,
+                                          .position = {.next = 49}};
+    struct lli_election_packet answer;
+
+    (void)state;
+    lli_election_has(&members[2], 50, 90, now);
+    now += 20 * MS;
+    assert_false(lli_election_input(&members[2], &canvass, now, &answer));
+    canvass.position.next = 50;
+    assert_true(lli_election_input(&members[2], &canvass, now, &answer));
+}
+
+static void a_new_primary_fetches_from_the_farthest_and_repeats_for_the_slowest(void **state)
+{
+    const struct lli_election_peer *source = NULL;
+    struct lli_election_packet packet;
+
+    (void)state;
+    run(15, 20 * MS);
+    has(0, 100);
+    has(1, 90);
+    has(2, 80);
+    has(3, 95); /* a receiver without a vote */
+    for (int i = 0; i < 400 && source == NULL; i++, now += MS / 4) {
+        step(1, 14);
+        source = lli_election_source(&members[1]);
+    }
+    assert_non_null(source);
+    now += 2 * MS;
+    step(1, 14);
+    assert_int_equal(members[1].state, LLI_ELECTION_SURVEYING);
+    source = lli_election_source(&members[1]);
+    assert_int_equal(source->identity, 103);
+    assert_int_equal(source->position.next, 95);
+    has(1, 95);
+    (void)lli_election_output(&members[1], now, &packet);
+    assert_int_equal(members[1].state, LLI_ELECTION_READY);
+    assert_int_equal(lli_election_lead(&members[1], now), 80);
+    assert_int_equal(members[1].position.begins, 95);
+}
+
+static void a_member_that_was_given_more_than_the_new_primary_has_is_fenced(void **state)
+{
+    (void)state;
+    run(7, 20 * MS);
+    has(0, 100);
+    has(1, 90);
+    has(2, 90);
+    has(3, 90);
+    run(6, 60 * MS);
+    assert_true(members[1].state == LLI_ELECTION_PRIMARY);
+    /* It was cut off, and the old primary sent it some more. */
+    has(3, 91);
+    members[3].position.followed = members[0].term;
+    run(14, 5 * MS);
+    assert_int_equal(members[3].state, LLI_ELECTION_FENCED);
+    assert_int_equal(members[3].fence, LLI_ELECTION_DIVERGED);
+    assert_int_equal(lli_election_delivery(&members[3], members[1].term), LLI_ELECTION_DROP);
+}
+
+static void messages_of_a_primary_that_was_not_heard_wait_and_those_of_an_old_one_are_dropped(void **state)
+{
+    (void)state;
+    run(15, 20 * MS);
+    assert_int_equal(lli_election_delivery(&members[3], members[0].term + 1), LLI_ELECTION_WAIT);
+    assert_int_equal(lli_election_delivery(&members[3], members[0].term - 1), LLI_ELECTION_DROP);
+    run(14, 60 * MS);
+    assert_int_equal(lli_election_delivery(&members[3], members[0].term), LLI_ELECTION_DROP);
+}
+
+static void of_two_members_with_one_number_one_is_fenced(void **state)
+{
+    struct lli_election_packet beat = {.kind = LLI_ELECTION_BEAT,
+                                       .term = 3000001,
+                                       .member = 1,
+                                       .voters = VOTERS,
+                                       .identity = 999,
+                                       .clock = 1};
+    struct lli_election_packet answer;
+
+    (void)state;
+    for (int i = 0; i < 20; i++)
+        assert_false(lli_election_input(&members[1], &beat, now, &answer));
+    assert_int_equal(members[1].fence, LLI_ELECTION_CONFLICT);
+}
+
+static void another_number_of_voters_is_noted_and_ignored(void **state)
+{
+    struct lli_election_packet beat = {
+        .kind = LLI_ELECTION_BEAT, .term = 5000000, .member = 0, .voters = 5, .identity = 999, .clock = 1};
+    struct lli_election_packet answer;
+
+    (void)state;
+    assert_false(lli_election_input(&members[1], &beat, now + 20 * MS, &answer));
+    assert_true(members[1].mismatched);
+    assert_int_equal(members[1].highest, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(the_first_member_becomes_the_primary, up),
+        cmocka_unit_test_setup(a_stream_begins_with_all_voters_and_goes_on_with_a_majority, up),
+        cmocka_unit_test_setup(one_voter_of_three_stays_a_backup, up),
+        cmocka_unit_test_setup(a_primary_that_hears_no_majority_is_fenced_before_another_is_elected, up),
+        cmocka_unit_test_setup(a_primary_that_was_stopped_finds_its_lease_expired, up),
+        cmocka_unit_test_setup(a_primary_that_may_send_no_more_is_fenced_and_a_backup_is_not, up),
+        cmocka_unit_test_setup(a_voter_backs_one_candidate_for_as_long_as_detection_takes, up),
+        cmocka_unit_test_setup(a_candidate_that_lacks_what_is_no_longer_retained_gets_no_vote, up),
+        cmocka_unit_test_setup(a_new_primary_fetches_from_the_farthest_and_repeats_for_the_slowest, up),
+        cmocka_unit_test_setup(a_member_that_was_given_more_than_the_new_primary_has_is_fenced, up),
+        cmocka_unit_test_setup(
+            messages_of_a_primary_that_was_not_heard_wait_and_those_of_an_old_one_are_dropped, up),
+        cmocka_unit_test_setup(of_two_members_with_one_number_one_is_fenced, up),
+        cmocka_unit_test_setup(another_number_of_voters_is_noted_and_ignored, up),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

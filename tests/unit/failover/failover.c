@@ -1,0 +1,621 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Members of a failover group through the public API, over the loop transport: a context for each. */
+#include <llm/llm.h>
+#include <stdio.h>
+
+#include "log_lines.h"
+#include "../../patience.h"
+
+#include "failover/failover.h"
+
+#define CHANNEL                                                                                         \
+    "loop://failover:1?mtu=1500&linger_ns=1000000&history_bytes=2M&history_packets=2048&stream=orders&" \
+    "reorder_bytes=64K&sessions_max=4&message_bytes_max=64K&topics_max=8&rcvbuf_bytes=64K"
+
+enum { MEMBERS = 4, RECEIVER = 3, SIZE_MAX_SENT = 3000 };
+
+/* Silence after which the primary is replaced: more than the others are not polled here. */
+#define DETECT_NS 500000000u
+
+struct member {
+    struct llm_context *context;
+    struct llm_failover *failover;
+    struct llm_topic *topic;
+    uint64_t next; /* number expected, or to be sent */
+    enum llm_role role;
+    uint32_t term;
+    bool stopped;
+};
+
+static struct member members[MEMBERS];
+
+static uint32_t message_size(uint64_t number)
+{
+    return 8 + (uint32_t)(number * 37 % (SIZE_MAX_SENT - 8));
+}
+
+static void on_message(void *arg, uint64_t number, const struct llm_message *message)
+{
+    struct member *member = arg;
+
+    assert_int_equal(number, member->next);
+    assert_int_equal(message->size, message_size(number));
+    pattern_check(message->data, message->size, number);
+    assert_string_equal(message->topic, number % 2 == 0 ? "even" : "odd");
+    member->next++;
+}
+
+static void on_gap(void *arg, uint64_t first, uint64_t last)
+{
+    struct member *member = arg;
+
+    fail_msg("member %d lacks %llu to %llu", (int)(member - members), (unsigned long long)first,
+             (unsigned long long)last);
+}
+
+static void on_role(void *arg, enum llm_role role, uint32_t term, uint64_t number)
+{
+    struct member *member = arg;
+
+    member->role = role;
+    member->term = term;
+    if (role == LLM_ROLE_PRIMARY)
+        assert_int_equal(number, member->next);
+}
+
+static int member_open(struct member *member, enum llm_member_kind kind, uint32_t number, uint32_t voters)
+{
+    struct llm_context_options context;
+    struct llm_failover_options options;
+    struct llm_failover_handlers handlers;
+
+    *member = (struct member){.context = member->context};
+    if (member->context == NULL) {
+        llm_context_options_init(&context);
+        context.log = log_keep;
+        assert_int_equal(llm_context_open(&context, &member->context), LLM_OK);
+    }
+    llm_failover_options_init(&options);
+    options.kind = kind;
+    options.member = number;
+    options.voters = voters;
+    options.detect_ns = patience(DETECT_NS);
+    options.tail_bytes = 1 << 20;
+    llm_failover_handlers_init(&handlers);
+    handlers.arg = member;
+    handlers.message = on_message;
+    handlers.gap = on_gap;
+    handlers.role = on_role;
+    return llm_failover_open(member->context, CHANNEL, NULL, &options, &handlers, &member->failover);
+}
+
+static int up(void **state)
+{
+    (void)state;
+    log_text[0] = '\0';
+    for (uint32_t i = 0; i < MEMBERS; i++)
+        assert_int_equal(
+            member_open(&members[i], i == RECEIVER ? LLM_MEMBER_RECEIVER : LLM_MEMBER_CANDIDATE, i, 3),
+            LLM_OK);
+    return 0;
+}
+
+static int down(void **state)
+{
+    (void)state;
+    for (int i = 0; i < MEMBERS; i++) {
+        assert_int_equal(llm_failover_close(&members[i].failover), LLM_OK);
+        assert_int_equal(llm_context_close(&members[i].context), LLM_OK);
+    }
+    return 0;
+}
+
+static void poll_all(void)
+{
+    for (int i = 0; i < MEMBERS; i++)
+        if (!members[i].stopped)
+            (void)llm_poll(members[i].context);
+}
+
+/* Polls until a member that is not stopped is the primary. */
+static struct member *primary(void)
+{
+    for (;;) {
+        for (int i = 0; i < MEMBERS; i++)
+            if (!members[i].stopped && members[i].role == LLM_ROLE_PRIMARY)
+                return &members[i];
+        poll_all();
+    }
+}
+
+static int send_one(struct member *member)
+{
+    static uint8_t data[SIZE_MAX_SENT];
+    struct llm_topic *topic;
+    int error = llm_failover_topic(member->failover, member->next % 2 == 0 ? "even" : "odd", &topic);
+
+    if (error != LLM_OK)
+        return error;
+    pattern_fill(data, message_size(member->next), member->next);
+    error = llm_send(topic, data, message_size(member->next), 0);
+    member->next += error == LLM_OK;
+    return error;
+}
+
+static void send_some(struct member *member, int count)
+{
+    for (int i = 0; i < count; i++) {
+        while (send_one(member) == LLM_EAGAIN)
+            poll_all();
+        poll_all();
+    }
+}
+
+static void all_have(uint64_t next)
+{
+    for (int i = 0; i < MEMBERS; i++)
+        while (!members[i].stopped && members[i].next < next)
+            poll_all();
+}
+
+static void a_backup_goes_on_with_the_next_number(void **state)
+{
+    struct member *first = primary(), *second;
+    const uint32_t term = first->term;
+
+    (void)state;
+    send_some(first, 100);
+    all_have(100);
+    first->stopped = true;
+    second = primary();
+    assert_ptr_not_equal(first, second);
+    assert_true(second->term > term);
+    assert_int_equal(llm_failover_next(second->failover), 100);
+    send_some(second, 100);
+    all_have(200);
+    assert_int_equal(llm_failover_next(members[RECEIVER].failover), 200);
+}
+
+static void a_primary_that_was_stopped_can_send_no_more(void **state)
+{
+    struct member *first = primary(), *second;
+    struct llm_topic *topic;
+
+    (void)state;
+    send_some(first, 10);
+    all_have(10);
+    assert_int_equal(llm_failover_topic(first->failover, "even", &topic), LLM_OK);
+    first->stopped = true;
+    second = primary();
+    assert_int_equal(llm_send(topic, "late", 4, 0), LLM_EFENCED);
+    assert_int_equal(llm_send(topic, "late", 4, LLM_SEND_MORE), LLM_EFENCED);
+    assert_non_null(strstr(log_text, "is fenced"));
+    first->stopped = false;
+    while (first->role != LLM_ROLE_FENCED)
+        poll_all();
+    assert_int_equal(llm_send(topic, "late", 4, 0), LLM_EFENCED);
+    assert_int_equal(llm_failover_topic(first->failover, "even", &topic), LLM_EFENCED);
+    assert_int_not_equal(llm_failover_fence(first->failover), LLM_FENCE_NONE);
+    send_some(second, 10);
+    first->next = 20;
+    all_have(20);
+}
+
+static void a_primary_that_finds_its_lease_expired_is_fenced_with_the_next_poll(void **state)
+{
+    struct member *first = primary();
+    struct llm_topic *topic;
+
+    (void)state;
+    assert_int_equal(llm_failover_topic(first->failover, "even", &topic), LLM_OK);
+    first->failover->transmitter->leased_until = 0;
+    assert_int_equal(llm_send(topic, "late", 4, 0), LLM_EFENCED);
+    /* As the answers of the others would extend it. */
+    first->failover->transmitter->leased_until = LLI_NEVER;
+    assert_true(llm_poll(first->context) >= 0);
+    assert_int_equal(first->role, LLM_ROLE_FENCED);
+    assert_int_equal(llm_failover_fence(first->failover), LLM_FENCE_LEASE);
+    assert_ptr_not_equal(primary(), first);
+}
+
+static void what_was_not_sent_when_the_lease_expired_is_never_sent(void **state)
+{
+    struct member *first = primary();
+    struct llm_topic *topic;
+    void *claim;
+
+    (void)state;
+    assert_int_equal(llm_failover_topic(first->failover, "even", &topic), LLM_OK);
+    assert_int_equal(llm_send(topic, "more", 4, LLM_SEND_MORE), LLM_OK);
+    assert_int_equal(llm_topic_claim(topic, 4, &claim), LLM_OK);
+    first->stopped = true;
+    (void)primary();
+    assert_int_equal(llm_topic_commit(topic, 4, LLM_SEND_NOW), LLM_EFENCED);
+    assert_int_equal(llm_topic_abort(topic), LLM_EFENCED);
+    assert_true(llm_poll(first->context) >= 0);
+    assert_int_equal(first->role, LLM_ROLE_FENCED);
+    for (int i = 0; i < 1000; i++)
+        poll_all();
+    for (int i = 0; i < MEMBERS; i++)
+        assert_int_equal(members[i].failover->counters.failover_refused, 0);
+}
+
+static uint64_t packets_of(const struct llm_failover *failover)
+{
+    return failover->transmitter->tx.sent;
+}
+
+static void a_primary_without_the_lease_sends_nothing_in_a_poll_nor_when_it_is_closed(void **state)
+{
+    struct member *first = primary();
+    struct llm_topic *topic;
+    uint64_t sent;
+
+    (void)state;
+    assert_int_equal(llm_failover_topic(first->failover, "even", &topic), LLM_OK);
+    assert_int_equal(llm_send(topic, "more", 4, LLM_SEND_MORE), LLM_OK);
+    sent = packets_of(first->failover);
+    first->failover->transmitter->leased_until = 0;
+    assert_true(llm_poll(first->context) >= 0);
+    assert_int_equal(packets_of(first->failover), sent);
+    assert_int_equal(first->role, LLM_ROLE_FENCED);
+    first = primary();
+    assert_int_equal(llm_failover_topic(first->failover, "even", &topic), LLM_OK);
+    assert_int_equal(llm_send(topic, "more", 4, LLM_SEND_MORE), LLM_OK);
+    memset(first->failover->election.answered, 0, sizeof first->failover->election.answered);
+    assert_int_equal(llm_failover_close(&first->failover), LLM_OK);
+    for (int i = 0; i < 1000; i++)
+        poll_all();
+    /* A message with the wrong bytes would have been delivered. */
+    for (int i = 0; i < MEMBERS; i++)
+        assert_int_equal(members[i].next, 0);
+}
+
+static void what_a_receiver_was_given_is_fetched_from_it(void **state)
+{
+    struct member *first = primary(), *second;
+    uint64_t fetched = 0, repeated = 0;
+
+    (void)state;
+    send_some(first, 10);
+    all_have(10);
+    for (int i = 0; i < RECEIVER; i++)
+        members[i].stopped = &members[i] != first;
+    /* The backups' buffers overflow; the receiver has everything. */
+    send_some(first, 200);
+    while (members[RECEIVER].next < 210)
+        poll_all();
+    for (int i = 0; i < RECEIVER; i++)
+        members[i].stopped = &members[i] == first;
+    second = primary();
+    assert_int_equal(llm_failover_next(second->failover), 210);
+    fetched = second->failover->counters.failover_fetched;
+    assert_true(fetched > 0);
+    send_some(second, 10);
+    all_have(220);
+    for (int i = 0; i < MEMBERS; i++)
+        repeated += members[i].failover->counters.failover_repeated;
+    assert_true(repeated > 0);
+}
+
+/* Fills the buffers of members that are not polled, by a session of no stream. */
+static void fill(struct member *by)
+{
+    static uint8_t data[1000];
+    struct llm_transmitter *transmitter;
+    struct llm_topic *topic;
+
+    assert_int_equal(llm_transmitter_open(by->context,
+                                          "loop://failover:1?linger_ns=0&history_bytes=2M&mtu=1500", NULL,
+                                          NULL, &transmitter),
+                     LLM_OK);
+    assert_int_equal(llm_topic_open(transmitter, "other", 0, &topic), LLM_OK);
+    for (int i = 0; i < 300; i++) {
+        (void)llm_send(topic, data, sizeof data, LLM_SEND_NOW);
+        poll_all();
+    }
+    (void)llm_transmitter_close(&transmitter);
+}
+
+static void a_member_that_did_not_run_gets_what_it_lacks_from_the_new_primary(void **state)
+{
+    struct member *first = primary(), *second, *slow = &members[RECEIVER];
+
+    (void)state;
+    send_some(first, 10);
+    all_have(10);
+    slow->stopped = true;
+    fill(first);
+    first->stopped = true;
+    second = primary();
+    send_some(second, 40);
+    /* Its session is no longer young. */
+    for (const uint64_t until = llm_clock() + 1500000000u; llm_clock() < until;)
+        poll_all();
+    slow->stopped = false;
+    send_some(second, 10);
+    all_have(60);
+}
+
+static void a_session_of_no_stream_changes_nothing(void **state)
+{
+    struct member *first = primary();
+
+    (void)state;
+    send_some(first, 10);
+    fill(first);
+    send_some(first, 10);
+    all_have(20);
+}
+
+static void a_member_that_joins_late_begins_in_the_middle(void **state)
+{
+    struct member *first = primary();
+    int late = first == &members[2] ? 1 : 2;
+
+    (void)state;
+    send_some(first, 10);
+    all_have(10);
+    assert_int_equal(llm_failover_close(&members[late].failover), LLM_OK);
+    assert_int_equal(member_open(&members[late], LLM_MEMBER_CANDIDATE, (uint32_t)late, 3), LLM_OK);
+    for (int i = 0; i < 2000; i++)
+        poll_all();
+    members[late].next = 10;
+    send_some(first, 10);
+    all_have(20);
+}
+
+static void values_out_of_their_range_are_refused(void **state)
+{
+    struct member *member = &members[RECEIVER];
+    struct llm_failover *another;
+    struct llm_failover_options options;
+    struct llm_failover_handlers handlers;
+    struct llm_topic *topic;
+
+    (void)state;
+    llm_failover_options_init(&options);
+    llm_failover_handlers_init(&handlers);
+    options.voters = 2;
+    assert_int_equal(llm_failover_open(member->context, CHANNEL, NULL, &options, &handlers, &another),
+                     LLM_EOPTION);
+    assert_non_null(strstr(log_text, "no majority"));
+    options.voters = 3;
+    options.member = 3;
+    assert_int_equal(llm_failover_open(member->context, CHANNEL, NULL, &options, &handlers, &another),
+                     LLM_EOPTION);
+    options.member = 0;
+    options.detect_ns = 3 * options.beat_ns;
+    assert_int_equal(llm_failover_open(member->context, CHANNEL, NULL, &options, &handlers, &another),
+                     LLM_EOPTION);
+    options.detect_ns = 0;
+    options.beat_ns = 1;
+    assert_int_equal(llm_failover_open(member->context, CHANNEL, NULL, &options, &handlers, &another),
+                     LLM_EOPTION);
+    llm_failover_options_init(&options);
+    options.voters = 3;
+    options.tail_bytes = 1;
+    assert_int_equal(llm_failover_open(member->context, CHANNEL, NULL, &options, &handlers, &another),
+                     LLM_EOPTION);
+    options.tail_bytes = 4096;
+    assert_int_equal(
+        llm_failover_open(member->context, "loop://failover:2", NULL, &options, &handlers, &another),
+        LLM_EOPTION);
+    assert_non_null(strstr(log_text, "name the stream"));
+    assert_int_equal(
+        llm_failover_open(member->context, CHANNEL "&stream_merge=1", NULL, &options, &handlers, &another),
+        LLM_EOPTION);
+    assert_non_null(strstr(log_text, "stream_merge is 1"));
+    options.kind = (enum llm_member_kind)3;
+    assert_int_equal(llm_failover_open(member->context, CHANNEL, NULL, &options, &handlers, &another),
+                     LLM_EOPTION);
+    assert_int_equal(llm_failover_topic(member->failover, "even", &topic), LLM_ESTATE);
+}
+
+/* Lets a member take a packet of another one, which has so many bytes of a name and of a message at its end. */
+static void input(struct member *member, struct lli_wire_join join, const char *name, uint32_t size)
+{
+    uint8_t bytes[1024];
+    struct lli_rx_packet packet = {.bytes = bytes};
+    size_t end;
+
+    join.session = member->failover->stream;
+    end = lli_wire_put_join(bytes, &join);
+    if (join.kind == LLI_WIRE_JOIN_TAIL) {
+        memcpy(bytes + end, name, strlen(name));
+        memset(bytes + end + strlen(name), 'x', size);
+        end += strlen(name) + size;
+        lli_wire_put_size(bytes, end);
+    }
+    packet.size = end;
+    assert_int_equal(lli_wire_get_header(bytes, end, &packet.header, &packet.body, &packet.body_size),
+                     LLI_WIRE_OK);
+    assert_true(lli_failover_request(member->failover, &packet, lli_clock_ns()));
+}
+
+enum { OTHER = 77, ANOTHER = 78, PART = 200 };
+
+/* Lets a member survey others, of which one has messages. */
+static void survey(struct member *member, uint64_t identity)
+{
+    struct lli_election *election = &member->failover->election;
+
+    election->state = LLI_ELECTION_SURVEYING;
+    election->peers_count = 1;
+    election->peers[0] =
+        (struct lli_election_peer){.identity = identity, .position = {.followed = 1, .next = 5}};
+}
+
+static struct lli_wire_join tail_part(uint64_t identity, uint32_t offset, uint32_t whole, uint32_t name_size)
+{
+    return (struct lli_wire_join){.kind = LLI_WIRE_JOIN_TAIL,
+                                  .receiver = identity,
+                                  .topics = whole,
+                                  .value = offset,
+                                  .wanted = (uint64_t)name_size << 32 | PART};
+}
+
+static void parts_of_a_message_are_of_one_member_and_fit(void **state)
+{
+    struct member *member = &members[1];
+    struct llm_failover *failover = member->failover;
+
+    (void)state;
+    survey(member, OTHER);
+    input(member, tail_part(OTHER, 0, 3 * PART, 4), "even", PART);
+    assert_int_equal(failover->assembled, PART);
+    /* The message is said to be shorter than what came. */
+    input(member, tail_part(OTHER, PART, PART - 1, 4), "even", PART);
+    assert_int_equal(failover->assembled, PART);
+    assert_int_equal(failover->tail.next, 0);
+    /* Another member is asked: it begins the message. */
+    survey(member, ANOTHER);
+    input(member, tail_part(ANOTHER, PART, 3 * PART, 4), "even", PART);
+    assert_int_equal(failover->assembled, 0);
+    input(member, tail_part(ANOTHER, 0, 3 * PART, 4), "even", PART);
+    assert_int_equal(failover->assembled, PART);
+    /* The message came by another way: the next one begins. */
+    lli_tail_reset(&failover->tail, 1);
+    (void)lli_failover_fetch(failover, LLI_NEVER - 1);
+    assert_int_equal(failover->assembled, 0);
+    failover->election.state = LLI_ELECTION_BACKUP;
+}
+
+static void a_part_with_a_wrong_name_is_dropped(void **state)
+{
+    struct member *member = &members[1];
+
+    (void)state;
+    survey(member, OTHER);
+    input(member, tail_part(OTHER, 0, 3 * PART, 0), "", PART);
+    input(member, tail_part(OTHER, 0, 3 * PART, LLI_WIRE_NAME_MAX + 1), "even", PART);
+    /* Zeros of the token are in the place of the name. */
+    input(member, tail_part(OTHER, 0, 3 * PART, 4), "", PART);
+    assert_int_equal(member->failover->assembled, 0);
+    input(member, tail_part(OTHER, 0, 3 * PART, 4), "even", PART);
+    assert_int_equal(member->failover->assembled, PART);
+    member->failover->election.state = LLI_ELECTION_BACKUP;
+}
+
+static void the_tail_begins_after_a_message_whose_topic_is_not_known(void **state)
+{
+    struct llm_failover *failover = members[RECEIVER].failover;
+    const struct llm_message message = {.data = "even", .size = 4, .topic = ""};
+
+    (void)state;
+    failover->handlers.message = NULL;
+    lli_failover_take(failover, 0, lli_failover_name(failover, "even"), &message);
+    assert_int_equal(failover->tail.first, 0);
+    lli_failover_take(failover, 1, lli_failover_name(failover, ""), &message);
+    assert_int_equal(failover->tail.first, 2);
+    lli_failover_take(failover, 2, lli_failover_name(failover, "even"), &message);
+    assert_int_equal(failover->tail.first, 2);
+    assert_int_equal(failover->tail.next, 3);
+}
+
+static void a_primary_that_cannot_repeat_a_message_is_fenced(void **state)
+{
+    struct member *first = primary();
+    struct llm_failover *failover = first->failover;
+    const uint32_t topic = lli_failover_name(failover, "long");
+
+    (void)state;
+    /* A name that no topic can have. */
+    failover->topics[topic][0] = '\0';
+    lli_tail_add(&failover->tail, topic, "late", 4);
+    while (first->role != LLM_ROLE_FENCED)
+        poll_all();
+    assert_non_null(strstr(log_text, "cannot be sent again"));
+    assert_ptr_not_equal(primary(), first);
+}
+
+/* Returns the number of messages that a candidate gets when a member takes this request. */
+static uint64_t fetched(struct member *candidate, struct member *from, const struct lli_wire_join *fetch)
+{
+    struct llm_failover *failover = candidate->failover;
+
+    lli_tail_reset(&failover->tail, 0);
+    survey(candidate, from->failover->election.config.identity);
+    input(from, *fetch, NULL, 0);
+    assert_true(llm_poll(candidate->context) >= 0);
+    return failover->tail.next;
+}
+
+static void the_tail_is_sent_only_to_a_candidate_that_surveys(void **state)
+{
+    struct member *candidate = &members[1], *member = &members[RECEIVER];
+    const struct llm_message message = {.data = "even", .size = 4, .topic = "even"};
+    struct lli_wire_join join = {.kind = LLI_WIRE_JOIN_TAIL_FETCH,
+                                 .receiver = candidate->failover->election.config.identity,
+                                 .address = candidate->failover->receiver->endpoint->address};
+    struct lli_wire_join asks = join;
+
+    (void)state;
+    asks.kind = LLI_WIRE_JOIN_SURVEY;
+    asks.from = 1;
+    asks.reason = 3;
+    asks.topics = 3 * 1000 + 1;
+    asks.value = 1;
+    candidate->failover->handlers.message = member->failover->handlers.message = NULL;
+    lli_failover_take(member->failover, 0, lli_failover_name(member->failover, "even"), &message);
+    assert_int_equal(fetched(candidate, member, &join), 0);
+    /* It surveys, from another address. */
+    asks.address.bytes[0] ^= 1;
+    input(member, asks, NULL, 0);
+    assert_int_equal(fetched(candidate, member, &join), 0);
+    asks.address = join.address;
+    input(member, asks, NULL, 0);
+    assert_int_equal(fetched(candidate, member, &join), 1);
+    /* Another packet of it came from another address. */
+    asks.kind = LLI_WIRE_JOIN_CANVASS;
+    asks.address.bytes[0] ^= 1;
+    input(member, asks, NULL, 0);
+    join.address = asks.address;
+    assert_int_equal(fetched(candidate, member, &join), 0);
+    join.address.bytes[0] ^= 1;
+    asks.kind = LLI_WIRE_JOIN_SURVEY;
+    asks.address = join.address;
+    input(member, asks, NULL, 0);
+    assert_int_equal(fetched(candidate, member, &join), 1);
+    /* The term began. */
+    member->failover->election.position.followed = asks.topics;
+    assert_int_equal(fetched(candidate, member, &join), 0);
+}
+
+static void another_number_of_voters_is_reported(void **state)
+{
+    struct member *odd = &members[2];
+
+    (void)state;
+    assert_int_equal(llm_failover_close(&odd->failover), LLM_OK);
+    assert_int_equal(member_open(odd, LLM_MEMBER_CANDIDATE, 2, 5), LLM_OK);
+    while (strstr(log_text, "another number of voters") == NULL)
+        poll_all();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_backup_goes_on_with_the_next_number, up, down),
+        cmocka_unit_test_setup_teardown(a_primary_that_was_stopped_can_send_no_more, up, down),
+        cmocka_unit_test_setup_teardown(a_primary_that_finds_its_lease_expired_is_fenced_with_the_next_poll,
+                                        up, down),
+        cmocka_unit_test_setup_teardown(what_was_not_sent_when_the_lease_expired_is_never_sent, up, down),
+        cmocka_unit_test_setup_teardown(
+            a_primary_without_the_lease_sends_nothing_in_a_poll_nor_when_it_is_closed, up, down),
+        cmocka_unit_test_setup_teardown(what_a_receiver_was_given_is_fetched_from_it, up, down),
+        cmocka_unit_test_setup_teardown(a_member_that_did_not_run_gets_what_it_lacks_from_the_new_primary, up,
+                                        down),
+        cmocka_unit_test_setup_teardown(a_session_of_no_stream_changes_nothing, up, down),
+        cmocka_unit_test_setup_teardown(a_member_that_joins_late_begins_in_the_middle, up, down),
+        cmocka_unit_test_setup_teardown(values_out_of_their_range_are_refused, up, down),
+        cmocka_unit_test_setup_teardown(parts_of_a_message_are_of_one_member_and_fit, up, down),
+        cmocka_unit_test_setup_teardown(a_part_with_a_wrong_name_is_dropped, up, down),
+        cmocka_unit_test_setup_teardown(the_tail_begins_after_a_message_whose_topic_is_not_known, up, down),
+        cmocka_unit_test_setup_teardown(a_primary_that_cannot_repeat_a_message_is_fenced, up, down),
+        cmocka_unit_test_setup_teardown(the_tail_is_sent_only_to_a_candidate_that_surveys, up, down),
+        cmocka_unit_test_setup_teardown(another_number_of_voters_is_reported, up, down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
