@@ -23,6 +23,8 @@
     "256k" /* 1 MiB gave 0.8 of the rate at 1,000 B, 16 MiB 0.3; the hop is the same with all */
 #define AERON_MEMORY_TERM_READ \
     "4m" /* for messages that are read: 256 KiB gave 0.8 of the rate at 1,000 B, 16 to 20 M messages/s */
+#define AERON_TERM_BYTES_MANY 1048576 /* of one publisher of many to many */
+#define AERON_TERM_BYTES_SMALL 262144
 #define AERON_MTU 1472 /* fills an Ethernet frame; the default of 1408 leaves space for tunnels */
 #define AERON_SOCKET_BYTES 16777216
 #define AERON_WINDOW_BYTES 2097152
@@ -106,6 +108,21 @@ static int media_open_client(const struct adapter_link *link)
     return 0;
 }
 
+/*
+ * A publication has three terms, in the memory of its own host and of each subscriber, so many publishers and
+ * subscribers need shorter ones, as Aeron's documentation says. The far ends of `small` send almost nothing.
+ */
+static unsigned media_term_bytes(const struct adapter_link *link)
+{
+    unsigned bytes = AERON_TERM_BYTES;
+
+    if (link->small && !link->near)
+        return AERON_TERM_BYTES_SMALL;
+    for (unsigned streams = link->others; streams > 1 && bytes > AERON_TERM_BYTES_MANY; streams /= 2)
+        bytes /= 2;
+    return bytes;
+}
+
 static void media_channel(const struct adapter_link *link, bool sends, char *text, size_t size)
 {
     if (media.memory) {
@@ -113,11 +130,13 @@ static void media_channel(const struct adapter_link *link, bool sends, char *tex
                  !sends                                ? ""
                  : link->reads_all && link->throughput ? AERON_MEMORY_TERM_READ
                                                        : AERON_MEMORY_TERM);
-        return;
+    } else if (sends) {
+        snprintf(text, size, "aeron:udp?endpoint=%s:%u|interface=%s|fc=min|term-length=%u", link->send_group,
+                 link->send_port, link->address, media_term_bytes(link));
+    } else {
+        snprintf(text, size, "aeron:udp?endpoint=%s:%u|interface=%s", link->receive_group, link->receive_port,
+                 link->address);
     }
-    snprintf(text, size, "aeron:udp?endpoint=%s:%u|interface=%s%s",
-             sends ? link->send_group : link->receive_group, sends ? link->send_port : link->receive_port,
-             link->address, sends ? "|fc=min" : "");
 }
 
 static int media_add_publication(const char *channel, int32_t stream)

@@ -49,6 +49,7 @@ static void peer_open(const struct feed_link *link)
 
     peer_link = adapter_link_of(link->control, control_flag(link->control, "near"));
     peer_link.size = link->size;
+    peer_link.small = true;
     for (uint32_t topic = 0; link->watched != NULL && topic < link->topics_max; topic++)
         if (link->watched[topic])
             prefixes[peer_link.prefix_count++] = topic;

@@ -35,8 +35,8 @@ int control_list(const struct control *control, const char *key, uint64_t *numbe
 
 /* Roles of a process of llm-bench (main.c): each serves until its work is done, and returns the status. */
 typedef int control_role(const struct control *control);
-control_role clock_run, joiners_run, load_run, machine_probe, market_run, mute_run, receivers_run,
-    transmitter_run;
+control_role clock_run, disk_run, joiners_run, load_run, machine_probe, market_run, mute_run, receivers_run,
+    replay_run, store_run, transmitter_run;
 
 /* Takes the next request, waiting for wait_ns at most: 1; 0: there is none; -1: end of requests. */
 #define CONTROL_FOREVER UINT64_MAX

@@ -33,6 +33,8 @@ static const struct {
     {"load", load_run},           {"mute", mute_run},
     {"receivers", receivers_run}, {"transmitter", transmitter_run},
     {"market", market_run},       {"clock", clock_run},
+    {"store", store_run},         {"replay", replay_run},
+    {"disk", disk_run},
 };
 
 int main(int argc, char **argv)

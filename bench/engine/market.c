@@ -12,12 +12,14 @@
  *   fields=1              each field of a message is checked
  *   oneway=1              one-way latency of marked messages is measured
  *   round=N late=1        the process joins a round that has begun
+ *   recovers=1            messages due before the process is live are not reflected
+ *   later=1               the channels are opened at the request open
  * Requests:
  *   greet on=0|1          starts or stops greetings on each topic
  *   await from=N patience=
  *       Waits until N other processes sent a greeting, at most so many seconds. Answers with their number.
  *   begin round=N skip=N  begins a round; reflections by the consumer skip are not measured
- *   pace seconds=         makes the application spend this time on each message
+ *   pace seconds=         makes the application sleep for this time at each message
  *   supply rate= duration= warmup= mark=
  *       Sends messages at a rate, on the topics in turn; every mark-th message is marked. Answers with the number of messages and the
  *       longest delay between due time and send.
@@ -34,6 +36,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 
 #include <llm/llm.h>
 
@@ -82,7 +85,7 @@ static struct market {
     struct feed_link link;
     uint16_t publisher, consumer; /* consumer 0: no reflections */
     uint32_t field_count;         /* of a message of this size */
-    bool checks_fields, takes_oneway, late;
+    bool checks_fields, takes_oneway, recovers;
     bool yields, greets;
     uint64_t greeted_at;
     bool heard[MARKET_PUBLISHERS_MAX];
@@ -206,12 +209,19 @@ static void market_count(const struct market_head *head)
     *next = head->sequence + 1;
 }
 
+/* The time is slept: computing would slow the other processes of this CPU down. */
 static void market_spend(void)
 {
-    const uint64_t until = llm_clock() + market.pace_ns;
+    const struct timespec time = {.tv_sec = (time_t)(market.pace_ns / 1000000000),
+                                  .tv_nsec = (long)(market.pace_ns % 1000000000)};
 
-    while (llm_clock() < until)
-        continue;
+    (void)nanosleep(&time, NULL);
+}
+
+/* A message that was due before the process was live is part of its recovery, and is not reflected. */
+static bool market_is_past(const struct market_head *head)
+{
+    return market.recovers && (market.live_at == 0 || head->due_at < market.live_at);
 }
 
 static void market_take_primary(const struct market_message *message, size_t size)
@@ -233,7 +243,7 @@ static void market_take_primary(const struct market_message *message, size_t siz
     market_count(head);
     if (head->marked && market.takes_oneway)
         market_add(head, 0);
-    if (head->marked && market.consumer != 0)
+    if (head->marked && market.consumer != 0 && !market_is_past(head))
         market_reflect(message, size);
     if (market.pace_ns > 0)
         market_spend();
@@ -553,7 +563,7 @@ static bool *market_watch(const char *text)
     return watched;
 }
 
-static void market_open(const struct control *control)
+static void market_configure(const struct control *control)
 {
     struct feed_link *link = &market.link;
     uint32_t first = 0, last = 0;
@@ -565,6 +575,7 @@ static void market_open(const struct control *control)
     market.consumer = (uint16_t)control_number(control, "consumer", 0);
     market.checks_fields = control_flag(control, "fields");
     market.takes_oneway = control_flag(control, "oneway");
+    market.recovers = control_flag(control, "recovers");
     market.yields = control_is(control, "idle", "yield");
     link->blocks = control_is(control, "idle", "block") && market.feed->wait != NULL;
     link->control = control;
@@ -586,7 +597,6 @@ static void market_open(const struct control *control)
     histogram_init(&market.due, 0);
     histogram_init(&market.sent, 0);
     market_begin(control_number(control, "round", 0), control_flag(control, "late"));
-    market.feed->open(link);
 }
 
 int market_run(const struct control *control)
@@ -594,7 +604,13 @@ int market_run(const struct control *control)
     struct control request;
     int came;
 
-    market_open(control);
+    market_configure(control);
+    if (control_flag(control, "later")) {
+        json_done("ready", 0);
+        if (control_take(&request, CONTROL_FOREVER) < 0)
+            return 0;
+    }
+    market.feed->open(&market.link);
     json_done("ready", 1);
     while ((came = control_take(&request, 0)) >= 0) {
         if (came > 0)

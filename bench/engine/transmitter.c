@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A transmitter controlled by the runner. channel= size= topics= (used in turn)
- * level=unreliable|no_history|assured; by=: number of acknowledging receivers; keep=: messages cached for
- * each topic; bulk_size=: adds a topic for bulk messages. Requests:
+ * level=unreliable|no_history|assured; by=: number of acknowledging receivers; names=NAME,...: those that
+ * also have to acknowledge; unacknowledged=: most messages that are not; keep=: messages cached for each
+ * topic; bulk_size=: adds a topic for bulk messages. Requests:
  *   await receivers=N     answers when there are N receivers, with the identity of the first
  *   limit transmitter= repairs= bulk=   rate limits in bytes a second, 0: none
  *   send rate= duration= round= phase= burst= bulk= open= drain= acknowledged=
@@ -284,6 +285,8 @@ static void sender_open_topics(const struct control *control)
     sender.assured = control_is(control, "level", "assured");
     llm_assurance_init(&assurance);
     assurance.receivers = (uint32_t)control_number(control, "by", 1);
+    assurance.names = control_text(control, "names", NULL);
+    assurance.messages_max = control_number(control, "unacknowledged", assurance.messages_max);
     if (sender.assured)
         steady_ok(llm_topic_assure(sender.stream.topics[0], &assurance), "llm_topic_assure");
     llm_cache_init(&keep);

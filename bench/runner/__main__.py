@@ -10,8 +10,8 @@ sys.path[0:1] = map(str, (BENCH, BENCH.parent / "tests"))
 from runner.options import Parser, parse  # noqa: E402
 from runner.session import ROOT, Bench, Failed, say  # noqa: E402
 
-COMMANDS = ("reflector", "throughput", "cost", "groups", "topics", "transports", "batching", "requests", "slow", "join", "kept", "assured",
-            "destinations", "rate", "watch", "filter", "overhead", "order", "peers", "compare", "market-data",
+COMMANDS = ("reflector", "throughput", "cost", "groups", "topics", "transports", "batching", "requests", "slow", "join", "kept", "assured", "store",
+            "destinations", "rate", "watch", "filter", "overhead", "order", "availability", "security", "peers", "compare", "market-data",
             "fan-out", "scale")
 # Checks of the library's guarantees, which are also run as tests.
 EXACT = ("rate", "watch")

@@ -92,3 +92,19 @@ def scale(path, report):
          curves(*(f"'{data[loss]}' using 1:{column} axes {axes} with linespoints lw 2 lc {column} {style} title '{title}'"
                   for loss, column, axes, title, style in parts),
                 f"'{data['trunk']}' using 1:4 with linespoints lw 2 lc 4 pt 5 title 'STATUS for a packet sent'"))
+
+
+def acknowledged(path, rows):
+    """Median and 99th percentile of acknowledgements against the rate, by level, and the bare write."""
+    parts = []
+    for at, (engine, level) in enumerate(dict.fromkeys((row["engine"], row["level"]) for row in rows), 1):
+        data = SCRATCH / f"plot-{engine}-{level}.dat"
+        title = f"Aeron's archive, {level}".replace("'", "''") if engine == "aeron" else level
+        data.write_text("".join(f"{row['rate_msgs_per_s']} {number(row['latency_us']['median'], 3)} {number(row['latency_us']['p99'], 3)} "
+                                f"{number(row['raw_write_us']['median'], 3)}\n".replace("-", "NaN") for row in rows if (row["engine"], row["level"]) == (engine, level)),
+                        encoding="utf-8")
+        parts += [f"'{data}' using 1:2 with linespoints lc {at} lw 2 pt 7 title '{title}, median'",
+                  f"'{data}' using 1:3 with linespoints lc {at} lw 1 pt 6 dt 2 title '{title}, 99th percentile'"]
+    draw(path, "time until a message is acknowledged by a store, by its level", "set logscale xy", "set xlabel 'messages a second'",
+         "set ylabel 'microseconds'", "set key left top",
+         curves(*parts, f"'{data}' using 1:4 with lines lc 0 dt 3 title 'a bare durable write of 4 KiB, median'"))

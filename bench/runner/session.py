@@ -11,8 +11,11 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRATCH = pathlib.Path(os.environ["BENCH_SCRATCH"])
-RELEASE = ROOT / "build/release"
-PACKAGES = ("meson", "ninja-build", "gcc", "libc6-dev", "pkg-config", "libnuma-dev", "libxxhash-dev", "iproute2", "util-linux")
+# BENCH_BUILD: a release build that is there already, of the tests or of the package llm-bench.
+BUILT = os.environ.get("BENCH_BUILD")
+RELEASE = pathlib.Path(BUILT) if BUILT else ROOT / "build/release"
+BUILD_PACKAGES = () if BUILT else ("meson", "ninja-build", "gcc", "libc6-dev", "pkg-config", "libxxhash-dev")
+PACKAGES = (*BUILD_PACKAGES, "iproute2", "util-linux")
 # Processes on hosts end with the runner, even if that is killed.
 BIND = ("setpriv", "--pdeathsig", "KILL", "--")
 NETWORKS = {
@@ -51,7 +54,7 @@ def packages(*names):
 
 
 def build(directory, *options):
-    if request("build", directory, "--buildtype=release", *options)[0]:
+    if not (BUILT and directory == RELEASE) and request("build", directory, "--buildtype=release", *options)[0]:
         sys.exit(1)
 
 
@@ -237,7 +240,7 @@ class Bench:
 
     def __init__(self, name, options):
         self.name, self.o = name, options
-        self.results = pathlib.Path(getattr(options, "results", None) or ROOT / "build/bench-results")
+        self.results = pathlib.Path(getattr(options, "results", None) or os.environ.get("BENCH_RESULTS") or ROOT / "build/bench-results")
         self.json = pathlib.Path(options.json or self.results / f"{name}.json") if hasattr(options, "json") else None
         self.results.mkdir(parents=True, exist_ok=True)
         self.processes = Processes()

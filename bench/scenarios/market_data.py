@@ -142,10 +142,12 @@ def highest(bench, transport, library, sequence):
 class Incident:
     """A supply during which consumers leave and rejoin."""
 
-    def __init__(self, bench, transport, sequence, rate, duration):
+    def __init__(self, bench, transport, sequence, rate, duration, before=lambda one: None):
+        """before: prepares processes before the supply begins."""
         self.bench, self.o, self.duration = bench, bench.o, duration
         self.market = open_market(bench, transport, "libllm", sequence)
         self.number, self.late, self.recoveries, self.incomplete = len(self.market.consumers), [], [], 0
+        self.prepared = before(self)
         self.market.begin(1)
         # Every symbol has a last value before a consumer joins.
         mark = mark_of(rate, self.o.reflected, SYMBOLS)
@@ -166,13 +168,21 @@ class Incident:
             self.market.remove(consumer, how)
         return [(consumer.watch, (consumer.number - 1) % len(LISTS["overlap"])) for consumer in consumers]
 
-    def join(self, watch, place):
+    def start(self, watch, place, later=False):
         """Starts a consumer that joins with the last value of each symbol."""
         self.number += len(LISTS["overlap"])
         begun = time.monotonic_ns()
-        consumer = self.market.consumer(watch, late=True, round=1, number=self.number // 5 * 5 + place + 1, place=place,
-                                        options=lambda channel: f"{channel}&join=latest")
+        consumer = self.market.consumer(watch, late=True, recovers=True, round=1, number=self.number // 5 * 5 + place + 1, place=place,
+                                        later=later, options=lambda channel: f"{channel}&join=latest")
         consumer.begun_ns = begun
+        if not later:
+            self.late.append(consumer)
+        return consumer
+
+    def enter(self, consumer):
+        """Makes a process that was started join."""
+        consumer.begun_ns = time.monotonic_ns()
+        self.market.enter(consumer)
         self.late.append(consumer)
 
     def judge(self, consumer, answer):
@@ -192,13 +202,16 @@ class Incident:
 
 
 def caching(bench, transport, rate, duration):
-    """Each consumer leaves, and rejoins after a random time."""
-    incident = Incident(bench, transport, "caching", rate, duration)
+    """Each consumer leaves, and rejoins after a random time. The processes that join are started before: in the field they are on machines
+    of their own, and their start would take the time of the others here."""
+    incident = Incident(bench, transport, "caching", rate, duration, before=lambda one: [
+        one.start(watch, place, later=True) for place, watch in enumerate(LISTS["overlap"])])
     incident.wait(0.1)
-    for consumer in random.sample(incident.market.consumers, len(incident.market.consumers)):
-        (place,) = incident.leave([consumer], signal.SIGTERM)
+    places = list(enumerate(incident.market.consumers))
+    for place, consumer in random.sample(places, len(places)):
+        incident.leave([consumer], signal.SIGTERM)
         incident.wait(random.random() * 0.2)
-        incident.join(*place)
+        incident.enter(incident.prepared[place])
     return incident.finish()
 
 
@@ -208,7 +221,7 @@ def restart(bench, transport, rate, duration):
     for count in (1, len(LISTS["overlap"])):
         incident.wait(0.3)
         for place in incident.leave(incident.market.consumers[-count:], signal.SIGKILL):
-            incident.join(*place)
+            incident.start(*place)
     return incident.finish()
 
 

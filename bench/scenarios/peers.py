@@ -41,7 +41,7 @@ from runner import options as opt
 from runner.bare import place
 from runner.histogram import Histogram
 from runner import rates
-from runner.session import (BIND, PACKAGES, ROOT, SCRATCH, Failed, Hosts, Processes, allowed_cpus, build, cores_ns, fail,
+from runner.session import (BIND, BUILT, PACKAGES, RELEASE, ROOT, SCRATCH, Failed, Hosts, Processes, allowed_cpus, build, cores_ns, fail,
                             memory_directory, packages, request, say)
 from runner.tables import Report, median
 
@@ -139,6 +139,7 @@ class Peers:
         """kind: of the programs, peer or, on topics, feed."""
         self.kind, self.names = kind, list(o.peers)
         self.libraries, self.skipped = [], []
+        self.directory = BUILD
 
     def skip(self, names, why):
         self.skipped.append(f"{names}: {why}")
@@ -184,19 +185,22 @@ class Peers:
     def program(self, name):
         library = {"raw": "llm", "packed": "llm", "libllm": "llm", "cyclonedds": "dds"}.get(name, name.split("-")[0])
         own = "peer_llm" if library == "llm" else f"{self.kind}_{library}"
-        return BUILD / f"bench/{own}" if library in ("llm", *self.libraries) else None
+        return self.directory / f"bench/{own}" if library in ("llm", *self.libraries) else None
 
     def build(self):
-        build(BUILD, "-Dtests=false", "-Dexamples=false", f"-Dpeers={','.join(self.libraries)}", f"-Daeron={AERON}",
+        # Without other libraries a build that is there already will do.
+        if not self.libraries and BUILT:
+            self.directory = RELEASE
+        build(self.directory, "-Dtests=false", "-Dexamples=false", f"-Dpeers={','.join(self.libraries)}", f"-Daeron={AERON}",
               f"-Diceoryx2={ICEORYX2}/release")
         for library in ("llm", *self.libraries):
             program = f"bench/{'peer' if library == 'llm' else self.kind}_{library}"
-            done = subprocess.run([*BIND, "ninja", "-C", BUILD, program], capture_output=True, text=True, check=False)
+            done = subprocess.run([*BIND, "ninja", "-C", self.directory, program], capture_output=True, text=True, check=False)
             if done.returncode:
                 lines = done.stdout.splitlines()
                 say("\n".join([line for line in lines if re.search("error|undefined", line)][:5] or lines[-5:]))
                 self.skip(library, "it does not compile here; the reason is above")
-                (BUILD / program).unlink(missing_ok=True)
+                (self.directory / program).unlink(missing_ok=True)
         self.names = [name for name in self.names if self.program(name) and self.program(name).exists()]
         if not self.names:
             fail("no requested peer could be built")
@@ -288,12 +292,12 @@ class Rows:
         """Measures a row, again if the cores were moved: a hypervisor does so, and the transfer time of a cache line then changes by a
         large factor."""
         for attempt in range(5):
-            cores, found = cores_ns(BUILD / "bench/peer_llm", self.o.cpus) or 0, {}
+            cores, found = cores_ns(self.peers.program(BASE), self.o.cpus) or 0, {}
             say(f"round {at + 1} of {self.o.runs}, {work} at {size} B{f', {rate} msg/s' if work == 'reflector' else ''}; a cache line goes "
                 f"from core to core in {cores or '?'} ns")
             for peer in self.peers.names:
                 found[peer] = self.measure(work, peer, size, rate, cores)
-                now = cores_ns(BUILD / "bench/peer_llm", self.o.cpus) or 0
+                now = cores_ns(self.peers.program(BASE), self.o.cpus) or 0
                 if attempt < 4 and now and cores and not 1 / 1.5 <= now / cores <= 1.5:
                     say(f"  the cores were moved: a line takes {now:g} ns now; the row is measured again")
                     break

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Directories of stores, and the bare disk below them (raw/raw_disk.c)."""
+import pathlib
+import shutil
+
+from runner.histogram import Histogram
+from runner.session import Host, fail, request
+
+BLOCK = 512 << 10  # bytes of a full block of a store, of which it has DEPTH under way
+DEPTH = 4
+PAGE = 4096
+
+
+class Place:
+    """A directory on a file system: everything in it is removed when bench/run ends, however it ends."""
+
+    def __init__(self, name, base):
+        self.name = name
+        status, text = request("directory", base)
+        if status:
+            fail(f"{base}: no directory can be made there: {text}; choose another one with --directory", 2)
+        self.path, self.count = pathlib.Path(text), 0
+
+    def new(self):
+        """Returns the path of an empty directory."""
+        self.count += 1
+        path = self.path / str(self.count)
+        path.mkdir()
+        return path
+
+    def free_mib(self):
+        return shutil.disk_usage(self.path).free >> 20
+
+
+class Raw:
+    """The bare disk at a place, with a file of so many MiB, on the CPU of the store."""
+
+    def __init__(self, bench, place, mib, cpu):
+        self.bench = bench
+        self.process = bench.start(Host("", "", ""), "disk", directory=place.path, mib=mib, cpu=cpu)
+        self.process.hear()
+
+    def write(self, duration, size=BLOCK, depth=DEPTH):
+        """Returns MiB a second, and the times of writes."""
+        found = self.process.ask("write", size=size, depth=depth, duration=duration)
+        return found["mib_per_s"], Histogram(found["write"])
+
+    def close(self):
+        self.bench.processes.finish(self.process)
