@@ -78,6 +78,22 @@ static void on_event(void *arg, const struct llm_event *event)
     switch (event->kind) {
     case LLM_EVENT_SESSION_NEW:
         printf(", from message %" PRIu64, event->first);
+        if (event->stream != 0)
+            printf(", number %" PRIu64 " of its stream", event->stream_base + event->first);
+        break;
+    case LLM_EVENT_STREAM_GAP:
+    case LLM_EVENT_STREAM_AGAIN:
+        printf(", %s, numbers %" PRIu64 " to %" PRIu64, llm_reason_name(event->reason), event->first,
+               event->last);
+        break;
+    case LLM_EVENT_STREAM_REFUSED:
+    case LLM_EVENT_KEYS:
+    case LLM_EVENT_FORGED:
+        printf(", %s", llm_reason_name(event->reason));
+        break;
+    case LLM_EVENT_LINE_DOWN:
+    case LLM_EVENT_LINE_UP:
+        printf(", line %" PRIu64, event->first);
         break;
     case LLM_EVENT_SESSION_END:
         printf(", %s, before message %" PRIu64, llm_reason_name(event->reason), event->first);
@@ -114,6 +130,7 @@ static void on_event(void *arg, const struct llm_event *event)
     case LLM_EVENT_DISCONNECTED:
     case LLM_EVENT_ACKNOWLEDGED:
     case LLM_EVENT_UNACKNOWLEDGED:
+    case LLM_EVENT_STORE_STOPPED:
     case LLM_EVENT_LIMITED:
     case LLM_EVENT_RECEIVER_LIMITED:
     case LLM_EVENT_HEARTBEAT_LOST:

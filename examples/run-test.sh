@@ -164,22 +164,20 @@ loss_in_the_feed_is_told() {
     verdict "loss in the feed makes quotes stale" $good
 }
 
-# program NAME: the C block of README.md that begins with NAME's comment, on the interface of the test.
+# program DOCUMENT FIRST_LINE FILE COMPILER...: the program of the document that begins with this line, on the interface of the test.
 program() {
-    awk -v name="/* $1.c */" '/^```/ { inside = 0 } $0 == name { inside = 1 } inside' "$source/README.md" |
-        sed "s|udp://[0-9.:]*|&?interface=$interface|" >"$work/$1.c"
-    cc -Wall -Wextra -Werror -I "$source/include" -o "$work/$1" "$work/$1.c" -L "$build" -lllm -Wl,-rpath,"$build"
+    local document=$1 first=$2 file=$3
+    shift 3
+    awk -v first="$first" '/^```/ { inside = 0 } $0 == first { inside = 1 } inside' "$source/$document" |
+        sed "s|udp://[0-9.:]*|&?interface=$interface|" >"$work/$file"
+    "$@" -Wall -Wextra -Werror -I "$source/include" -o "$work/${file%.*}" "$work/$file" -L "$build" -lllm -Wl,-rpath,"$build"
 }
 
 # The receiver does not print that it listens, so the transmitter is run repeatedly until a message arrives.
-programs_of_the_readme_work() {
-    local good=yes begin=$SECONDS
+programs_work() {
+    local what=$1 good=yes begin=$SECONDS
 
-    if ! { program transmitter && program receiver; } >"$work/cc.out" 2>&1; then
-        verdict "the README's programs work" no
-        return
-    fi
-    timeout "$limit" "$work/receiver" >"$work/receiver.out" 2>"$work/receiver.err" &
+    timeout "$limit" stdbuf -oL "$work/receiver" >"$work/receiver.out" 2>"$work/receiver.err" &
     last=$!
     started+=("$last")
     until grep -qsx 'quotes: hello' "$work/receiver.out"; do
@@ -187,12 +185,64 @@ programs_of_the_readme_work() {
     done
     kill "$last"
     wait "$last" 2>/dev/null
-    verdict "the README's programs work" $good
+    verdict "$what" $good
+}
+
+programs_of_the_readme_work() {
+    if { program README.md '/* transmitter.c */' transmitter.c cc && program README.md '/* receiver.c */' receiver.c cc; } >"$work/cc.out" 2>&1; then
+        programs_work "the README's programs work"
+    else
+        verdict "the README's programs work" no
+    fi
+}
+
+programs_in_cpp_work() {
+    local cpp="c++ -std=c++17"
+
+    command -v c++ >/dev/null || { echo "skip the programs of docs/cpp.md: g++ is not installed" && return; }
+    # shellcheck disable=SC2086
+    if { program docs/cpp.md '// transmitter.cpp' transmitter.cpp $cpp && program docs/cpp.md '// receiver.cpp' receiver.cpp $cpp; } \
+        >"$work/cc.out" 2>&1; then
+        programs_work "the programs of docs/cpp.md work"
+    else
+        verdict "the programs of docs/cpp.md work" no
+    fi
+}
+
+# commands HEADING: the commands of a section of the tutorial, without the picture before the first sentence that ends
+# with a colon.
+commands() {
+    awk -v heading="## $1" '$0 == heading { inside = 1; next } /^## / { inside = 0 }
+        inside && /:$/ { begun = 1 }
+        inside && begun && /^    / { print substr($0, 5) }' "$source/examples/README.md" |
+        sed "s|build/examples|$programs|g"
+}
+
+# The tutorial's own commands, as they stand there.
+confirmed_orders_survive_stores() {
+    local good=yes output=$work/tutorial.out
+
+    mkdir "$work/tutorial"
+    commands "An order journal" >"$work/tutorial/commands"
+    # After a failure the programs in the background would stay.
+    (cd "$work/tutorial" && timeout "$limit" bash -e -c 'trap "kill \$(jobs -p) 2>/dev/null || :; wait" EXIT; . ./commands') \
+        >"$output" 2>"$work/tutorial.err" || good=no
+    grep -q '^3000 of 3000 orders confirmed' "$output" || good=no
+    grep -q '^1000 of 1000 orders confirmed' "$output" || good=no
+    # The store that was killed in the middle went on where its recording ended.
+    grep -qE 'is followed from message [1-9]' "$output" || good=no
+    grep -q '^4000 orders confirmed, 0 of them in fewer than 2 ' "$output" || good=no
+    grep -q '^4000 orders confirmed, 0 of them in fewer than 1 ' "$output" || good=no
+    grep -q '[1-9][0-9]* messages lost\|[1-9][0-9]* messages that are no order' "$output" && good=no
+    rm -rf "$work/tutorial"
+    verdict "confirmed orders survive the stores that are killed" $good
 }
 
 messages_arrive_in_order
 requests_are_answered
 programs_of_the_readme_work
+programs_in_cpp_work
 books_agree
 loss_in_the_feed_is_told
+confirmed_orders_survive_stores
 exit $((failures > 0))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Contract of all transports: contract SCHEME HOST [hosts=MTU] [OPTION=VALUE...]. With hosts=MTU each
- * instance is on a host of its own, and cables have that MTU. Over "impair+SCHEME" all tests run again
+ * Contract of all transports: contract SCHEME HOST [line=HOST] [hosts=MTU] [OPTION=VALUE...]. With line=HOST two
+ * lines of the scheme are tested, the second with this group. With hosts=MTU each instance is on a host of its own, and cables have that MTU. Over "impair+SCHEME" all tests run again
  * without faults, followed by tests of the faults.
  */
 #define _GNU_SOURCE
@@ -778,7 +778,7 @@ int main(int argc, char **argv)
     int failed;
 
     if (argc < 3) {
-        fprintf(stderr, "usage: %s SCHEME HOST [hosts=MTU] [OPTION=VALUE...]\n", argv[0]);
+        fprintf(stderr, "usage: %s SCHEME HOST [line=HOST] [hosts=MTU] [OPTION=VALUE...]\n", argv[0]);
         return 2;
     }
     scheme = argv[1];
@@ -793,13 +793,15 @@ int main(int argc, char **argv)
     own_reset();
     for (int i = 3; i < argc; i++)
         option_set(argv[i]);
+    if (second_host != NULL)
+        transport = lli_transport_find(LLI_SCHEME_LINES);
     if (!network_made())
         return network_skipped();
     shared_memory_own();
     failed = only_faults ? 0
                          : cmocka_run_group_tests(contract, NULL, NULL) + contract_peers() +
                                contract_drops() + contract_slot() + contract_fork();
-    if (strncmp(scheme, "impair+", strlen("impair+")) == 0)
+    if (strncmp(scheme, "impair+", strlen("impair+")) == 0 && second_host == NULL)
         failed += contract_faults();
     /* Failed tests do not clean up. */
     return failed == 0 && shared_memory_is_empty() ? 0 : 1;

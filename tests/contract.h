@@ -44,8 +44,11 @@ extern uint32_t size_at;
 /* only=faults: run only the tests of faults, over a transport that was tested without the decorator. */
 extern bool only_faults;
 
+/* Group of the second line, with line=HOST: two lines of the scheme are tested; NULL: one. */
+extern const char *second_host;
+
 /*
- * Parses OPTION=VALUE into common or own_options; or only=faults; or hosts=MTU, which puts each instance on a
+ * Parses OPTION=VALUE into common or own_options; or only=faults; or line=HOST; or hosts=MTU, which puts each instance on a
  * host of its own, with cables of that MTU.
  */
 void option_set(char *argument);
@@ -69,7 +72,8 @@ struct station {
     struct lli_option_values values;
     lli_handle send;
     lli_handle receive;
-    uint64_t *once; /* over shm+X, which delivers packets twice: packets delivered once so far */
+    uint64_t
+        *once; /* over shm+X and two lines, which delivers packets twice: packets delivered once so far */
     uint32_t once_count;
 };
 

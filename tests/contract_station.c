@@ -39,6 +39,7 @@ static const struct lli_log keeper = {.function = log_keep, .level = LLM_LEVEL_W
 /* ------------------------------------------------------------------------------------------- command line */
 
 bool only_faults;
+const char *second_host;
 
 static int hosts_mtu; /* MTU of the cables between hosts; 0: there is one host */
 
@@ -53,6 +54,8 @@ void option_set(char *argument)
     *value++ = '\0';
     if (strcmp(argument, "only") == 0)
         only_faults = strcmp(value, "faults") == 0;
+    else if (strcmp(argument, "line") == 0)
+        second_host = value;
     else if (strcmp(argument, "hosts") == 0)
         hosts_mtu = (int)strtol(value, NULL, 10);
     else if (lli_options_set(&common, &own_options, argument, value, &keeper) != LLM_OK) {
@@ -106,13 +109,17 @@ bool network_made(void)
 
 int station_open_here(struct station *station, const char *at)
 {
-    const struct lli_transport_config config = {.scheme = scheme,
-                                                .host = at,
-                                                .options = &station->options,
-                                                .values = &station->values,
-                                                .registry = &lli_registry,
-                                                .log = &keeper,
-                                                .size_at = size_at};
+    struct lli_transport_config second = {.scheme = scheme,
+                                          .host = second_host,
+                                          .options = &station->options,
+                                          .values = &station->values,
+                                          .registry = &lli_registry,
+                                          .log = &keeper,
+                                          .size_at = size_at};
+    struct lli_transport_config config = second;
+
+    config.host = at;
+    config.second = second_host != NULL ? &second : NULL;
 
     memset(station->instance, 0, transport->size);
     log_text[0] = '\0';
@@ -134,7 +141,7 @@ int instance_open(struct station *station, const char *at, const struct llm_opti
     if (status != 0) {
         free(station->instance);
         hosts_free(station->host);
-    } else if (strncmp(scheme, "shm+", strlen("shm+")) == 0) {
+    } else if (second_host != NULL || strncmp(scheme, "shm+", strlen("shm+")) == 0) {
         station->once = calloc(PACKETS_MAX, sizeof *station->once);
     }
     return status;
@@ -143,9 +150,17 @@ int instance_open(struct station *station, const char *at, const struct llm_opti
 int station_join(struct station *station, const char *at, uint16_t number, enum lli_join_mode mode,
                  lli_handle *handle)
 {
-    const struct lli_group group = {
-        .host = at, .port = number, .options = &station->options, .values = &station->values};
+    /* The second group is valid. */
+    const struct lli_group second = {.host = second_host,
+                                     .port = number == 0 ? port : number,
+                                     .options = &station->options,
+                                     .values = &station->values};
+    struct lli_group group = second;
     int status;
+
+    group.host = at;
+    group.port = number;
+    group.second = second_host != NULL ? &second : NULL;
 
     log_text[0] = '\0';
     hosts_enter_again(station->host);
@@ -229,7 +244,7 @@ void station_send(struct station *station, lli_handle to, const void *data, size
 }
 
 /*
- * Over shm+X a packet to a group arrives twice, and a session drops the second copy: so does this, by the
+ * Over shm+X and two lines a packet to a group arrives twice, and a session drops the second copy: so does this, by the
  * contents.
  */
 static bool second(struct station *station, const struct lli_in *packet)

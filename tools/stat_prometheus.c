@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "engine/endpoint.h"
+#include "failover/failover.h"
+#include "store/store.h"
 #include "core/conn/handshake.h"
 #include "core/rx/rx_session.h"
 #include "stat_print.h"
@@ -32,7 +34,11 @@ static const struct {
 #define ENDPOINT_HELP(name, text) {LLM_STATS_TRANSPORT, #name, text},
             LLI_ENDPOINT_COUNTERS(ENDPOINT_HELP)
 #define ACCEPTOR_HELP(name, text) {LLM_STATS_LISTENER, #name, text},
-                LLI_ACCEPTOR_COUNTERS(ACCEPTOR_HELP)};
+                LLI_ACCEPTOR_COUNTERS(ACCEPTOR_HELP)
+#define STORE_HELP(name, text) {LLM_STATS_STORE, #name, text},
+                    LLI_STORE_COUNTERS(STORE_HELP) LLI_ANSWERS_COUNTERS(STORE_HELP)
+#define FAILOVER_HELP(name, text) {LLM_STATS_FAILOVER, #name, text},
+                        LLI_FAILOVER_COUNTERS(FAILOVER_HELP)};
 
 /* ----------------------------------------------------------------------------------------------- families */
 
@@ -156,8 +162,13 @@ static void labels_object(FILE *to, const struct stat_source *source, uint32_t i
                 object->id);
         break;
     case LLM_STATS_LISTENER:
+    case LLM_STATS_FAILOVER:
         fputc(',', to);
         label(to, "channel", object->label);
+        break;
+    case LLM_STATS_STORE:
+        fputc(',', to);
+        label(to, "directory", object->label);
         break;
     case LLM_STATS_MEMBER:
     case LLM_STATS_SESSION: {

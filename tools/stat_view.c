@@ -304,6 +304,32 @@ static void view_transmitter(FILE *to, const struct stat_source *source, uint32_
     view_topics(to, source, object);
 }
 
+/* Prints the lines of a receiver whose channel has two: the one that is late is seldom first. */
+static void view_lines(FILE *to, const struct stat_source *source, uint32_t object)
+{
+    static const struct {
+        const char *first, *second, *lost, *late, *down;
+    } names[] = {
+        {"line_1_first", "line_1_second", "line_1_lost", "line_1_late_ns", "line_1_down"},
+        {"line_2_first", "line_2_second", "line_2_lost", "line_2_late_ns", "line_2_down"},
+    };
+    const uint64_t late[] = {stat_value(&source->now, object, names[0].late),
+                             stat_value(&source->now, object, names[1].late)};
+
+    if (stat_value(&source->now, object, names[0].first) + stat_value(&source->now, object, names[1].first) ==
+        0)
+        return;
+    fprintf(to, NORMAL "        %-4s %9s %9s %9s %9s\n", "line", "first/s", "second/s", "lost/s", "late");
+    for (int i = 0; i < 2; i++) {
+        const uint64_t down = stat_value(&source->now, object, names[i].down);
+
+        fprintf(to, "%s        %-4d %9s %9s %9s %9s%s%s\n", down > 0 ? BAD : NORMAL, i + 1,
+                short_rate(source, object, names[i].first), short_rate(source, object, names[i].second),
+                short_rate(source, object, names[i].lost), short_time(late[i]),
+                late[i] > late[1 - i] ? "  LATE" : "", down > 0 ? "  DOWN" : "");
+    }
+}
+
 static void view_receiver(FILE *to, const struct stat_source *source, uint32_t object)
 {
     static const char *const troubles[] = {"messages_lost",     "gaps",
@@ -325,8 +351,57 @@ static void view_receiver(FILE *to, const struct stat_source *source, uint32_t o
     view_limit(to, source, object);
     view_troubles(to, source, object, troubles);
     view_histograms(to, source, object);
+    view_lines(to, source, object);
     view_sessions(to, source, object);
     view_topics(to, source, object);
+}
+
+static void view_store(FILE *to, const struct stat_source *source, uint32_t object)
+{
+    static const char *const troubles[] = {"store_gaps",           "store_packets_unrecorded", "store_stalls",
+                                           "store_write_failures", "store_sessions_stopped",   NULL};
+
+    fprintf(to, TITLE "  store %s\n", source->now.objects[object].label);
+    fprintf(to,
+            "%s      %s pkt/s, %s MB/s written, %s sessions, not durable %s packets for %s, %s MB free, "
+            "slowest write %s\n",
+            rate(source, object, "store_packets_unrecorded") > 0 ? BAD : NORMAL,
+            short_rate(source, object, "store_packets"),
+            short_number(rate(source, object, "store_block_bytes") / 1e6),
+            short_value(source, object, "store_sessions"),
+            short_value(source, object, "store_waiting_packets"),
+            short_time(stat_value(&source->now, object, "store_lag_ns")),
+            short_number((double)stat_value(&source->now, object, "store_free_bytes") / 1e6),
+            short_time(stat_value(&source->now, object, "store_write_ns_max")));
+    view_troubles(to, source, object, troubles);
+}
+
+/* A duration for people, in its largest unit. */
+static void view_duration(FILE *to, uint64_t seconds)
+{
+    if (seconds >= 2 * 86400)
+        fprintf(to, "%" PRIu64 " d", seconds / 86400);
+    else if (seconds >= 2 * 3600)
+        fprintf(to, "%" PRIu64 " h", seconds / 3600);
+    else
+        fprintf(to, "%" PRIu64 " min", (seconds + 59) / 60);
+}
+
+/* Prints the epoch of a transport with keys. In its last hour it stands out, as the next one may be missing. */
+static void view_keys(FILE *to, const struct stat_source *source, uint32_t object)
+{
+    const uint64_t epoch = stat_value(&source->now, object, "keys_epoch");
+    const uint64_t left = stat_value(&source->now, object, "keys_left_s");
+
+    if (epoch == 0) {
+        fprintf(to, BAD "      keys: no epoch is valid, and nothing is sent\n");
+        return;
+    }
+    fprintf(to, "%s      keys: epoch %" PRIu64 ", in use for ", left < 3600 ? BAD : NORMAL, epoch);
+    view_duration(to, stat_value(&source->now, object, "keys_age_s"));
+    fprintf(to, ", ends in ");
+    view_duration(to, left);
+    fputc('\n', to);
 }
 
 /* Prints all counters that are not zero: those of a transport mostly count faults. */
@@ -334,12 +409,19 @@ static void view_other(FILE *to, const struct stat_source *source, uint32_t obje
 {
     const struct stat_snapshot *now = &source->now;
     const char *names[64] = {NULL};
+    bool has_keys = false;
     size_t count = 0;
 
     fprintf(to, TITLE "  %s %s\n", stat_kind_name(now->objects[object].kind), now->objects[object].label);
-    for (uint32_t i = 0; i < now->table.rows && count < sizeof names / sizeof names[0] - 1; i++)
-        if (now->rows[i].object == object)
+    for (uint32_t i = 0; i < now->table.rows && count < sizeof names / sizeof names[0] - 1; i++) {
+        if (now->rows[i].object != object)
+            continue;
+        has_keys |= strcmp(now->rows[i].name, "keys_epoch") == 0;
+        if (strncmp(now->rows[i].name, "keys_", 5) != 0)
             names[count++] = now->rows[i].name;
+    }
+    if (has_keys)
+        view_keys(to, source, object);
     view_troubles(to, source, object, names);
     view_histograms(to, source, object);
 }
@@ -361,8 +443,12 @@ static void view_source(FILE *to, const struct stat_source *source)
         case LLM_STATS_RECEIVER:
             view_receiver(to, source, i);
             break;
+        case LLM_STATS_STORE:
+            view_store(to, source, i);
+            break;
         case LLM_STATS_TRANSPORT:
         case LLM_STATS_LISTENER:
+        case LLM_STATS_FAILOVER:
             view_other(to, source, i);
             break;
         case LLM_STATS_CONTEXT:

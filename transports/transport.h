@@ -48,6 +48,8 @@ struct lli_group {
     /* Options of the transports that the scheme names; valid during the call. */
     const struct lli_option_values *values;
     bool shared; /* any number of instances may join to send, whatever the options say */
+    /* Group on the second line of a channel of two lines, else NULL; valid during the call. */
+    const struct lli_group *second;
 };
 
 enum lli_join_mode { LLI_JOIN_SEND = 1, LLI_JOIN_RECEIVE = 2 };
@@ -93,7 +95,7 @@ struct lli_in {
     const uint8_t *data;
     uint32_t size;
     lli_handle from; /* the group it was sent to, or LLI_HANDLE_UNICAST */
-    /* For the transport's own use in release(), below 2^63: bit 63 is reserved for decorators. */
+    /* For the transport's own use in release(), below 2^62: bits 62 and 63 are reserved for decorators. */
     uint64_t buffer;
     uint64_t stamp_ns; /* arrival time on CLOCK_REALTIME; 0 if unknown */
 };
@@ -132,8 +134,29 @@ struct lli_transport_config {
     const struct lli_log *log; /* valid while the instance is open */
     /* Of the network part of a hybrid transport, else NULL; the other part derives its own from it. */
     const struct lli_address *address;
+    /* Of the second line of a channel of two lines, else NULL; valid during open(). */
+    const struct lli_transport_config *second;
     /* Offset of the 16-bit little-endian size in every packet; used to split merged packets; 0: none. */
     uint32_t size_at;
+};
+
+enum { LLI_LINES_MAX = 2 };
+
+/*
+ * Calls of a transport that sends on two lines. Every line has an address of its own, at which the instance is
+ * reached over that line, so packets that announce it differ from line to line.
+ */
+struct lli_line_calls {
+    /* Returns the address at which peers reach this instance over a line. That of line 0 is address(). */
+    int (*address)(void *instance, int line, struct lli_address *address);
+    /* Returns the handle by which packets to a group are sent on one line only. */
+    lli_handle (*narrow)(lli_handle group, int line);
+    /* Returns the line by which a peer is reached; -1: the handle is one of a group. */
+    int (*line_to)(const void *instance, lli_handle to);
+    /* Returns the line on which a packet arrived that is not released yet. */
+    int (*line_of)(const void *instance, const struct lli_in *packet);
+    /* Notes that this packet announced this address, which is reached over the line that it came on. */
+    void (*announced)(void *instance, const struct lli_in *packet, const struct lli_address *address);
 };
 
 struct lli_transport {
@@ -276,6 +299,8 @@ struct lli_transport {
      * last. NULL unless the transport is a decorator.
      */
     const struct lli_transport *(*inner)(const void *instance, int index, const void **inner_instance);
+
+    const struct lli_line_calls *lines; /* NULL: one line */
 };
 
 #endif

@@ -16,7 +16,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 HEADERS = HERE.parent.parent / "include" / "llm"
 TRANSPORTS = HERE.parent.parent / "transports"
-PUBLIC = ("api.h", "error.h", "context.h", "options.h", "event.h", "transmitter.h", "receiver.h", "filter.h", "connection.h")  # stats.h has no functions
+PUBLIC = ("api.h", "error.h", "context.h", "options.h", "event.h", "transmitter.h", "receiver.h", "filter.h", "connection.h", "failover.h", "store.h")  # stats.h has no functions
 
 problems = []
 

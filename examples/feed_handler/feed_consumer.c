@@ -167,6 +167,7 @@ static void on_event(void *arg, const struct llm_event *event)
 
     switch (event->kind) {
     case LLM_EVENT_GAP:
+    case LLM_EVENT_STREAM_GAP:
         consumer->messages_lost += event->last + 1 - event->first;
         rows_are_stale(consumer, event->session);
         break;
@@ -193,9 +194,16 @@ static void on_event(void *arg, const struct llm_event *event)
     case LLM_EVENT_READMITTED:
     case LLM_EVENT_CONNECTED:
     case LLM_EVENT_DISCONNECTED:
+    case LLM_EVENT_STREAM_AGAIN:
+    case LLM_EVENT_STREAM_REFUSED:
+    case LLM_EVENT_LINE_DOWN:
+    case LLM_EVENT_LINE_UP:
     case LLM_EVENT_UNREACHABLE:
+    case LLM_EVENT_KEYS:
+    case LLM_EVENT_FORGED:
     case LLM_EVENT_ACKNOWLEDGED:
     case LLM_EVENT_UNACKNOWLEDGED:
+    case LLM_EVENT_STORE_STOPPED:
     case LLM_EVENT_LIMITED:
     case LLM_EVENT_RECEIVER_LIMITED:
         break;

@@ -76,6 +76,11 @@ struct llm_context_options {
      * second, without events, if there is a counters file, else off, at no cost.
      */
     uint64_t watch_ns;
+    /*
+     * Refuse every channel without the option keys, with LLM_EOPTION: nothing is sent or received in clear; default
+     * false.
+     */
+    bool keys_required;
 };
 
 /* Fills *options with the defaults. */

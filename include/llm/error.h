@@ -25,7 +25,9 @@ extern "C" {
     X(ELIMIT, -12, "a configured limit is reached")                              \
     X(ESYSTEM, -13, "a system call failed")                                      \
     X(EVERSION, -14, "a structure is of a newer version than this library")      \
-    X(ENOTFOUND, -15, "no such name")
+    X(ENOTFOUND, -15, "no such name")                                            \
+    X(EDAMAGED, -16, "stored data is damaged")                                   \
+    X(EFENCED, -17, "no longer the primary")
 
 enum llm_error {
     LLM_OK = 0,

@@ -35,8 +35,8 @@ enum llm_event_kind {
     LLM_EVENT_TOPIC_NEW = 6,      /* a topic was announced and accepted: topic, topic_id */
     /*
      * A session cannot begin at the requested position, for reason; first: number of the first message
-     * requested; last: of the oldest message in the history; each 0 if unknown. The option join_else is the
-     * fallback.
+     * requested; last: of the oldest message in the history, or in a store that answered; each 0 if unknown. The
+     * option join_else is the fallback.
      */
     LLM_EVENT_JOIN_REFUSED = 7,
     /*
@@ -74,14 +74,57 @@ enum llm_event_kind {
     /* Of transmitters, for assured topics: topic, topic_id. */
     LLM_EVENT_ACKNOWLEDGED = 20, /* messages first to last were acknowledged by all receivers that have to */
     /*
-     * Messages first to last were not acknowledged for patience_ns, for reason; receiver: the one waited for.
-     * LLM_REASON_CLOSED: they never will be, as the transmitter is closed.
+     * Messages first to last were not acknowledged for patience_ns, for reason; receiver: the one waited for, or
+     * the pattern. LLM_REASON_CLOSED: they never will be, as the transmitter is closed.
      */
     LLM_EVENT_UNACKNOWLEDGED = 21,
+    /*
+     * Of receivers, for sessions that continue a stream (option stream): session, stream, stream_base, stream_term;
+     * LLM_EVENT_SESSION_NEW has them, too.
+     */
+    /*
+     * Messages with the numbers first to last in the stream are missing between the sessions of the stream that
+     * were followed: lost with an earlier session, or sent when this receiver followed none.
+     */
+    LLM_EVENT_STREAM_GAP = 28,
+    /*
+     * The session sends the numbers first to last of the stream, which came from an earlier session or were
+     * reported lost, once more: they were not stored when the transmitter restarted. Their messages follow.
+     */
+    LLM_EVENT_STREAM_AGAIN = 29,
+    /*
+     * A session of the stream is not followed, for reason: LLM_REASON_SUPERSEDED, or LLM_REASON_TERM_TAKEN until the
+     * other one is silent or ends.
+     */
+    LLM_EVENT_STREAM_REFUSED = 30,
+    /*
+     * Of a channel of two lines: the session is not heard on line first, 1 or 2, and is heard on the other. Its
+     * messages go on; a packet that the other line loses is requested at once.
+     */
+    LLM_EVENT_LINE_DOWN = 31,
+    LLM_EVENT_LINE_UP = 32, /* the session is heard on line first again */
     /* Of transmitters and receivers, with watch_ns of struct llm_context_options. */
     LLM_EVENT_LIMITED = 24, /* the bottleneck changed, or there is none any more: bottleneck */
     /* Of transmitters: the bottleneck of a receiver changed, as that receiver reports: bottleneck. */
     LLM_EVENT_RECEIVER_LIMITED = 25,
+    /*
+     * Of stores: recording of the session has stopped for good, for reason; first: number of the first message
+     * that is not on the disk; file: in which a write failed; error: its errno. What is not on the disk is not
+     * acknowledged.
+     */
+    LLM_EVENT_STORE_STOPPED = 26,
+    /*
+     * Of transmitters, receivers and connections: packets of others were dropped, for reason: LLM_REASON_IN_CLEAR or
+     * LLM_REASON_KEYS. Reported once for each instance of a transport and reason: some members of the group have other
+     * keys, or none.
+     */
+    LLM_EVENT_KEYS = 40,
+    /*
+     * Of receivers with the option seal_keys: packets of the session, a number of them in packets, are not those that its
+     * transmitter signed, for reason: LLM_REASON_SEAL or LLM_REASON_UNSEALED. Their messages may have been delivered.
+     * Reported at most once a second for each session.
+     */
+    LLM_EVENT_FORGED = 44,
 };
 
 enum llm_reason {
@@ -112,7 +155,7 @@ enum llm_reason {
     LLM_REASON_ABANDONED = 14, /* the other side is gone, perhaps before it had, or had sent, everything */
     LLM_REASON_BROKEN = 15,    /* a message could not be delivered, and none after it is */
     LLM_REASON_NO_CACHE = 16,  /* no topic of the transmitter has a last value cache: llm_topic_cache() */
-    /* Fewer receivers accept the topic, and are not suspended, than have to acknowledge. */
+    /* Fewer receivers accept the topic, and are not suspended, than have to acknowledge, or so many names. */
     LLM_REASON_RECEIVERS_FEW = 20,
     /* A receiver that has to acknowledge by name is not known, or suspended. */
     LLM_REASON_RECEIVER_ABSENT = 21,
@@ -123,10 +166,23 @@ enum llm_reason {
     LLM_REASON_UNRELIABLE = 24,
     /* No packet is missing, but one contradicts itself or the packet before: damaged or forged. */
     LLM_REASON_MALFORMED = 25,
-    LLM_REASON_NO_ROUTE = 28, /* no route leads to the address, or it cannot be resolved to a neighbour */
+    LLM_REASON_RESTARTED = 26,  /* the transmitter restarted: another session continues the stream */
+    LLM_REASON_SUPERSEDED = 27, /* a session of a higher term continues the stream */
+    LLM_REASON_NO_ROUTE = 28,   /* no route leads to the address, or it cannot be resolved to a neighbour */
     /* The address cannot be reached from here: it is of another family, scope or kind. */
     LLM_REASON_ADDRESS = 29,
     LLM_REASON_FORBIDDEN = 30, /* a packet filter or a policy of this host forbids it */
+    LLM_REASON_DAMAGED = 31,   /* of recordings: what a store had written is damaged, or removed */
+    LLM_REASON_DISK = 32,      /* the disk of a store failed */
+    LLM_REASON_DISK_FULL = 33, /* the disk of a store is full, or its reserve is reached */
+    /* Another session of the stream has the same term, and is heard. */
+    LLM_REASON_TERM_TAKEN = 34,
+    LLM_REASON_IN_CLEAR = 40, /* packets came in clear to a channel with keys */
+    /* Packets are protected by keys that the channel does not have, or is opened without. */
+    LLM_REASON_KEYS = 41,
+    /* Packets differ from what the transmitter signed, or from others with their number: a member forged them. */
+    LLM_REASON_SEAL = 44,
+    LLM_REASON_UNSEALED = 45, /* no key of seal_keys signed the packets */
 };
 
 /* Thresholds of the slow-receiver policy: options slow_..., docs/protocol.md section 7.2. */
@@ -230,16 +286,22 @@ struct llm_event {
     uint32_t topic_id;
     const char *topic;                 /* NULL unless the kind has one */
     const struct llm_verdict *verdict; /* NULL unless the kind has one; valid until the handler returns */
-    const char *receiver;              /* name of the receiver; NULL unless the reason has one */
+    /* Name of the receiver, or pattern of names (struct llm_assurance); NULL unless the reason has one. */
+    const char *receiver;
     /* NULL unless the kind has one; valid until the handler returns */
     const struct llm_bottleneck *bottleneck;
-    /* LLM_EVENT_UNACKNOWLEDGED for lack of receivers of any name: receivers present; else 0 */
+    /* LLM_EVENT_UNACKNOWLEDGED for lack of receivers of any name, or of a pattern: receivers present; else 0 */
     uint32_t receivers;
     uint32_t receivers_wanted; /* receivers that have to acknowledge; else 0 */
     /*
      * Address of the other side, for people; NULL unless the kind has one; valid until the handler returns.
      */
     const char *address;
+    const char *file; /* path in the directory of a store; NULL unless the kind has one; valid as address */
+    int error;        /* errno; 0 unless the kind has one */
+    uint64_t stream;  /* identity of the stream; 0 unless the kind has one */
+    uint64_t stream_base; /* number in the stream of message 0 of the session */
+    uint32_t stream_term;
 };
 
 /*

@@ -42,9 +42,11 @@
 #include <llm/context.h>
 #include <llm/error.h>
 #include <llm/event.h>
+#include <llm/failover.h>
 #include <llm/filter.h>
 #include <llm/options.h>
 #include <llm/receiver.h>
+#include <llm/store.h>
 #include <llm/transmitter.h>
 
 #endif

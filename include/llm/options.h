@@ -27,7 +27,7 @@ enum llm_slow {
     LLM_SLOW_SUSPEND = 4,
     LLM_SLOW_EXPEL = 5,
 };
-/* Where a receiver begins in a session. */
+/* Place where a receiver begins in a session. */
 enum llm_join_mode {
     LLM_JOIN_LIVE = 0, /* with messages sent from now on */
     /* With the oldest message in the history; a little later if some of it is being overwritten. */
@@ -48,6 +48,9 @@ enum llm_join_mode {
 
 enum llm_acknowledger { LLM_ACKNOWLEDGE_LIBRARY = 0, LLM_ACKNOWLEDGE_APPLICATION = 1 };
 
+/* Protection of the bodies of packets by keys; headers are authenticated with either. */
+enum llm_keys_mode { LLM_KEYS_MODE_ENCRYPT = 0, LLM_KEYS_MODE_AUTHENTICATE = 1 };
+
 /*
  * A channel names a transport, a group and a port: "udp://239.192.1.1:5001?interface=eth0&ttl=2", or
  * "udp://[ff15::1]:5001". The scheme is the transport: udp; bypass, the same sockets over a stack that was
@@ -58,6 +61,9 @@ enum llm_acknowledger { LLM_ACKNOWLEDGE_LIBRARY = 0, LLM_ACKNOWLEDGE_APPLICATION
  * address, and a transmitter sends to it. With further hosts in the option destinations the same stream goes
  * to a list of hosts, each packet to each of them, where the network has no multicast.
  *
+ * A channel of two lines is two channels with " + " between them: "udp://239.1.1.1:5001?interface=eth0 +
+ * udp://239.1.2.1:5001?interface=eth1". Every packet is sent on both, and the first copy is delivered.
+ *
  * Every option of struct llm_options can be given as key=value with the name of its field; the channel's
  * value overrides the structure's. Options of one transport or prefix, such as impair_..., can be given in a
  * channel whose scheme names it, and nowhere else: llm_options(7) lists them. Integers are decimal, with an
@@ -65,8 +71,8 @@ enum llm_acknowledger { LLM_ACKNOWLEDGE_LIBRARY = 0, LLM_ACKNOWLEDGE_APPLICATION
  * transmitter ignores the options of receivers, and the reverse. Beyond the bounds below, heartbeat_ns_min <=
  * heartbeat_ns_max <= silence_ns <= session_timeout_ns, nak_retry_ns_min <= nak_retry_ns_max,
  * slow_warn_percent <= slow_unicast_percent, and more rules for slow_... in llm_options(7); history_bytes is
- * at least 16 packets. Channels of a context that agree in scheme, address family and the options of scope
- * INSTANCE share one instance of the transport.
+ * at least 16 packets. Channels of a context that agree in scheme, address family and the options of scope INSTANCE
+ * share one instance of the transport; with keys they also have to agree in host and port.
  *
  * X(type, scope, name, default, min, max, text): type is u32, u64, str (max is the array's size, with the
  * terminating zero) or word (min is the enum, max its last enumerator). scope is the object that reads the
@@ -144,7 +150,17 @@ enum llm_acknowledger { LLM_ACKNOWLEDGE_LIBRARY = 0, LLM_ACKNOWLEDGE_APPLICATION
     X(u32, CONNECTION, connections_max, 64, 1, 4096, "connections of a listener at a time, including those that wait to be accepted")   \
     X(u64, CONNECTION, connect_timeout_ns, 5000000000, 1000000, 3600000000000, "time after which a connection that is not established is given up") \
     X(u64, TRANSMITTER, linger_ns, 1000000000, 0, 3600000000000, "time for which llm_transmitter_close() waits for receivers to get everything") \
-    X(u32, INSTANCE, check_source, 1, 0, 1, "refuse a packet that announces an address of another host than its source")
+    X(u32, INSTANCE, check_source, 1, 0, 1, "refuse a packet that announces an address of another host than its source") \
+    X(u32, RECEIVER, stores, 1, 0, 1, "ask stores for what a transmitter no longer has, for late joins and repairs")                    \
+    X(u64, RECEIVER, store_wait_ns, 100000000, 1000000, 60000000000, "time for which a late join waits for stores to answer") \
+    X(str, TRANSMITTER, stream, "", 0, 64, "name of the stream, whose numbers go on when its transmitter restarts; empty: none")       \
+    X(u64, TRANSMITTER, stream_base, 0, 0, 4611686018427387904, "number that the first message has in the stream")                     \
+    X(u32, TRANSMITTER, stream_term, 0, 0, 4294967295, "term in the stream: receivers leave lower terms for the highest") \
+    X(str, INSTANCE, keys, "", 0, 256, "file of group keys, with which packets are encrypted and authenticated; empty: in clear")           \
+    X(word, INSTANCE, keys_mode, LLM_KEYS_MODE_ENCRYPT, llm_keys_mode, LLM_KEYS_MODE_AUTHENTICATE, "with keys: encrypt messages, or only authenticate them") \
+    X(str, TRANSMITTER, seal, "", 0, 256, "file of a private key, with which a transmitter signs its packets; empty: it does not")      \
+    X(str, INSTANCE, seal_keys, "", 0, 256, "file of public keys of transmitters, by which packets that others forge are found; empty: none")  \
+    X(u32, TRANSMITTER, stream_merge, 0, 0, 1, "receivers merge this session with others of its stream that send the same messages")
 /* clang-format on */
 
 struct llm_options {

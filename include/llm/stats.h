@@ -75,7 +75,9 @@ struct llm_stats_table {
     X(RECEIVER, 4, "receiver")       \
     X(SESSION, 5, "session")         \
     X(LISTENER, 6, "listener")       \
-    X(TOPIC, 7, "topic")
+    X(TOPIC, 7, "topic")             \
+    X(STORE, 8, "store")             \
+    X(FAILOVER, 9, "failover")
 
 /*
  * MEMBER: a receiver known to a transmitter; SESSION: one followed by a receiver; TOPIC: of a transmitter or

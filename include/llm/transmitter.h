@@ -106,7 +106,9 @@ struct llm_assurance {
     uint32_t receivers; /* number of receivers that have to acknowledge, 0: by name only; default 1 */
     /*
      * Named receivers that also have to acknowledge, by their option receiver_name: separated by commas, at
-     * most 16; NULL: none.
+     * most 16; NULL: none. A name with one "*" is a pattern, and may have a number from 1 to 16: "store-*:2"
+     * means that receivers of two different names that match have to. A receiver counts for each pattern that
+     * its name matches.
      */
     const char *names;
     uint64_t messages_max; /* messages that may be unacknowledged, 1 to 1048576; default 1024 */
@@ -131,7 +133,7 @@ LLM_API void llm_assurance_init(struct llm_assurance *assurance);
  * *assurance is copied. Unacknowledged packets stay in the history, so that receivers which join get them:
  * when it is full of them and of packets sent since, every topic of the transmitter is refused with
  * LLM_EAGAIN. Use another transmitter for messages that must not wait. Allocates. Allowed in handlers.
- * LLM_EINVAL: no receiver to acknowledge, a bound or a name out of its range, or a topic with
+ * LLM_EINVAL: no receiver to acknowledge, a bound out of its range, a wrong name or pattern, or a topic with
  * LLM_TOPIC_UNRELIABLE or LLM_TOPIC_NO_HISTORY; LLM_ELIMIT: more receivers than receivers_max, or a 17th
  * topic of this transmitter; LLM_ESTATE: a claim is open; LLM_EVERSION, LLM_ENOMEM.
  */

@@ -12,6 +12,7 @@ enum {
     ASSURANCE_SHARE = 4, /* default: 1 / ASSURANCE_SHARE of the history may be unacknowledged */
     /* At most 1 / ASSURANCE_SHARE_LEAST of the history may be: other packets need room as well. */
     ASSURANCE_SHARE_LEAST = 2,
+    ASSURANCE_NAME_SHOWN = 64, /* bytes of a faulty name in a message */
 };
 
 #define ASSURANCE_PATIENCE UINT64_C(1000000000)
@@ -26,47 +27,77 @@ void llm_assurance_init(struct llm_assurance *assurance)
                                         .patience_ns = ASSURANCE_PATIENCE};
 }
 
-/* Copies the next of comma-separated names. False: it is empty or too long. */
-static bool assurance_name(const char **names, char *name)
-{
-    const size_t size = strcspn(*names, ",");
-
-    if (size == 0 || size > LLI_WIRE_RECEIVER_NAME_MAX)
-        return false;
-    memcpy(name, *names, size);
-    *names += size;
-    return true;
-}
-
 /* Returns true if the last of the names is a repetition. */
 static bool assurance_is_named(const struct lli_ack_rule *rule)
 {
     for (uint32_t i = 0; i + 1 < rule->names; i++)
-        if (strcmp(rule->name[i], rule->name[rule->names - 1]) == 0)
+        if (strcmp(rule->name[i].text, rule->name[rule->names - 1].text) == 0)
             return true;
     return false;
 }
 
-static int assurance_names(const struct llm_topic *topic, const char *names, struct lli_ack_rule *rule)
+/* Says what is wrong with a name in a list of names: the size bytes at `name`. */
+static int assurance_name_fail(const struct llm_topic *topic, enum lli_ack_name_result result,
+                               const char *names, const char *name, int size)
 {
     const struct lli_log *log = &topic->transmitter->context->log;
 
-    for (const char *at = names; at != NULL && *at != '\0';) {
-        if (rule->names == LLI_ACK_NAMES_MAX)
-            return lli_fail(log, LLM_EINVAL, "topic \"%s\": more than %d receivers by name", topic->name,
-                            LLI_ACK_NAMES_MAX);
-        if (!assurance_name(&at, rule->name[rule->names++]) || (*at == ',' && at[1] == '\0'))
-            return lli_fail(log, LLM_EINVAL,
-                            "topic \"%s\": names \"%.64s\": each has 1 to %d bytes, with a comma between two",
-                            topic->name, names, LLI_WIRE_RECEIVER_NAME_MAX);
-        if (assurance_is_named(rule))
-            return lli_fail(
-                log, LLM_EINVAL,
-                "topic \"%s\": names \"%.64s\" has \"%s\" twice: it acknowledges once, leave one out",
-                topic->name, names, rule->name[rule->names - 1]);
-        at += *at == ',';
-    }
+    if (result == LLI_ACK_NAME_STARS)
+        return lli_fail(log, LLM_EINVAL,
+                        "topic \"%s\": names \"%.64s\": \"%.*s\" has more than one \"*\": a pattern has one",
+                        topic->name, names, size, name);
+    if (result == LLI_ACK_NAME_COUNT)
+        return lli_fail(
+            log, LLM_EINVAL,
+            "topic \"%s\": names \"%.64s\": \"%.*s\" has no number from 1 to %d after the last colon of "
+            "the pattern, as \"store-*:2\" has",
+            topic->name, names, size, name, LLI_ACK_COUNT_MAX);
+    return lli_fail(
+        log, LLM_EINVAL,
+        "topic \"%s\": names \"%.64s\": \"%.*s\": each name has 1 to %d bytes, with a comma between two",
+        topic->name, names, size, name, LLI_WIRE_RECEIVER_NAME_MAX);
+}
+
+/* Adds a name or a pattern of a list of names, the size bytes at `text`, to the rule. */
+static int assurance_name(const struct llm_topic *topic, const char *names, const char *text, size_t size,
+                          struct lli_ack_rule *rule)
+{
+    const struct llm_transmitter *transmitter = topic->transmitter;
+    const struct lli_log *log = &transmitter->context->log;
+    struct lli_ack_name *name = &rule->name[rule->names];
+    enum lli_ack_name_result result;
+
+    if (rule->names == LLI_ACK_NAMES_MAX)
+        return lli_fail(log, LLM_EINVAL, "topic \"%s\": more than %d receivers by name", topic->name,
+                        LLI_ACK_NAMES_MAX);
+    result = lli_ack_name_parse(text, size, name);
+    if (result != LLI_ACK_NAME_OK)
+        return assurance_name_fail(topic, result, names, text, (int)lli_min(size, ASSURANCE_NAME_SHOWN));
+    rule->names++;
+    if (assurance_is_named(rule))
+        return lli_fail(log, LLM_EINVAL,
+                        "topic \"%s\": names \"%.64s\" has \"%s\" twice: it acknowledges once, leave one out",
+                        topic->name, names, name->text);
+    if (name->count > transmitter->tx.config.receivers_max)
+        return lli_fail(log, LLM_ELIMIT,
+                        "topic \"%s\": %u receivers \"%s\" are to acknowledge, receivers_max is %u",
+                        topic->name, name->count, name->text, transmitter->tx.config.receivers_max);
     return LLM_OK;
+}
+
+static int assurance_names(const struct llm_topic *topic, const char *names, struct lli_ack_rule *rule)
+{
+    int error = LLM_OK;
+
+    if (names == NULL || *names == '\0')
+        return LLM_OK;
+    for (const char *at = names; at != NULL && error == LLM_OK;) {
+        const size_t size = strcspn(at, ",");
+
+        error = assurance_name(topic, names, at, size, rule);
+        at = at[size] == ',' ? at + size + 1 : NULL;
+    }
+    return error;
 }
 
 /* Converts the application's assurance to a rule, or returns why that is not possible. */

@@ -55,7 +55,17 @@ static void context_stats(struct llm_context *context, lli_ns now)
     context->watch_at = lli_min(context->stats_at, context->connections_at);
 }
 
-/* Periodic work of a poll. The latency monitor's last level and the watch measure every poll. */
+static void context_serve_members(struct llm_context *context, lli_ns now)
+{
+    const lli_ns at = context->failover_calls->service(context, now);
+
+    context->stores_at = context->stores == NULL ? at : lli_min(context->stores_at, at);
+}
+
+/*
+ * Periodic work of a poll. The latency monitor's last level and the watch measure every poll, and stores look
+ * for writes that ended.
+ */
 static LLI_OUT_OF_LINE void context_watch_all(struct llm_context *context, lli_ns now)
 {
     if (context->watch.interval != 0)
@@ -64,10 +74,14 @@ static LLI_OUT_OF_LINE void context_watch_all(struct llm_context *context, lli_n
         lli_latency_polled(context->latency, now);
     if (now >= context->connections_at)
         context->upcalls->service(context, now);
+    if (context->store_calls != NULL)
+        context->stores_at = context->store_calls->service(context, now);
+    if (context->failover_calls != NULL)
+        context_serve_members(context, now);
     if (now >= context->stats_at)
         context_stats(context, now);
     context->watch_at = lli_min(context->stats_at, context->connections_at);
-    if (context->watch.interval != 0 ||
+    if (context->watch.interval != 0 || context->stores != NULL || context->failovers != NULL ||
         (context->latency != NULL && context->latency->level >= LLM_LATENCY_STAGES))
         context->watch_at = 0;
 }
@@ -103,7 +117,7 @@ int llm_context_open(const struct llm_context_options *user, struct llm_context 
     context->log = log;
     context->options = options;
     context->options.stats_directory = context->options.stats_name = NULL;
-    context->stats_at = context->watch_at = context->connections_at = LLI_NEVER;
+    context->stats_at = context->watch_at = context->connections_at = context->stores_at = LLI_NEVER;
     context->moment = LLI_TICKS_MOMENT;
     context->time_ticks = lli_ticks() - context->moment;
     context->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -158,6 +172,10 @@ int llm_context_close(struct llm_context **handle)
         return LLM_ESTATE;
     if (context->upcalls != NULL)
         context->upcalls->close(context);
+    if (context->failover_calls != NULL)
+        context->failover_calls->close(context);
+    if (context->store_calls != NULL)
+        context->store_calls->close(context);
     /* Closing the last user of an endpoint closes the endpoint. */
     while (context->endpoints != NULL && !context->orphaned) {
         struct lli_endpoint *endpoint = context->endpoints;
@@ -193,17 +211,37 @@ int lli_context_channel(struct llm_context *context, const char *text, const str
 {
     int error = lli_channel_parse(channel, text, options, &context->log);
 
-    if (error == LLM_OK && context->options.wait == LLM_WAIT_BUSY_POLL && channel->options.busy_poll_us == 0)
-        channel->options.busy_poll_us = CONTEXT_BUSY_POLL_US;
+    if (error == LLM_OK && context->options.keys_required && channel->options.keys[0] == '\0')
+        return lli_fail(
+            &context->log, LLM_EOPTION,
+            "channel \"%s\": it is without the option keys, which keys_required of the context demands: add "
+            "keys=FILE, a file of llm-key",
+            text);
+    if (error == LLM_OK && context->options.wait == LLM_WAIT_BUSY_POLL) {
+        struct llm_options *const lines[] = {&channel->options, &channel->second.options};
+
+        for (int i = 0; i < 2; i++)
+            if (lines[i]->busy_poll_us == 0)
+                lines[i]->busy_poll_us = CONTEXT_BUSY_POLL_US;
+    }
     return error;
 }
 
 /* ------------------------------------------------------------------------------------------------ poll */
 
+static LLI_OUT_OF_LINE void context_expire(struct llm_context *context)
+{
+    context->failover_calls->expire(context, lli_context_time(context, lli_ticks()));
+}
+
 int lli_context_poll(struct llm_context *context)
 {
-    const lli_ns now = lli_context_time(context, lli_ticks());
+    lli_ns now;
 
+    /* Before anything is sent. */
+    if (context->failover_calls != NULL)
+        context_expire(context);
+    now = lli_context_time(context, lli_ticks());
     context->polled_at = now;
     context->delivered = 0;
     for (struct lli_endpoint *endpoint = context->endpoints; endpoint != NULL; endpoint = endpoint->next)
@@ -248,6 +286,12 @@ uint64_t llm_context_deadline(const struct llm_context *context)
 
 static int context_arm(struct llm_context *context)
 {
+    if (context->store_calls != NULL) {
+        int error = context->store_calls->watch(context, context_watch);
+
+        if (error != LLM_OK)
+            return error;
+    }
     for (struct lli_endpoint *endpoint = context->endpoints; endpoint != NULL; endpoint = endpoint->next) {
         int fd = endpoint->transport->arm(endpoint->instance);
 

@@ -150,10 +150,12 @@ static void fork_orphan(struct llm_context *context)
     atomic_store(&context->stop, true);
     /* In this process a handler of another thread does not return. */
     context->in_handler &= inside;
-    context->stats_at = context->connections_at = context->watch_at = LLI_NEVER;
+    context->stats_at = context->connections_at = context->stores_at = context->watch_at = LLI_NEVER;
     for (struct lli_endpoint *endpoint = context->endpoints; endpoint != NULL; endpoint = endpoint->next) {
         endpoint->inherited = endpoint->transport;
         endpoint->transport = &inert;
+        endpoint->lines = NULL;
+        endpoint->inspects = endpoint->latency != NULL || endpoint->guard != NULL;
         for (struct llm_transmitter *transmitter = endpoint->transmitters; transmitter != NULL;
              transmitter = transmitter->next)
             fork_unshare(transmitter);
@@ -234,6 +236,10 @@ void lli_fork_release(struct llm_context *context)
         fork_release_endpoint(endpoint);
     if (context->upcalls != NULL)
         context->upcalls->release(context);
+    if (context->store_calls != NULL)
+        context->store_calls->release(context);
+    if (context->failover_calls != NULL)
+        context->failover_calls->release(context);
     while (context->endpoints != NULL) {
         struct lli_endpoint *endpoint = context->endpoints;
 

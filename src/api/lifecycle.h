@@ -48,10 +48,24 @@ void lli_fork_release(struct llm_context *context);
  */
 int lli_transmitter_place(struct llm_transmitter *transmitter, const struct llm_options *options);
 
+/* Makes a transmitter that is silent: not linked to its endpoint, it sends and receives nothing. */
+int lli_transmitter_prepare(struct llm_context *context, const char *text, const struct llm_options *options,
+                            struct llm_transmitter **transmitter);
+
+/* Closes a transmitter that is not linked to its endpoint. */
+void lli_transmitter_discard(struct llm_transmitter *transmitter);
+
 /* Frees memory and topics. */
 void lli_transmitter_free(struct llm_transmitter *transmitter);
 
 /* ------------------------------------------------------------------------------------------ receiver.c */
+
+/*
+ * Opens a receiver on the channel that text names; tap: of its store or member, with tap_arg as the first argument of its calls, or NULL.
+ */
+int lli_receiver_open(struct llm_context *context, const char *text, const struct llm_options *options,
+                      const struct llm_receiver_handlers *handlers, const struct lli_tap *tap, void *tap_arg,
+                      struct llm_receiver **result);
 
 /* Allocates memory for the sessions of a receiver that has its endpoint and handlers. */
 int lli_receiver_place(struct llm_receiver *receiver, const struct llm_options *options);
@@ -83,5 +97,11 @@ void lli_topic_route(struct llm_topic *topic);
 
 /* Returns true if the rate limit of a topic allows another message. False: the refusal is counted. */
 bool lli_topic_may_send(struct llm_topic *topic);
+
+/*
+ * Returns true for a transmitter of no failover group, and for a primary that has its lease. Else it is fenced here
+ * and now; its member tells the election.
+ */
+bool lli_transmitter_is_leased(struct llm_transmitter *transmitter, lli_ns now);
 
 #endif

@@ -91,6 +91,9 @@ static int rate_topic(struct llm_topic *topic, const struct llm_rate *user)
 
     if (transmitter->claimed != NULL)
         return lli_refuse_claimed(topic->transmitter, topic->name);
+    if (transmitter->failover != NULL)
+        return lli_fail(log, LLM_ESTATE, "topic \"%s\": topics of a failover group have no rate of their own",
+                        topic->name);
     error = rate_import(log, topic->name, user, &rate);
     if (error != LLM_OK)
         return error;
@@ -128,6 +131,16 @@ int llm_topic_limit_rate(struct llm_topic *topic, const struct llm_rate *rate)
     return error;
 }
 
+bool lli_transmitter_is_leased(struct llm_transmitter *transmitter, lli_ns now)
+{
+    if (transmitter->failover == NULL || (!transmitter->fenced && now < transmitter->leased_until))
+        return true;
+    /* It may have been stopped for long, so another one may be elected already. */
+    transmitter->fenced = true;
+    transmitter->claimed = transmitter;
+    return false;
+}
+
 bool lli_topic_may_send(struct llm_topic *topic)
 {
     struct lli_tx *tx = &topic->transmitter->tx;
@@ -136,6 +149,8 @@ bool lli_topic_may_send(struct llm_topic *topic)
     if (!topic->rated)
         return true;
     now = lli_clock_ns();
+    if (!lli_transmitter_is_leased(topic->transmitter, now))
+        return false;
     lli_pacer_fill(&topic->rate, now);
     if (topic->rate.tokens > 0)
         return true;

@@ -7,6 +7,7 @@
 #include "api/lifecycle.h"
 #include "engine/objects.h"
 #include "config/options.h"
+#include "security/guard.h"
 
 void llm_receiver_handlers_init(struct llm_receiver_handlers *handlers)
 {
@@ -49,17 +50,25 @@ static void receiver_configure(struct llm_receiver *receiver, const struct llm_o
         .name_size = (uint8_t)strlen(options->receiver_name),
         .address = receiver->endpoint->address,
         .confirms = true,
+        .stores = options->stores != 0,
+        .store_wait = options->store_wait_ns,
     };
     memcpy(receiver->config.name, options->receiver_name, receiver->config.name_size);
 }
+
+/* Streams that a receiver remembers, if it follows fewer sessions. */
+enum { RECEIVER_STREAMS = 64 };
 
 static void receiver_layout(struct llm_receiver *receiver, uint64_t reorder_bytes, struct lli_arena *arena,
                             struct lli_arena *rare)
 {
     const struct lli_caps *caps = &receiver->endpoint->caps;
+    const uint32_t longest =
+        receiver->config.records_protected ? 2 * caps->payload_max + LLI_PROTECT_DATA : caps->payload_max;
 
-    lli_reorder_init(&receiver->reorder, reorder_bytes, caps->payload_max,
-                     caps->flags & LLI_CAP_ORDERED ? rare : arena, rare);
+    lli_reorder_init(&receiver->reorder, reorder_bytes, longest, caps->flags & LLI_CAP_ORDERED ? rare : arena,
+                     rare);
+    lli_streams_init(&receiver->streams, (uint32_t)lli_max(receiver->sessions_max, RECEIVER_STREAMS), rare);
     for (uint32_t i = 0; i < receiver->sessions_max; i++)
         lli_rx_init(&receiver->sessions[i], &receiver->config, &receiver->reorder, &receiver->counters,
                     &receiver->random, arena, rare);
@@ -111,15 +120,19 @@ void lli_receiver_free(struct llm_receiver *receiver)
     free(receiver->latency);
     free(receiver->sessions);
     free(receiver->hints);
+    free(receiver->lines);
+    free(receiver->channel);
     free(receiver);
 }
 
-static int receiver_open(struct llm_context *context, const char *text, const struct llm_options *options,
-                         const struct llm_receiver_handlers *handlers, struct llm_receiver **result)
+int lli_receiver_open(struct llm_context *context, const char *text, const struct llm_options *options,
+                      const struct llm_receiver_handlers *handlers, const struct lli_tap *tap, void *tap_arg,
+                      struct llm_receiver **result)
 {
     struct lli_channel channel;
-    struct lli_group group;
+    struct lli_group group, second;
     struct llm_receiver *receiver;
+    const bool records = tap != NULL && tap->packet != NULL;
     int error = lli_context_channel(context, text, options, &channel);
 
     if (error != LLM_OK)
@@ -137,15 +150,32 @@ static int receiver_open(struct llm_context *context, const char *text, const st
     error = lli_endpoint_open(context, &channel, &receiver->endpoint);
     if (error != LLM_OK)
         goto free_receiver;
-    error = lli_receiver_place(receiver, &channel.options);
-    receiver->config.former = &receiver->former;
+    receiver->tap = tap;
+    receiver->tap_arg = tap_arg;
+    if (records && receiver->endpoint->guard != NULL)
+        lli_guard_keep(receiver->endpoint->guard);
+    receiver->channel = malloc(sizeof *receiver->channel);
+    if (receiver->channel != NULL)
+        *receiver->channel = channel;
+    error = receiver->channel == NULL ? lli_fail(&context->log, LLM_ENOMEM, "no memory for a channel")
+                                      : lli_receiver_place(receiver, &channel.options);
+    receiver->config.former = records ? NULL : &receiver->former;
+    receiver->config.streams = records ? NULL : &receiver->streams;
     receiver->config.resumes = receiver->handlers.join == NULL;
+    receiver->config.records = records;
+    receiver->config.records_protected = records && receiver->endpoint->guard != NULL;
+    receiver->config.chooses |= records;
     if (error == LLM_OK)
         error = lli_latency_receiver(receiver);
+    if (error == LLM_OK && receiver->endpoint->lines != NULL) {
+        receiver->config.lines = LLI_LINES_MAX;
+        receiver->lines = calloc(1, sizeof *receiver->lines);
+        error =
+            receiver->lines != NULL ? LLM_OK : lli_fail(&context->log, LLM_ENOMEM, "no memory for two lines");
+    }
     if (error != LLM_OK)
         goto close_endpoint;
-    group = (struct lli_group){
-        .host = channel.host, .port = channel.port, .options = &channel.options, .values = &channel.values};
+    lli_channel_group(&channel, &group, &second);
     error = receiver->endpoint->transport->join(receiver->endpoint->instance, &group, LLI_JOIN_RECEIVE,
                                                 &receiver->group);
     if (error != LLM_OK)
@@ -177,7 +207,7 @@ int llm_receiver_open(struct llm_context *context, const char *channel, const st
     if (!lli_context_enter(context))
         return LLM_ESTATE;
     if (!context->in_handler)
-        error = receiver_open(context, channel, options, handlers, receiver);
+        error = lli_receiver_open(context, channel, options, handlers, NULL, NULL, receiver);
     else
         error = LLI_REFUSE_IN_HANDLER(context, "llm_receiver_open");
     lli_context_leave(context);
@@ -195,7 +225,7 @@ static int receiver_acknowledge(struct llm_receiver *receiver, uint64_t session,
 
         if (rx->session != session || (rx->state != LLI_RX_LIVE && rx->state != LLI_RX_ENDED))
             continue;
-        if (!lli_rx_acknowledge(rx, number, lli_clock_ns()))
+        if (!lli_rx_acknowledge(rx, number - lli_rx_number_offset(rx), lli_clock_ns()))
             return LLM_EINVAL;
         lli_endpoint_due(receiver->endpoint, lli_rx_deadline(rx));
         return LLM_OK;
@@ -272,6 +302,8 @@ void lli_receiver_destroy(struct llm_receiver *receiver)
         link = &(*link)->next;
     *link = receiver->next;
     endpoint->transport->leave(endpoint->instance, receiver->group, LLI_JOIN_RECEIVE);
+    if (receiver->sends)
+        endpoint->transport->leave(endpoint->instance, receiver->send_group, LLI_JOIN_SEND);
     lli_endpoint_close(endpoint);
     lli_receiver_free(receiver);
 }

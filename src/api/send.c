@@ -272,6 +272,14 @@ static LLI_INLINE int send_packed(struct llm_topic *topic, const struct iovec *p
     return LLM_OK;
 }
 
+/* Returns the reason for which a message of such a topic was not taken: a primary may have been fenced just now. */
+static LLI_OUT_OF_LINE int topic_blocked(struct llm_topic *topic)
+{
+    return topic->transmitter->claimed == topic->transmitter
+               ? lli_refuse_claimed(topic->transmitter, topic->name)
+               : LLM_EAGAIN;
+}
+
 /* Packs a message of an assured, rate-limited or cached topic. */
 static LLI_OUT_OF_LINE int send_checked(struct llm_topic *topic, const struct iovec *pieces, size_t size,
                                         unsigned flags)
@@ -288,7 +296,7 @@ static LLI_OUT_OF_LINE int send_checked(struct llm_topic *topic, const struct io
         return lli_refuse_size(topic, size);
     if (!lli_topic_may_send(topic) || !transmitter_may_wait(topic, size) ||
         !topic_pack(topic, pieces, size, &first))
-        return LLM_EAGAIN;
+        return topic_blocked(topic);
     topic_account(topic, first, size);
     if (topic->cache != NULL)
         lli_tx_lvc_add(tx, topic->cache, attributes, pieces, (uint32_t)size);
@@ -441,7 +449,7 @@ static LLI_OUT_OF_LINE int topic_check_claim(struct llm_topic *topic, size_t siz
 {
     if (topic_is_exceeded(topic, size))
         return lli_refuse_size(topic, size);
-    return lli_topic_may_send(topic) && transmitter_may_wait(topic, size) ? LLM_OK : LLM_EAGAIN;
+    return lli_topic_may_send(topic) && transmitter_may_wait(topic, size) ? LLM_OK : topic_blocked(topic);
 }
 
 /* Returns LLM_OK if a claim of this size may be made. */
@@ -541,6 +549,26 @@ static LLI_OUT_OF_LINE void topic_account_claim(struct llm_topic *topic, size_t 
         lli_tx_lvc_add(tx, topic->cache, NULL, &piece, (uint32_t)size);
 }
 
+static inline void topic_commit(struct llm_topic *topic, size_t size)
+{
+    lli_pack_commit(&topic->transmitter->tx.pack, (uint32_t)size);
+    topic->transmitter->claimed = NULL;
+}
+
+/* The lease of a primary may have expired since the claim. */
+static LLI_OUT_OF_LINE int topic_commit_checked(struct llm_topic *topic, size_t size)
+{
+    struct llm_transmitter *transmitter = topic->transmitter;
+
+    if (transmitter->failover != NULL && !lli_transmitter_is_leased(transmitter, lli_clock_ns())) {
+        lli_pack_abort(&transmitter->tx.pack);
+        return lli_refuse_claimed(transmitter, topic->name);
+    }
+    topic_commit(topic, size);
+    topic_account_claim(topic, size);
+    return LLM_OK;
+}
+
 int llm_topic_commit(struct llm_topic *topic, size_t size, unsigned flags)
 {
     struct llm_transmitter *transmitter;
@@ -556,11 +584,12 @@ int llm_topic_commit(struct llm_topic *topic, size_t size, unsigned flags)
     } else if (flags > TRANSMITTER_FLAGS || size > transmitter->tx.pack.claim_size) {
         error = topic_refuse_commit(topic, size, flags);
     } else {
-        lli_pack_commit(&transmitter->tx.pack, (uint32_t)size);
-        transmitter->claimed = NULL;
-        if (topic->route != LLI_ROUTE_PLAIN)
-            topic_account_claim(topic, size);
-        transmitter_packed(transmitter, flags);
+        if (topic->route == LLI_ROUTE_PLAIN)
+            topic_commit(topic, size);
+        else
+            error = topic_commit_checked(topic, size);
+        if (error == LLM_OK)
+            transmitter_packed(transmitter, flags);
     }
     lli_context_leave(transmitter->context);
     return error;

@@ -6,6 +6,8 @@
 #include "api/lifecycle.h"
 #include "engine/objects.h"
 #include "config/options.h"
+#include "engine/sealing.h"
+#include "security/guard.h"
 
 /*
  * Sealed packets that make a flush worthwhile even while the transport is busy, unless it takes more at once.
@@ -33,6 +35,7 @@ static struct lli_tx_config transmitter_config(const struct lli_endpoint *endpoi
                 .packets = options->history_packets,
                 .packet_max = endpoint->caps.payload_max,
                 .headroom = endpoint->caps.headroom,
+                .tail = endpoint->guard != NULL ? LLI_PROTECT_DATA : 0,
                 .align = align,
                 /*
              * Random, so that a foreign session with the same tag falls outside the window; 2^32 leaves one
@@ -102,6 +105,12 @@ int lli_transmitter_place(struct llm_transmitter *transmitter, const struct llm_
     /* The two sides of a connection have exchanged their addresses. */
     config.flow.awaits = transmitter->connection != NULL;
     config.confirms = transmitter->connection == NULL;
+    if (transmitter->connection == NULL && options->stream[0] != '\0') {
+        config.stream = lli_stream_id(options->stream);
+        config.stream_base = options->stream_base;
+        config.stream_term = options->stream_term;
+        config.stream_merge = options->stream_merge != 0;
+    }
     if (transport->region_map != NULL && transmitter->connection == NULL) {
         error = transport->region_map(endpoint->instance, transmitter->group, config.history.bytes, &region);
         if (error != LLM_OK)
@@ -126,6 +135,15 @@ int lli_transmitter_place(struct llm_transmitter *transmitter, const struct llm_
         lli_min(options->message_bytes_max, lli_tx_message_max(&transmitter->tx));
     lli_pack_limit(&transmitter->tx.pack, transmitter->message_bytes_max);
     transmitter->cache_bytes = options->cache_bytes;
+    if (endpoint->guard != NULL) {
+        transmitter->posted_max = 0;
+        error = lli_guard_session_open(endpoint->guard, config.session, &transmitter->protection);
+        if (error != LLM_OK)
+            return error;
+    }
+    error = lli_sealer_open(transmitter, options);
+    if (error != LLM_OK)
+        return error;
     if (transport->region != NULL)
         return transport->region(endpoint->instance, transmitter->memory.base, transmitter->memory.size);
     return LLM_OK;
@@ -143,6 +161,8 @@ static void transmitter_displace(struct llm_transmitter *transmitter)
         endpoint->transport->region_end(endpoint->instance, transmitter->memory.base,
                                         transmitter->memory.size);
     lli_memory_unmap(&transmitter->memory);
+    lli_sealer_close(transmitter->sealer);
+    lli_guard_session_close(transmitter->protection);
     free(transmitter->latency);
 }
 
@@ -204,11 +224,12 @@ static void transmitter_leave(struct llm_transmitter *transmitter)
     free(transmitter->destinations);
 }
 
-static int transmitter_open(struct llm_context *context, const char *text, const struct llm_options *options,
+/* Makes a transmitter of which nothing is sent before it is linked to its endpoint. */
+static int transmitter_make(struct llm_context *context, const char *text, const struct llm_options *options,
                             const struct llm_transmitter_handlers *handlers, struct llm_transmitter **result)
 {
     struct lli_channel channel;
-    struct lli_group group;
+    struct lli_group group, second;
     struct llm_transmitter *transmitter;
     int error = lli_context_channel(context, text, options, &channel);
 
@@ -231,8 +252,7 @@ static int transmitter_open(struct llm_context *context, const char *text, const
     error = lli_endpoint_open(context, &channel, &transmitter->endpoint);
     if (error != LLM_OK)
         goto free_transmitter;
-    group = (struct lli_group){
-        .host = channel.host, .port = channel.port, .options = &channel.options, .values = &channel.values};
+    lli_channel_group(&channel, &group, &second);
     error = transmitter->endpoint->transport->join(transmitter->endpoint->instance, &group, LLI_JOIN_SEND,
                                                    &transmitter->group);
     if (error != LLM_OK)
@@ -243,9 +263,6 @@ static int transmitter_open(struct llm_context *context, const char *text, const
     if (error != LLM_OK)
         goto displace;
     transmitter->slot_max = lli_pack_single_max(transmitter->endpoint->caps.slot_max);
-    transmitter->next = transmitter->endpoint->transmitters;
-    transmitter->endpoint->transmitters = transmitter;
-    lli_endpoint_due(transmitter->endpoint, 0);
     *result = transmitter;
     return LLM_OK;
 
@@ -257,6 +274,27 @@ close_endpoint:
 free_transmitter:
     free(transmitter);
     return error;
+}
+
+static int transmitter_open(struct llm_context *context, const char *text, const struct llm_options *options,
+                            const struct llm_transmitter_handlers *handlers, struct llm_transmitter **result)
+{
+    struct llm_transmitter *transmitter;
+    const int error = transmitter_make(context, text, options, handlers, &transmitter);
+
+    if (error != LLM_OK)
+        return error;
+    transmitter->next = transmitter->endpoint->transmitters;
+    transmitter->endpoint->transmitters = transmitter;
+    lli_endpoint_due(transmitter->endpoint, 0);
+    *result = transmitter;
+    return LLM_OK;
+}
+
+int lli_transmitter_prepare(struct llm_context *context, const char *text, const struct llm_options *options,
+                            struct llm_transmitter **transmitter)
+{
+    return transmitter_make(context, text, options, NULL, transmitter);
 }
 
 int llm_transmitter_open(struct llm_context *context, const char *channel, const struct llm_options *options,
@@ -302,18 +340,24 @@ static void transmitter_forget(struct llm_transmitter *transmitter)
     free(transmitter);
 }
 
-static void transmitter_destroy(struct llm_transmitter *transmitter)
+void lli_transmitter_discard(struct llm_transmitter *transmitter)
 {
     struct lli_endpoint *endpoint = transmitter->endpoint;
-    struct llm_transmitter **link = &endpoint->transmitters;
 
-    while (*link != transmitter)
-        link = &(*link)->next;
-    *link = transmitter->next;
     transmitter_displace(transmitter);
     transmitter_leave(transmitter);
     lli_endpoint_close(endpoint);
     transmitter_forget(transmitter);
+}
+
+static void transmitter_destroy(struct llm_transmitter *transmitter)
+{
+    struct llm_transmitter **link = &transmitter->endpoint->transmitters;
+
+    while (*link != transmitter)
+        link = &(*link)->next;
+    *link = transmitter->next;
+    lli_transmitter_discard(transmitter);
 }
 
 void lli_transmitter_free(struct llm_transmitter *transmitter)

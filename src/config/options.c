@@ -173,6 +173,7 @@ static const struct {
     {"order", {"sequence", "arrival"}},
     {"slow", {"off", "report", "warn", "unicast", "suspend", "expel"}},
     {"acknowledge", {"library", "application"}},
+    {"keys_mode", {"encrypt", "authenticate"}},
 };
 
 static const char *const *option_words_of(const struct lli_option *option)
@@ -295,6 +296,44 @@ bool lli_options_have(const struct lli_option_values *values, const char *key)
     int place;
 
     return option_find(&option_table, key) != NULL || option_find_value(values, key, &place) != NULL;
+}
+
+/* True if an option of the library may differ between lines: those of groups, and of instances but for some. */
+static bool option_is_of_line(const struct lli_option *option)
+{
+    static const char *const of_groups[] = {"source", "ttl", "loop"};
+    static const char *const of_both[] = {"check_source", "keys", "keys_mode", "seal_keys"};
+
+    for (size_t i = 0; i < sizeof of_groups / sizeof of_groups[0]; i++)
+        if (strcmp(option->name, of_groups[i]) == 0)
+            return true;
+    for (size_t i = 0; i < sizeof of_both / sizeof of_both[0]; i++)
+        if (strcmp(option->name, of_both[i]) == 0)
+            return false;
+    return option->scope == LLI_OPTION_INSTANCE;
+}
+
+bool lli_options_of_line(const struct lli_option_values *values, const char *key)
+{
+    const struct lli_option *option = option_find(&option_table, key);
+    int place;
+
+    return option != NULL ? option_is_of_line(option) : option_find_value(values, key, &place) != NULL;
+}
+
+void lli_options_of_both(struct llm_options *second, const struct llm_options *first)
+{
+    for (size_t i = 0; i < option_table.count; i++) {
+        const struct lli_option *option = &option_table.options[i];
+
+        if (option_is_of_line(option))
+            continue;
+        if (option->type == LLI_OPTION_str)
+            memcpy((char *)second + option->offset, (const char *)first + option->offset,
+                   strlen((const char *)first + option->offset) + 1);
+        else
+            option_put(second, option, option_get(first, option));
+    }
 }
 
 /* Returns the scheme of the transport that has an option, NULL if none of this build does. */
@@ -538,6 +577,24 @@ static int option_check_acknowledge(const struct llm_options *o, const struct ll
     if (strchr(o->receiver_name, ',') != NULL)
         return lli_fail(log, LLM_EOPTION, "option receiver_name: \"%s\" has a comma, which separates names",
                         o->receiver_name);
+    if (strchr(o->receiver_name, '*') != NULL)
+        return lli_fail(
+            log, LLM_EOPTION,
+            "option receiver_name: \"%s\" has a \"*\", which stands for any text in patterns of names",
+            o->receiver_name);
+    return LLM_OK;
+}
+
+static int option_check_stream(const struct llm_options *o, const struct lli_log *log)
+{
+    const bool base = o->stream_base != 0;
+
+    if (o->stream[0] == '\0' && o->stream_merge != 0)
+        return lli_fail(log, LLM_EOPTION, "option stream_merge: 1 is of no stream: set stream, too");
+    if (o->stream[0] == '\0' && (base || o->stream_term != 0))
+        return lli_fail(log, LLM_EOPTION, "option %s: %llu is of no stream: set stream, too",
+                        base ? "stream_base" : "stream_term",
+                        (unsigned long long)(base ? o->stream_base : o->stream_term));
     return LLM_OK;
 }
 
@@ -569,5 +626,7 @@ int lli_options_check(const struct llm_options *o, const struct lli_log *log)
         error = option_check_acknowledge(o, log);
     if (error == LLM_OK)
         error = option_check_order(o, log);
+    if (error == LLM_OK)
+        error = option_check_stream(o, log);
     return error;
 }

@@ -25,6 +25,15 @@ bool lli_option_values_share_instance(const struct lli_option_values *a, const s
 bool lli_options_have(const struct lli_option_values *values, const char *key);
 
 /*
+ * Returns true if an option may differ between the lines of a channel: one of a transport's instance, or of a
+ * group.
+ */
+bool lli_options_of_line(const struct lli_option_values *values, const char *key);
+
+/* Gives the second line of a channel the options of the library that apply to both. */
+void lli_options_of_both(struct llm_options *second, const struct llm_options *first);
+
+/*
  * Sets one option from text: of the library in options, of a transport in values. LLM_EOPTION: there is no
  * such option, the scheme that values was initialised for does not have it, or the value is out of its
  * bounds.

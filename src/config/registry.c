@@ -14,6 +14,7 @@ extern const struct lli_transport lli_transport_bypass;
 extern const struct lli_transport lli_transport_xdp;
 extern const struct lli_transport lli_transport_impair;
 extern const struct lli_transport lli_transport_hybrid;
+extern const struct lli_transport lli_transport_lines;
 
 static const struct lli_transport *const registry[] = {
     &lli_transport_udp,  &lli_transport_bypass, &lli_transport_shm, &lli_transport_loop,
@@ -82,6 +83,8 @@ const struct lli_transport *lli_transport_find(const char *scheme)
     const struct lli_transport *outermost = NULL;
     const struct lli_transport *transport = registry_plain(registry_bare(scheme));
 
+    if (strcmp(scheme, LLI_SCHEME_LINES) == 0)
+        return &lli_transport_lines;
     (void)registry_inner(scheme, &outermost);
     return transport != NULL && outermost != NULL ? outermost : transport;
 }

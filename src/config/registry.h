@@ -5,6 +5,9 @@
 
 #include "transport.h"
 
+/* Finds the transport of two lines; not a scheme of channels. */
+#define LLI_SCHEME_LINES " + "
+
 /*
  * Returns the transport of a scheme, or NULL. "impair+X" is the fault injector over X, "shm+X" the hybrid
  * transport of shared memory and X, if X is known.

@@ -31,6 +31,7 @@ void llm_connection_options_init(struct llm_options *options)
     options->history_bytes = CONNECTION_HISTORY_BYTES;
     options->history_packets = CONNECTION_HISTORY_PACKETS;
     options->window_packets = CONNECTION_WINDOW_PACKETS;
+    options->stores = 0;
     options->reorder_bytes = CONNECTION_REORDER_BYTES;
     options->topics_max = CONNECTION_TOPICS;
     options->receivers_max = options->sessions_max = 1;
@@ -56,6 +57,9 @@ int lli_connection_channel(struct llm_context *context, const char *text, const 
     if (channel->options.destinations[0] != '\0')
         return lli_fail(&context->log, LLM_EOPTION,
                         "option destinations: a connection has one other side, leave it out");
+    if (lli_channel_has_lines(channel))
+        return lli_fail(&context->log, LLM_EINVAL,
+                        "channel \"%s\": a connection has one line: leave out the second", text);
     if (lli_options_as_it_arrives(&channel->options))
         return lli_fail(&context->log, LLM_EOPTION,
                         "option order: a connection delivers in sequence, leave it out");

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 
 #include "engine/destinations.h"
+#include "engine/protection.h"
+#include "engine/sealing.h"
 #include "engine/objects.h"
 #include "config/options.h"
 #include "config/registry.h"
@@ -13,7 +15,7 @@ enum {
     ENDPOINT_BURST = 128,  /* packets fetched at a time */
     ENDPOINT_BURSTS = 8,   /* bursts received before due work is done */
     ENDPOINT_SCRATCH = 64, /* control packets in flight at a time; a power of two */
-    ENDPOINT_SCRATCH_SIZE = LLI_ENDPOINT_SCRATCH,
+    ENDPOINT_SCRATCH_STRIDE = LLI_ENDPOINT_SCRATCH_STRIDE,
     ENDPOINT_POST = LLI_ENDPOINT_POST,
     ENDPOINT_OLD = 64, /* repairs, and replayed packets, between two sends of new packets */
 };
@@ -35,23 +37,35 @@ enum {
  */
 static bool endpoint_is_shared(const struct lli_channel *a, const struct lli_channel *b)
 {
+    const struct lli_channel_line *c = &a->second, *d = &b->second;
+    const bool v6_c = strchr(c->host, ':') != NULL, v6_d = strchr(d->host, ':') != NULL;
     const bool v6_a = strchr(a->host, ':') != NULL, v6_b = strchr(b->host, ':') != NULL;
 
-    return strcmp(a->scheme, b->scheme) == 0 && v6_a == v6_b &&
+    return strcmp(a->scheme, b->scheme) == 0 && v6_a == v6_b && lli_protection_is_shared(a, b) &&
            lli_options_share_instance(&a->options, &b->options) &&
-           lli_option_values_share_instance(&a->values, &b->values);
+           lli_option_values_share_instance(&a->values, &b->values) && strcmp(c->scheme, d->scheme) == 0 &&
+           v6_c == v6_d && lli_options_share_instance(&c->options, &d->options) &&
+           lli_option_values_share_instance(&c->values, &d->values);
+}
+
+static void endpoint_set_address(struct lli_wire_address *wire, const struct lli_address *address)
+{
+    assert(address->size <= LLI_WIRE_ADDRESS_MAX);
+    wire->size = address->size;
+    memcpy(wire->bytes, address->bytes, address->size);
 }
 
 static int endpoint_address(struct lli_endpoint *endpoint)
 {
-    struct lli_address address = {.size = 0};
+    struct lli_address address = {.size = 0}, second = {.size = 0};
     int error = endpoint->transport->address(endpoint->instance, &address);
 
+    if (error == LLM_OK && endpoint->lines != NULL)
+        error = endpoint->lines->address(endpoint->instance, 1, &second);
     if (error != LLM_OK)
         return error;
-    assert(address.size <= LLI_WIRE_ADDRESS_MAX);
-    endpoint->address.size = address.size;
-    memcpy(endpoint->address.bytes, address.bytes, address.size);
+    endpoint_set_address(&endpoint->address, &address);
+    endpoint_set_address(&endpoint->line_2_address, &second);
     return LLM_OK;
 }
 
@@ -61,6 +75,8 @@ static void endpoint_free(struct lli_endpoint *endpoint)
     free(endpoint->scratch);
     free(endpoint->scratch_posted);
     free(endpoint->latency);
+    lli_sealing_close(endpoint);
+    lli_protection_close(endpoint);
     lli_reach_fini(&endpoint->reach);
     free(endpoint);
 }
@@ -68,7 +84,17 @@ static void endpoint_free(struct lli_endpoint *endpoint)
 static int endpoint_new(struct llm_context *context, const struct lli_channel *channel,
                         const struct lli_transport *transport, struct lli_endpoint **result)
 {
+    const struct lli_transport_config second = {
+        .scheme = channel->second.scheme,
+        .host = channel->second.host,
+        .options = &channel->second.options,
+        .values = &channel->second.values,
+        .registry = &lli_registry,
+        .log = &context->log,
+        .size_at = LLI_WIRE_SIZE_AT,
+    };
     const struct lli_transport_config config = {
+        .second = lli_channel_has_lines(channel) ? &second : NULL,
         .scheme = channel->scheme,
         .host = channel->host,
         .options = &channel->options,
@@ -85,11 +111,13 @@ static int endpoint_new(struct llm_context *context, const struct lli_channel *c
         return lli_fail(&context->log, error, "no memory for an endpoint");
     endpoint->context = context;
     endpoint->transport = transport;
+    endpoint->lines = transport->lines;
     endpoint->channel = *channel;
     endpoint->fd = -1;
-    (void)snprintf(endpoint->object, sizeof endpoint->object, "transport %s", channel->scheme);
+    (void)snprintf(endpoint->object, sizeof endpoint->object, "transport %s%s%s", channel->scheme,
+                   lli_channel_has_lines(channel) ? " + " : "", channel->second.scheme);
     endpoint->instance = aligned_alloc(64, size);
-    endpoint->scratch = aligned_alloc(64, ENDPOINT_SCRATCH * ENDPOINT_SCRATCH_SIZE);
+    endpoint->scratch = aligned_alloc(64, ENDPOINT_SCRATCH * ENDPOINT_SCRATCH_STRIDE);
     endpoint->scratch_posted = calloc(ENDPOINT_SCRATCH, sizeof *endpoint->scratch_posted);
     if (lli_latency_endpoint(endpoint) != LLM_OK)
         goto free_endpoint;
@@ -100,17 +128,21 @@ static int endpoint_new(struct llm_context *context, const struct lli_channel *c
         goto free_endpoint;
     }
     memset(endpoint->instance, 0, size);
-    memset(endpoint->scratch, 0, ENDPOINT_SCRATCH * ENDPOINT_SCRATCH_SIZE);
+    memset(endpoint->scratch, 0, ENDPOINT_SCRATCH * ENDPOINT_SCRATCH_STRIDE);
     error = transport->open(endpoint->instance, &config, &endpoint->caps);
     if (error != LLM_OK)
         goto free_endpoint;
-    if (transport->region != NULL)
+    error = lli_protection_open(endpoint);
+    if (error == LLM_OK)
+        error = lli_sealing_open(endpoint);
+    if (error == LLM_OK && transport->region != NULL)
         error = transport->region(endpoint->instance, endpoint->scratch,
-                                  ENDPOINT_SCRATCH * ENDPOINT_SCRATCH_SIZE);
+                                  ENDPOINT_SCRATCH * ENDPOINT_SCRATCH_STRIDE);
     if (error == LLM_OK)
         error = endpoint_address(endpoint);
     if (error != LLM_OK)
         goto close_transport;
+    endpoint->inspects = endpoint->latency != NULL || endpoint->guard != NULL || endpoint->lines != NULL;
     endpoint->more = endpoint->caps.flags & LLI_CAP_PARTIAL ? 1 : ENDPOINT_BURST;
     *result = endpoint;
     return LLM_OK;
@@ -141,12 +173,17 @@ static int endpoint_no_transport(const struct llm_context *context, const char *
 int lli_endpoint_open(struct llm_context *context, const struct lli_channel *channel,
                       struct lli_endpoint **result)
 {
+    const bool lines = lli_channel_has_lines(channel);
     const struct lli_transport *transport = lli_transport_find(channel->scheme);
     struct lli_endpoint *endpoint;
     int error;
 
     if (transport == NULL)
         return endpoint_no_transport(context, channel->scheme);
+    if (lines && lli_transport_find(channel->second.scheme) == NULL)
+        return endpoint_no_transport(context, channel->second.scheme);
+    if (lines && (transport = lli_transport_find(LLI_SCHEME_LINES)) == NULL)
+        return endpoint_no_transport(context, LLI_SCHEME_LINES);
     for (endpoint = context->endpoints; endpoint != NULL; endpoint = endpoint->next)
         if (endpoint_is_shared(&endpoint->channel, channel))
             break;
@@ -255,7 +292,66 @@ uint8_t *lli_endpoint_scratch(struct lli_endpoint *endpoint)
         if (endpoint->transport->reap(endpoint->instance) < endpoint->scratch_posted[index])
             return NULL;
     }
-    return endpoint->scratch + (size_t)index * ENDPOINT_SCRATCH_SIZE;
+    return endpoint->scratch + (size_t)index * ENDPOINT_SCRATCH_STRIDE;
+}
+
+/*
+ * Protects a packet in the scratch buffer that is in use, if the channel has keys and it is not protected yet. False:
+ * it must not be sent.
+ */
+static bool endpoint_protect(struct lli_endpoint *endpoint, const uint8_t *packet, uint32_t *size)
+{
+    uint8_t *buffer = endpoint->scratch +
+                      (size_t)(endpoint->scratch_next & (ENDPOINT_SCRATCH - 1)) * ENDPOINT_SCRATCH_STRIDE;
+
+    assert(packet == buffer);
+    return endpoint->guard == NULL || lli_protection_control(endpoint, buffer, size);
+}
+
+/* Protects and posts a packet that is in the scratch buffer in turn. */
+static void endpoint_post_scratch(struct lli_endpoint *endpoint, struct lli_out packet)
+{
+    if (!endpoint_protect(endpoint, packet.data, &packet.size))
+        return;
+    if (lli_endpoint_post(endpoint, &packet, 1) == 0) {
+        endpoint->counters.packets_unsent++;
+        return;
+    }
+    endpoint->scratch_posted[endpoint->scratch_next++ & (ENDPOINT_SCRATCH - 1)] = endpoint->posted;
+}
+
+/*
+ * Posts a packet on two lines, or on that of its peer. One that announces the address of this instance announces
+ * on each line the address that it has there.
+ */
+static LLI_OUT_OF_LINE void endpoint_post_lines(struct lli_endpoint *endpoint, struct lli_out packet)
+{
+    const int line = endpoint->lines->line_to(endpoint->instance, packet.to);
+    uint8_t second[LLI_ENDPOINT_SCRATCH];
+    const size_t size = lli_wire_readdress(packet.data, packet.size, &endpoint->address,
+                                           &endpoint->line_2_address, second, sizeof second);
+    uint8_t *buffer;
+
+    if (size == 0 || line == 0) {
+        endpoint_post_scratch(endpoint, packet);
+        return;
+    }
+    if (line < 0) {
+        const lli_handle group = packet.to;
+
+        packet.to = endpoint->lines->narrow(group, 0);
+        endpoint_post_scratch(endpoint, packet);
+        packet.to = endpoint->lines->narrow(group, 1);
+    }
+    buffer = lli_endpoint_scratch(endpoint);
+    if (buffer == NULL) {
+        endpoint->counters.packets_unsent++;
+        return;
+    }
+    memcpy(buffer, second, size);
+    packet.data = buffer;
+    packet.size = (uint32_t)size;
+    endpoint_post_scratch(endpoint, packet);
 }
 
 void lli_endpoint_post_control(struct lli_endpoint *endpoint, const struct lli_packet *packet,
@@ -265,11 +361,22 @@ void lli_endpoint_post_control(struct lli_endpoint *endpoint, const struct lli_p
 
     if (!endpoint_resolve(endpoint, packet, group, &out.to))
         return;
-    if (lli_endpoint_post(endpoint, &out, 1) == 0) {
-        endpoint->counters.packets_unsent++;
+    if (endpoint->lines != NULL)
+        endpoint_post_lines(endpoint, out);
+    else
+        endpoint_post_scratch(endpoint, out);
+}
+
+void lli_endpoint_post_session(struct lli_endpoint *endpoint, struct llm_transmitter *transmitter,
+                               struct lli_packet *packet)
+{
+    /* All destinations get the same bytes. */
+    if (transmitter->destinations != NULL && !endpoint_protect(endpoint, packet->data, &packet->size))
         return;
-    }
-    endpoint->scratch_posted[endpoint->scratch_next++ & (ENDPOINT_SCRATCH - 1)] = endpoint->posted;
+    lli_destinations_post_others(endpoint, transmitter, packet);
+    /* The buffer is in use even if the transport has no room for the first destination. */
+    endpoint->scratch_posted[endpoint->scratch_next & (ENDPOINT_SCRATCH - 1)] = endpoint->posted;
+    lli_endpoint_post_control(endpoint, packet, transmitter->group);
 }
 
 /* Posts sealed packets until none is left or the transport takes no more. */
@@ -281,7 +388,7 @@ static void endpoint_post_data(struct lli_endpoint *endpoint, struct llm_transmi
     do {
         count = lli_tx_ready(&transmitter->tx, now, transmitter->posted_max);
         if (count == 0) {
-            if (transmitter->destinations != NULL)
+            if (transmitter->posted_max == 0)
                 lli_destinations_post(endpoint, transmitter, now);
             return;
         }
@@ -413,7 +520,7 @@ static bool endpoint_post_lvc(struct lli_endpoint *endpoint, struct llm_transmit
 
     if (transmitter->tx.lvc.waiting == 0 || endpoint->stuck ||
         (buffer = lli_endpoint_scratch(endpoint)) == NULL ||
-        !lli_tx_replay_lvc(&transmitter->tx, now, buffer, ENDPOINT_SCRATCH_SIZE, &packet))
+        !lli_tx_replay_lvc(&transmitter->tx, now, buffer, endpoint->scratch_max, &packet))
         return false;
     lli_endpoint_post_control(endpoint, &packet, transmitter->group);
     return true;
@@ -453,13 +560,9 @@ static uint32_t endpoint_service_transmitter(struct lli_endpoint *endpoint,
     endpoint_post_data(endpoint, transmitter, now);
     endpoint_post_repairs(endpoint, transmitter, now);
     for (; (buffer = lli_endpoint_scratch(endpoint)) != NULL &&
-           lli_tx_control(&transmitter->tx, now, buffer, ENDPOINT_SCRATCH_SIZE, &packet);
-         count++) {
-        lli_destinations_post_others(endpoint, transmitter, &packet);
-        /* The buffer is in use even if the transport has no room for the first destination. */
-        endpoint->scratch_posted[endpoint->scratch_next & (ENDPOINT_SCRATCH - 1)] = endpoint->posted;
-        lli_endpoint_post_control(endpoint, &packet, transmitter->group);
-    }
+           lli_tx_control(&transmitter->tx, now, buffer, endpoint->scratch_max, &packet);
+         count++)
+        lli_endpoint_post_session(endpoint, transmitter, &packet);
     endpoint_post_replays(endpoint, transmitter, now);
     if (transmitter->tx.tokens.crowded != transmitter->tx.tokens.crowded_reported)
         lli_transmitter_log_crowd(transmitter);
@@ -510,16 +613,21 @@ static void endpoint_count_fault(struct lli_endpoint *endpoint, enum lli_wire_fa
 LLI_OUT_OF_LINE bool lli_endpoint_is_from(struct lli_endpoint *endpoint, const struct lli_in *in,
                                           uint8_t type, const uint8_t *body, size_t body_size)
 {
+    /* With keys a member sent the packet, and whoever delivered it could not change it. */
+    const bool checks = endpoint->guard == NULL && endpoint->transport->came_from != NULL &&
+                        endpoint->channel.options.check_source != 0;
     struct lli_wire_address announced;
     struct lli_address address;
 
-    if (endpoint->transport->came_from == NULL || endpoint->channel.options.check_source == 0 ||
-        !lli_wire_get_announced(type, body, body_size, &announced))
+    if ((!checks && endpoint->lines == NULL) || !lli_wire_get_announced(type, body, body_size, &announced))
         return true;
     address.size = announced.size;
     memcpy(address.bytes, announced.bytes, sizeof address.bytes);
-    if (endpoint->transport->came_from(endpoint->instance, in, &address))
+    if (!checks || endpoint->transport->came_from(endpoint->instance, in, &address)) {
+        if (endpoint->lines != NULL)
+            endpoint->lines->announced(endpoint->instance, in, &address);
         return true;
+    }
     if (endpoint->counters.packets_misaddressed++ == 0)
         lli_log(&endpoint->context->log, LLM_LEVEL_WARNING,
                 "%s: a packet of type %u announced an address of another host than the one that "
@@ -588,13 +696,17 @@ static LLI_OUT_OF_LINE void endpoint_input_other(struct lli_endpoint *endpoint, 
         return;
     }
     lli_endpoint_due(endpoint, 0);
+    if (fault == LLI_WIRE_VERSION_BAD && lli_protection_is_keyless(endpoint, in))
+        return;
     endpoint_count_fault(endpoint,
                          fault != LLI_WIRE_TYPE_BAD ? fault : endpoint_input_connection(endpoint, in, now));
 }
 
-static void endpoint_input(struct lli_endpoint *endpoint, const struct lli_in *in, lli_ns now)
+static LLI_INLINE void endpoint_input(struct lli_endpoint *endpoint, const struct lli_in *in, int line,
+                                      lli_ns now)
 {
-    struct lli_rx_packet packet = {.bytes = in->data, .size = in->size, .stamp_ns = in->stamp_ns};
+    struct lli_rx_packet packet = {
+        .bytes = in->data, .size = in->size, .stamp_ns = in->stamp_ns, .line = (uint8_t)line};
     enum lli_wire_fault fault =
         lli_wire_get_base(in->data, in->size, &packet.header, &packet.body, &packet.body_size);
 
@@ -620,7 +732,7 @@ static LLI_OUT_OF_LINE void endpoint_receive(struct lli_endpoint *endpoint, cons
                                              int count, lli_ns now)
 {
     for (int i = 0; i < count; i++) {
-        endpoint_input(endpoint, &packets[i], now);
+        endpoint_input(endpoint, &packets[i], 0, now);
         if (endpoint->context->dirty)
             lli_endpoint_send_dirty(endpoint->context, false);
     }
@@ -639,6 +751,48 @@ static inline bool endpoint_receive_single(struct lli_endpoint *endpoint, const 
     if (endpoint->context->dirty)
         lli_endpoint_send_dirty(endpoint->context, false);
     endpoint->transport->release(endpoint->instance, packet, 1);
+    return true;
+}
+
+/* Processes a burst of an endpoint with keys: what is authentic, after it was opened; or of one with two lines. */
+static void endpoint_receive_inspected(struct lli_endpoint *endpoint, const struct lli_in *packets, int count,
+                                       lli_ns now)
+{
+    if (endpoint->guard != NULL)
+        lli_protection_look(endpoint);
+    for (int i = 0; i < count; i++) {
+        const struct lli_in *in = &packets[i];
+        struct lli_in clear;
+        int line = 0;
+
+        if (endpoint->guard != NULL) {
+            if (!lli_protection_take(endpoint, in, &clear))
+                continue;
+            in = &clear;
+        }
+        if (endpoint->lines != NULL) {
+            line = endpoint->lines->line_of(endpoint->instance, &packets[i]);
+            if (lli_sessions_second(endpoint, in, line, now))
+                continue;
+        }
+        if (endpoint->guard != NULL || count > 1 || !endpoint_may_be_single(in) ||
+            !lli_sessions_single(endpoint, in, now))
+            endpoint_input(endpoint, in, line, now);
+        if (endpoint->context->dirty)
+            lli_endpoint_send_dirty(endpoint->context, false);
+    }
+    endpoint->transport->release(endpoint->instance, packets, count);
+}
+
+/* Slow path of a burst: the latency monitor, keys, and lines. True: the burst was processed. */
+static LLI_OUT_OF_LINE bool endpoint_inspect(struct lli_endpoint *endpoint, const struct lli_in *packets,
+                                             int count, lli_ns now)
+{
+    if (endpoint->latency != NULL)
+        lli_latency_fetched(endpoint, packets, count);
+    if (endpoint->guard == NULL && endpoint->lines == NULL)
+        return false;
+    endpoint_receive_inspected(endpoint, packets, count, now);
     return true;
 }
 
@@ -683,11 +837,10 @@ static bool endpoint_report(const struct lli_transport *transport, void *instanc
 /* Announces the address of the instance if it changed (docs/protocol.md section 9). */
 static void endpoint_move(struct lli_endpoint *endpoint, lli_ns now)
 {
-    const struct lli_wire_address before = endpoint->address;
+    const struct lli_wire_address before = endpoint->address, second = endpoint->line_2_address;
 
-    if (endpoint_address(endpoint) != LLM_OK ||
-        (before.size == endpoint->address.size &&
-         memcmp(before.bytes, endpoint->address.bytes, before.size) == 0))
+    if (endpoint_address(endpoint) != LLM_OK || (lli_wire_is_address(&before, &endpoint->address) &&
+                                                 lli_wire_is_address(&second, &endpoint->line_2_address)))
         return;
     for (struct llm_transmitter *transmitter = endpoint->transmitters; transmitter != NULL;
          transmitter = transmitter->next)
@@ -716,6 +869,8 @@ static LLI_OUT_OF_LINE void endpoint_service(struct lli_endpoint *endpoint, lli_
     lli_ns at = LLI_NEVER;
     uint32_t heartbeats = 0;
 
+    if (endpoint->guard != NULL)
+        lli_sealing_service(endpoint, now);
     for (transmitter = endpoint->transmitters; transmitter != NULL; transmitter = transmitter->next)
         heartbeats += endpoint_service_transmitter(endpoint, transmitter, now);
     for (receiver = endpoint->receivers; receiver != NULL; receiver = receiver->next)
@@ -729,12 +884,14 @@ static LLI_OUT_OF_LINE void endpoint_service(struct lli_endpoint *endpoint, lli_
     /* Handlers may have packed and sent meanwhile. */
     for (transmitter = endpoint->transmitters; transmitter != NULL; transmitter = transmitter->next)
         at = lli_min(at, lli_tx_deadline(&transmitter->tx));
+    if (endpoint->guard != NULL)
+        at = lli_min(at, lli_sealing_deadline(endpoint));
     /*
      * An endpoint with transmitters is polled for its heartbeats; one with receivers only may have no other
      * deadline.
      */
     endpoint->deadline = endpoint->transmitters != NULL ? at : lli_min(at, endpoint->report_at);
-    if (endpoint->stuck)
+    if (endpoint->stuck || (endpoint->guard != NULL && lli_protection_waits(endpoint)))
         endpoint->deadline = lli_max(endpoint->deadline, now + ENDPOINT_STUCK);
 }
 
@@ -776,9 +933,8 @@ void lli_endpoint_poll(struct lli_endpoint *endpoint, lli_ns now)
         endpoint_send_packed(endpoint, now);
     do {
         count = endpoint->transport->receive(endpoint->instance, packets, ENDPOINT_BURST);
-        if (count > 0 && endpoint->latency != NULL)
-            lli_latency_fetched(endpoint, packets, count);
-        if (count > 0 && (count > 1 || !endpoint_receive_single(endpoint, packets, now)))
+        if (count > 0 && !(endpoint->inspects && endpoint_inspect(endpoint, packets, count, now)) &&
+            (count > 1 || !endpoint_receive_single(endpoint, packets, now)))
             endpoint_receive(endpoint, packets, count, now);
         if (count < endpoint->more)
             break;
@@ -796,7 +952,7 @@ void lli_endpoint_poll(struct lli_endpoint *endpoint, lli_ns now)
 
 lli_ns lli_endpoint_deadline(const struct llm_context *context)
 {
-    lli_ns at = lli_min(context->stats_at, context->connections_at);
+    lli_ns at = lli_min(lli_min(context->stats_at, context->connections_at), context->stores_at);
 
     for (const struct lli_endpoint *endpoint = context->endpoints; endpoint != NULL;
          endpoint = endpoint->next)

@@ -18,6 +18,8 @@ struct llm_transmitter;
 struct llm_receiver;
 struct lli_packet;
 struct lli_endpoint_latency;
+struct lli_guard;
+struct lli_sealing;
 
 /* X(name, text) */
 #define LLI_ENDPOINT_COUNTERS(X)                                                                            \
@@ -28,6 +30,21 @@ struct lli_endpoint_latency;
     X(packets_foreign, "packets of sessions that are neither sent nor followed here")                       \
     X(packets_misaddressed,                                                                                 \
       "packets refused because they announce an address of another host than their source (check_source)")  \
+    X(packets_in_clear, "packets in clear that came to a channel with keys, and were dropped")              \
+    X(packets_other_keys, "packets dropped because this channel is without their keys")                     \
+    X(packets_ended, "data packets of an earlier epoch, whose keys are no longer used, dropped")            \
+    X(packets_forged, "packets dropped because they are not authentic")                                     \
+    X(packets_repeated, "control packets dropped because they came before, or are too old")                 \
+    X(packets_unannounced, "data packets dropped before a heartbeat of their session, which opens them")    \
+    X(packets_crowded, "control packets dropped because more others send than are expected")                \
+    X(packets_keyless, "attempts to send a packet while no epoch of the key file is valid")                 \
+    X(packets_sealed, "data packets that a seal of their transmitter verified")                             \
+    X(packets_unsealed, "data packets for which no seal came")                                              \
+    X(packets_refuted, "data packets among which are some that differ from what their transmitter sealed")  \
+    X(packets_substituted, "data packets dropped because another one of the same number came before")       \
+    X(seals_sent, "seals sent")                                                                             \
+    X(seals_requested, "requests for seals that did not come")                                              \
+    X(seals_invalid, "seals dropped because no key of seal_keys signed them")                               \
     X(packets_unsent, "control packets dropped because the transport accepted none")                        \
     X(packets_unreachable, "packets not sent: address not resolved, or no room for it")                     \
     X(addresses_forgotten, "addresses removed because they were no longer needed")                          \
@@ -39,6 +56,8 @@ struct lli_endpoint_latency;
 enum {
     LLI_ENDPOINT_POST = 64,      /* data packets posted at a time */
     LLI_ENDPOINT_SCRATCH = 1024, /* largest packet built for lli_endpoint_post_control(), in bytes */
+    /* With what keys add to it. */
+    LLI_ENDPOINT_SCRATCH_STRIDE = LLI_ENDPOINT_SCRATCH + 64,
 };
 
 struct lli_endpoint_counters {
@@ -57,7 +76,9 @@ struct lli_endpoint {
     const struct lli_transport *inherited;
     void *instance;
     struct lli_caps caps;
-    struct lli_wire_address address;
+    struct lli_wire_address address;    /* with two lines, that of the first */
+    const struct lli_line_calls *lines; /* NULL: the transport has one line */
+    struct lli_wire_address line_2_address;
     /* Of its first user; later users agree in the options that concern the instance. */
     struct lli_channel channel;
     uint32_t users;
@@ -72,6 +93,7 @@ struct lli_endpoint {
     bool unsettled;   /* posted packets are not all sent and completed */
     /* A flush of all of them was requested from the transport, and completions were not read since. */
     bool started;
+    bool inspects;   /* bursts take the slow path: there is a latency monitor, a guard, or a second line */
     bool unread;     /* the latest poll ended before the transport ran out of packets */
     bool stuck;      /* the transport could not send all of them yet */
     lli_ns deadline; /* nothing is due before */
@@ -85,10 +107,15 @@ struct lli_endpoint {
     /* For each buffer, `posted` after its packet: in use until that many are reaped. */
     uint64_t *scratch_posted;
     uint32_t scratch_next;
-    uint32_t unheard; /* accepted connections whose other side was not heard yet */
+    uint32_t scratch_max;                 /* bytes of the longest control packet that may be built */
+    struct lli_guard *guard;              /* keys of the channel; NULL: packets are in clear */
+    struct lli_sealing *sealing;          /* verification of seals; NULL: none */
+    char name[LLI_CHANNEL_HOST_MAX + 16]; /* of the channel, with which patterns of a key file are compared */
+    uint8_t mixed;                        /* reasons of LLM_EVENT_KEYS that were reported, a bit each */
+    uint32_t unheard;                     /* accepted connections whose other side was not heard yet */
     struct lli_endpoint_counters counters;
     struct lli_endpoint_latency *latency; /* NULL without a latency monitor */
-    char object[64];                      /* for statistics */
+    char object[80];                      /* for statistics */
     struct lli_reach reach;
 };
 
@@ -136,6 +163,10 @@ int lli_endpoint_post(struct lli_endpoint *endpoint, const struct lli_out *packe
 /* Sends one packet that was built in a buffer of lli_endpoint_scratch(). */
 void lli_endpoint_post_control(struct lli_endpoint *endpoint, const struct lli_packet *packet,
                                lli_handle group);
+
+/* Sends such a packet of a transmitter's session to the group, and to its other destinations. */
+void lli_endpoint_post_session(struct lli_endpoint *endpoint, struct llm_transmitter *transmitter,
+                               struct lli_packet *packet);
 uint8_t *lli_endpoint_scratch(struct lli_endpoint *endpoint);
 void lli_endpoint_flush(struct lli_endpoint *endpoint);
 

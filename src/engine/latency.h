@@ -37,7 +37,17 @@ struct lli_in;
     X(fetch_deliver_ns, LLM_LATENCY_STAGES) \
     X(handler_ns, LLM_LATENCY_STAGES)
 
+/* Of a receiver on two lines; recorded without a latency monitor, too. */
+#define LLI_LATENCY_LINES(X)              \
+    X(line_1_skew_ns, LLM_LATENCY_QUEUES) \
+    X(line_2_skew_ns, LLM_LATENCY_QUEUES)
+
 #define LLI_LATENCY_FIELD(name, level) struct lli_histogram name;
+
+/* By how much packets came later on a line than on the other. */
+struct lli_line_times {
+    LLI_LATENCY_LINES(LLI_LATENCY_FIELD)
+};
 
 /* of a tick, times 2^20 */
 struct lli_latency {

@@ -17,6 +17,7 @@
 #include "core/rx/rx_session.h"
 #include "engine/subjects.h"
 #include "system/ticks.h"
+#include "engine/tap.h"
 #include "core/tx/tx_session.h"
 #include "engine/upcalls.h"
 #include "engine/watched.h"
@@ -78,7 +79,9 @@ struct llm_transmitter {
     lli_handle group;
     struct lli_destination *destinations; /* the group and the other destinations; NULL: the group only */
     uint32_t destinations_count;
-    /* Packets posted to the group at a time; 0: all are posted by destinations.c. */
+    struct lli_guard_session *protection; /* of its data packets; NULL: they are in clear */
+    struct lli_sealer *sealer;            /* signs them; NULL: without the option seal */
+    /* Packets posted to the group at a time; 0: all are posted by destinations.c, of several or with keys. */
     int posted_max;
     uint32_t slot_max;          /* largest single message whose packet fits into the transport's slot() */
     const uint8_t *const *slot; /* variable that points to that slot; NULL: there is none */
@@ -96,6 +99,9 @@ struct llm_transmitter {
     struct lli_tx_latency *latency; /* NULL without a latency monitor, as in other objects */
     struct lli_watched watch;
     char object[LLI_CHANNEL_TEXT_MAX]; /* for statistics */
+    struct llm_failover *failover;     /* member whose primary it becomes, NULL: none */
+    lli_ns leased_until;               /* of a member: messages are refused from then on */
+    bool fenced;                       /* ... and for ever: another primary may have been elected */
 };
 
 struct llm_receiver {
@@ -103,6 +109,8 @@ struct llm_receiver {
     struct lli_endpoint *endpoint;
     struct llm_receiver *next; /* next receiver of the endpoint */
     struct llm_receiver_handlers handlers;
+    const struct lli_tap *tap; /* NULL: neither a store nor a member follows it */
+    void *tap_arg;
     struct lli_subjects subjects;
     struct lli_filter filter; /* in use if config.filter is not NULL */
     struct lli_memory memory;
@@ -111,6 +119,7 @@ struct llm_receiver {
     struct llm_join join; /* from the options */
     struct lli_reorder reorder;
     struct lli_former former;
+    struct lli_streams streams;
     struct lli_rx_counters counters;
     uint64_t random;
     struct lli_rx *sessions;
@@ -120,10 +129,16 @@ struct llm_receiver {
     uint32_t *hints;        /* by a session's tag: its place, if it is still there */
     uint32_t hints_mask;
     lli_handle group;
+    /* For packets to the group, which few receivers send: joined with the first one. */
+    struct lli_channel *channel;
+    lli_handle send_group;
+    bool sends;
+    bool send_failed;
     bool warned_full;
     bool warned_memory;
     lli_ns serviced_at; /* latest service of its sessions, 0: never */
     struct lli_rx_latency *latency;
+    struct lli_line_times *lines; /* NULL: its channel has one line */
     struct lli_watched watch;
     char object[LLI_CHANNEL_TEXT_MAX];
 };
@@ -158,8 +173,13 @@ struct llm_context {
     const struct lli_upcalls *upcalls; /* NULL before the first listener or connection */
     struct llm_listener *listeners;
     struct llm_connection *connections;
-    struct lli_close_retries *close_retries; /* NULL before the first close retry */
-    struct lli_stats_file *stats;            /* NULL without a counters file */
+    struct lli_close_retries *close_retries;   /* NULL before the first close retry */
+    const struct lli_store_calls *store_calls; /* NULL before the first store */
+    struct llm_store *stores;
+    const struct lli_failover_calls *failover_calls; /* NULL before the first member */
+    struct llm_failover *failovers;
+    lli_ns stores_at;             /* next work of a store or a member; LLI_NEVER without one */
+    struct lli_stats_file *stats; /* NULL without a counters file */
     struct lli_latency *latency;
     struct lli_watch watch;
     struct lli_refusals refusals;
@@ -256,6 +276,18 @@ bool lli_sessions_input(struct llm_receiver *receiver, bool group, const struct 
  * to take it.
  */
 bool lli_sessions_single(struct lli_endpoint *endpoint, const struct lli_in *in, lli_ns now);
+
+/*
+ * Takes a packet that arrived on one of two lines. True: it came on the other line before, and is dropped: nobody
+ * needs it.
+ */
+bool lli_sessions_second(struct lli_endpoint *endpoint, const struct lli_in *in, int line, lli_ns now);
+
+/* Delivers what a session has, after the store that stalled it, or positioned it, lets it go on. */
+void lli_sessions_go_on(struct llm_receiver *receiver, struct lli_rx *rx, lli_ns now);
+
+/* Posts a control packet of a receiver, to its address or to the group, which is joined for it the first time. */
+void lli_sessions_post(struct llm_receiver *receiver, const struct lli_packet *packet);
 
 /* Sends the sessions' packets and delivers what became due by time. Returns when the next is due. */
 lli_ns lli_sessions_service(struct llm_receiver *receiver, lli_ns now);

@@ -71,6 +71,12 @@ int lli_refuse_claimed(struct llm_transmitter *transmitter, const char *topic)
 {
     struct llm_context *context = transmitter->context;
 
+    if (transmitter->fenced)
+        return lli_refuse(
+            context, LLM_EFENCED,
+            "topic \"%s\": the primary is fenced, as no majority answered in time: close the member "
+            "and open it anew",
+            topic);
     if (transmitter->claimed == transmitter)
         return lli_refuse(context, LLM_ESTATE, "topic \"%s\": the connection is over: close it", topic);
     if (lli_transmitter_is_claimed_elsewhere(transmitter)) {
@@ -85,6 +91,8 @@ int lli_refuse_claimed(struct llm_transmitter *transmitter, const char *topic)
 
 int lli_refuse_unclaimed(const struct llm_topic *topic)
 {
+    if (topic->transmitter->fenced)
+        return lli_refuse_claimed(topic->transmitter, topic->name);
     return lli_refuse(topic->transmitter->context, LLM_ESTATE,
                       "topic \"%s\": no claim of it is open: llm_topic_claim() makes one", topic->name);
 }

@@ -11,11 +11,18 @@
 static void sessions_log_event(const struct llm_receiver *receiver, const struct llm_event *event)
 {
     enum llm_level level = event->kind == LLM_EVENT_GAP || event->kind == LLM_EVENT_CACHE_LOST ||
-                                   event->kind == LLM_EVENT_HEARTBEAT_LOST
+                                   event->kind == LLM_EVENT_HEARTBEAT_LOST ||
+                                   event->kind == LLM_EVENT_LINE_DOWN ||
+                                   (event->stream != 0 && event->kind != LLM_EVENT_SESSION_NEW)
                                ? LLM_LEVEL_WARNING
                                : LLM_LEVEL_INFO;
 
-    if (event->kind == LLM_EVENT_GAP)
+    if (event->stream != 0 || event->kind == LLM_EVENT_LINE_DOWN || event->kind == LLM_EVENT_LINE_UP) {
+        char text[256];
+
+        (void)llm_event_text(event, text, sizeof text);
+        lli_log(&receiver->context->log, level, "%s", text);
+    } else if (event->kind == LLM_EVENT_GAP)
         lli_log(&receiver->context->log, level, "session %016llx: messages %llu to %llu lost: %s",
                 (unsigned long long)event->session, (unsigned long long)event->first,
                 (unsigned long long)event->last, llm_reason_name(event->reason));
@@ -51,6 +58,8 @@ static bool sessions_accepts(const struct llm_receiver *receiver, uint64_t sessi
 /* Returns true if the event was reported to the application. */
 static bool sessions_event(struct llm_receiver *receiver, struct lli_rx *rx, const struct llm_event *event)
 {
+    if (receiver->tap != NULL)
+        receiver->tap->event(receiver->tap_arg, rx, event);
     /* A session with a join handler was accepted before. */
     if (event->kind == LLM_EVENT_SESSION_NEW && !rx->join.chosen &&
         !sessions_accepts(receiver, event->session, NULL)) {
@@ -82,6 +91,8 @@ static void sessions_join(struct llm_receiver *receiver, struct lli_rx *rx, uint
 {
     struct llm_join join = receiver->join;
 
+    if (receiver->tap != NULL && receiver->tap->begin(receiver->tap_arg, rx, now))
+        return;
     if (!sessions_accepts(receiver, session, NULL)) {
         lli_rx_refuse(rx);
         return;
@@ -119,12 +130,36 @@ static void sessions_topic(struct llm_receiver *receiver, struct lli_rx *rx, con
 static LLI_OUT_OF_LINE void sessions_other(struct llm_receiver *receiver, struct lli_rx *rx,
                                            const struct lli_item *item, lli_ns now)
 {
-    if (item->kind == LLI_ITEM_TOPIC)
+    if (item->kind == LLI_ITEM_PACKET)
+        receiver->tap->packet(receiver->tap_arg, rx, &item->packet);
+    else if (item->kind == LLI_ITEM_TOPIC)
         sessions_topic(receiver, rx, &item->event);
     else if (item->kind == LLI_ITEM_EVENT)
         receiver->context->delivered += sessions_event(receiver, rx, &item->event);
     else
         sessions_join(receiver, rx, item->event.session, now);
+}
+
+/* Joins the group to send to it, once. False: that failed, which the transport has logged. */
+static LLI_OUT_OF_LINE bool sessions_may_send(struct llm_receiver *receiver)
+{
+    const struct lli_endpoint *endpoint = receiver->endpoint;
+    struct lli_group group, second;
+
+    if (receiver->sends || receiver->send_failed)
+        return receiver->sends;
+    lli_channel_group(receiver->channel, &group, &second);
+    group.shared = second.shared = true;
+    receiver->sends =
+        endpoint->transport->join(endpoint->instance, &group, LLI_JOIN_SEND, &receiver->send_group) == LLM_OK;
+    receiver->send_failed = !receiver->sends;
+    return receiver->sends;
+}
+
+void lli_sessions_post(struct llm_receiver *receiver, const struct lli_packet *packet)
+{
+    if (packet->to != NULL || sessions_may_send(receiver))
+        lli_endpoint_post_control(receiver->endpoint, packet, receiver->send_group);
 }
 
 /* Buffered packets delivered in a row between two looks at the clock. */
@@ -143,7 +178,7 @@ static LLI_OUT_OF_LINE lli_ns sessions_report_meanwhile(struct llm_receiver *rec
     rx->pending.run = 0;
     if ((buffer = lli_endpoint_scratch(receiver->endpoint)) != NULL &&
         lli_rx_control_meanwhile(rx, now, buffer, &packet)) {
-        lli_endpoint_post_control(receiver->endpoint, &packet, receiver->group);
+        lli_sessions_post(receiver, &packet);
         lli_endpoint_flush(receiver->endpoint);
     }
     return now;
@@ -193,7 +228,7 @@ static void sessions_hint(struct llm_receiver *receiver, const struct lli_rx *rx
 }
 
 /* Finds a session by its tag: mostly by a hint, as a search takes long with many sessions. */
-static struct lli_rx *sessions_find(struct llm_receiver *receiver, uint32_t tag)
+static LLI_INLINE struct lli_rx *sessions_find(struct llm_receiver *receiver, uint32_t tag)
 {
     if (receiver->latest != NULL && sessions_has_tag(receiver->latest, tag))
         return receiver->latest;
@@ -236,6 +271,8 @@ static void sessions_replace(struct llm_receiver *receiver, struct lli_rx *rx)
         };
 
         receiver->context->in_handler = true;
+        if (receiver->tap != NULL)
+            receiver->tap->event(receiver->tap_arg, rx, &event);
         lli_sessions_report(receiver, &event);
         receiver->context->in_handler = false;
         receiver->context->delivered++;
@@ -332,6 +369,46 @@ static void sessions_log_crowd(const struct llm_receiver *receiver, struct lli_r
                 receiver->object, (unsigned long long)rx->session, (unsigned long long)rx->standing.crowd);
 }
 
+/* Decides about a session that may continue a stream, after the session that it continues was ended. */
+static LLI_OUT_OF_LINE void sessions_stream(struct llm_receiver *receiver, struct lli_rx *rx, lli_ns now)
+{
+    struct llm_event event;
+    struct lli_rx *before;
+
+    if (!lli_rx_stream_ask(rx, receiver->sessions, receiver->sessions_used, &before, &event)) {
+        receiver->context->in_handler = true;
+        if (event.kind != 0)
+            lli_sessions_report(receiver, &event);
+        receiver->context->in_handler = false;
+        receiver->context->delivered += event.kind != 0;
+        return;
+    }
+    if (before != NULL) {
+        sessions_deliver(receiver, before, now);
+        lli_rx_settle(before);
+        sessions_service_due(receiver, before);
+    }
+    lli_rx_stream_begin(rx, now);
+    sessions_deliver(receiver, rx, now);
+}
+
+/* Takes a packet other than DATA. */
+static LLI_OUT_OF_LINE bool sessions_input_control(struct llm_receiver *receiver, struct lli_rx *rx,
+                                                   const struct lli_rx_packet *packet, lli_ns now)
+{
+    if (lli_rx_input(rx, packet, now))
+        sessions_deliver(receiver, rx, now);
+    if (receiver->tap != NULL)
+        (void)receiver->tap->request(receiver->tap_arg, packet, now);
+    if (lli_rx_asks_stream(rx))
+        sessions_stream(receiver, rx, now);
+    lli_rx_settle(rx);
+    if (rx->standing.crowded != rx->standing.crowded_reported)
+        sessions_log_crowd(receiver, rx);
+    sessions_service_due(receiver, rx);
+    return true;
+}
+
 bool lli_sessions_input(struct llm_receiver *receiver, bool group, const struct lli_rx_packet *packet,
                         lli_ns now)
 {
@@ -339,6 +416,8 @@ bool lli_sessions_input(struct llm_receiver *receiver, bool group, const struct 
     struct lli_rx *rx = sessions_find(receiver, header->tag);
 
     if (rx == NULL) {
+        if (receiver->tap != NULL && receiver->tap->request(receiver->tap_arg, packet, now))
+            return true;
         /* Only packets sent to the group create sessions. */
         if (!group || (header->type != LLI_WIRE_DATA && header->type != LLI_WIRE_HEARTBEAT))
             return false;
@@ -346,13 +425,10 @@ bool lli_sessions_input(struct llm_receiver *receiver, bool group, const struct 
         if (rx == NULL)
             return true;
     }
+    if (header->type != LLI_WIRE_DATA)
+        return sessions_input_control(receiver, rx, packet, now);
     if (lli_rx_input(rx, packet, now))
         sessions_deliver(receiver, rx, now);
-    if (header->type != LLI_WIRE_DATA) {
-        lli_rx_settle(rx);
-        if (rx->standing.crowded != rx->standing.crowded_reported)
-            sessions_log_crowd(receiver, rx);
-    }
     sessions_service_due(receiver, rx);
     return true;
 }
@@ -377,6 +453,48 @@ bool lli_sessions_single(struct lli_endpoint *endpoint, const struct lli_in *in,
     return true;
 }
 
+/* Notes a packet of a line in the session of a receiver. False: the session has to take it. */
+static bool sessions_line(struct llm_receiver *receiver, const struct lli_in *in, int line, lli_ns now)
+{
+    struct lli_rx *rx = sessions_find(receiver, lli_load_u32(in->data + 4));
+    bool second;
+
+    if (rx == NULL || rx->state != LLI_RX_LIVE)
+        return false;
+    second = lli_rx_line_data(rx, line, lli_load_u32(in->data + 8), now);
+    if (rx->lines.measured != LLI_NEVER)
+        lli_histogram_add(line == 0 ? &receiver->lines->line_1_skew_ns : &receiver->lines->line_2_skew_ns,
+                          rx->lines.measured, 1);
+    if (second)
+        sessions_service_due(receiver, rx);
+    return second;
+}
+
+bool lli_sessions_second(struct lli_endpoint *endpoint, const struct lli_in *in, int line, lli_ns now)
+{
+    bool second = false, first = false;
+
+    if (in->from == LLI_HANDLE_UNICAST || in->size < LLI_WIRE_DATA_HEADER ||
+        in->data[0] != (LLI_WIRE_VERSION << 4 | LLI_WIRE_DATA) ||
+        lli_load_u16(in->data + LLI_WIRE_SIZE_AT) != in->size)
+        return false;
+    for (struct llm_receiver *receiver = endpoint->receivers; receiver != NULL; receiver = receiver->next) {
+        if (receiver->group != in->from)
+            continue;
+        if (sessions_line(receiver, in, line, now))
+            second = true;
+        else
+            first = true;
+    }
+    return second && !first;
+}
+
+void lli_sessions_go_on(struct llm_receiver *receiver, struct lli_rx *rx, lli_ns now)
+{
+    sessions_deliver(receiver, rx, now);
+    sessions_service_due(receiver, rx);
+}
+
 /* -------------------------------------------------------------------------------------------- service */
 
 /* Sends and delivers what is due for a session. Returns when the next is due. */
@@ -392,7 +510,7 @@ static lli_ns sessions_service(struct llm_receiver *receiver, struct lli_rx *rx,
     /* May cost a system call, so ask only for a session that would be reported silent, or ended. */
     receiver->config.unread = lli_rx_is_quiet(rx, now) && lli_endpoint_is_unread(endpoint);
     while ((buffer = lli_endpoint_scratch(endpoint)) != NULL && lli_rx_control(rx, now, buffer, &packet))
-        lli_endpoint_post_control(endpoint, &packet, receiver->group);
+        lli_sessions_post(receiver, &packet);
     sessions_deliver(receiver, rx, now);
     lli_rx_settle(rx);
     return lli_rx_deadline(rx);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Events of a transmitter about its receivers, and receivers suspended by hand. */
+#include <stdio.h>
+
 #include "engine/objects.h"
 #include "config/options.h"
 
@@ -80,23 +82,28 @@ static void transmitter_log_verdict(const struct llm_transmitter *transmitter, c
             v->receivers);
 }
 
+static void transmitter_log_unacknowledged(const struct llm_transmitter *transmitter,
+                                           const struct llm_event *event)
+{
+    char few[48] = "";
+
+    if (event->receivers_wanted > 0)
+        (void)snprintf(few, sizeof few, ", %u of %u", event->receivers, event->receivers_wanted);
+    lli_log(&transmitter->context->log, LLM_LEVEL_WARNING,
+            "%s: messages %llu to %llu of topic %s are not acknowledged: %s%s%s%s", transmitter->object,
+            (unsigned long long)event->first, (unsigned long long)event->last, event->topic,
+            llm_reason_name(event->reason), event->receiver == NULL ? "" : ", ",
+            event->receiver == NULL ? "" : event->receiver, few);
+}
+
 static void transmitter_log_event(const struct llm_transmitter *transmitter, const struct llm_event *event)
 {
     if (event->verdict != NULL)
         transmitter_log_verdict(transmitter, event);
     else if (event->bottleneck != NULL)
         lli_watched_log(transmitter->context, transmitter->object, event->bottleneck);
-    else if (event->kind == LLM_EVENT_UNACKNOWLEDGED && event->receivers_wanted > 0)
-        lli_log(&transmitter->context->log, LLM_LEVEL_WARNING,
-                "%s: messages %llu to %llu of topic %s are not acknowledged: %s, %u of %u",
-                transmitter->object, (unsigned long long)event->first, (unsigned long long)event->last,
-                event->topic, llm_reason_name(event->reason), event->receivers, event->receivers_wanted);
     else if (event->kind == LLM_EVENT_UNACKNOWLEDGED)
-        lli_log(&transmitter->context->log, LLM_LEVEL_WARNING,
-                "%s: messages %llu to %llu of topic %s are not acknowledged: %s%s%s", transmitter->object,
-                (unsigned long long)event->first, (unsigned long long)event->last, event->topic,
-                llm_reason_name(event->reason), event->receiver == NULL ? "" : ", ",
-                event->receiver == NULL ? "" : event->receiver);
+        transmitter_log_unacknowledged(transmitter, event);
 }
 
 void lli_transmitter_log_crowd(struct llm_transmitter *transmitter)

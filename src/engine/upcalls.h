@@ -45,4 +45,47 @@ struct lli_upcalls {
     void (*stats)(const struct llm_context *context, const struct lli_stats_visitor *visitor);
 };
 
+/*
+ * Likewise, for stores: a context has the table from its first store on.
+ */
+struct lli_store_calls {
+    /*
+     * Does what is due, and what writes that ended allow, in each poll. Returns when the next is due; writes wake
+     * a sleeper by their descriptors.
+     */
+    lli_ns (*service)(struct llm_context *context, lli_ns now);
+
+    /* Adds the stores' descriptors to those that wake a sleeper: each of them by watch(). */
+    int (*watch)(struct llm_context *context, int (*watch)(struct llm_context *context, int fd));
+
+    /* Closes all stores. */
+    void (*close)(struct llm_context *context);
+
+    /* Frees all of them in a child process, without their receivers. */
+    void (*release)(struct llm_context *context);
+
+    /* Visits their counters. */
+    void (*stats)(const struct llm_context *context, const struct lli_stats_visitor *visitor);
+};
+
+/*
+ * Likewise, for members of failover groups: a context has the table from its first member on.
+ */
+struct lli_failover_calls {
+    /* Fences primaries whose lease has expired, before a poll sends anything. */
+    void (*expire)(struct llm_context *context, lli_ns now);
+
+    /* Does what is due, in each poll. Returns when the next is due. */
+    lli_ns (*service)(struct llm_context *context, lli_ns now);
+
+    /* Closes all of them. */
+    void (*close)(struct llm_context *context);
+
+    /* Frees all of them in a child process, without their receivers. */
+    void (*release)(struct llm_context *context);
+
+    /* Visits their counters. */
+    void (*stats)(const struct llm_context *context, const struct lli_stats_visitor *visitor);
+};
+
 #endif

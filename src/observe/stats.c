@@ -7,6 +7,7 @@
 
 #include "engine/objects.h"
 #include "observe/stats_file.h"
+#include "security/guard.h"
 
 static const struct lli_stats_row tx_rows[] = {
 #define TX_ROW(name, text) {#name, offsetof(struct lli_tx_counters, name)},
@@ -68,10 +69,23 @@ static void stats_instance(const struct lli_stats_visitor *to, const struct lli_
         stats_instance(to, inner, inner_instance);
 }
 
+static void stats_keys(const struct lli_stats_visitor *to, const struct lli_endpoint *endpoint)
+{
+    struct lli_guard_epoch epoch;
+
+    if (endpoint->guard == NULL)
+        return;
+    epoch = lli_guard_epoch(endpoint->guard);
+    lli_stats_put(to, LLM_STATS_GAUGE, "keys_epoch", epoch.id);
+    lli_stats_put(to, LLM_STATS_GAUGE, "keys_age_s", epoch.age_s);
+    lli_stats_put(to, LLM_STATS_GAUGE, "keys_left_s", epoch.left_s);
+}
+
 static void stats_transport(const struct lli_stats_visitor *to, const struct lli_endpoint *endpoint)
 {
     to->object(to->arg, LLM_STATS_TRANSPORT, 0, endpoint->object);
     lli_stats_rows(to, &endpoint->counters, ROWS(endpoint_rows));
+    stats_keys(to, endpoint);
     stats_instance(to, endpoint->transport, endpoint->instance);
     if (to->histogram != NULL)
         lli_latency_visit_endpoint(endpoint->latency, to->histogram, to->arg);
@@ -193,6 +207,41 @@ static void stats_session(const struct lli_stats_visitor *to, const struct lli_r
         stats_topics_delivered(to, rx);
 }
 
+/* Lateness of a line, of the session whose packets are latest on it, and the sessions that it is down for. */
+struct stats_line {
+    uint64_t late_ns;
+    uint64_t down;
+};
+
+static struct stats_line stats_line(const struct llm_receiver *receiver, int line)
+{
+    struct stats_line found = {.down = 0};
+
+    for (uint32_t i = 0; i < receiver->sessions_used; i++) {
+        const struct lli_rx *rx = &receiver->sessions[i];
+
+        if (rx->state != LLI_RX_LIVE)
+            continue;
+        found.late_ns = lli_max(found.late_ns, rx->lines.line[line].late);
+        found.down += rx->lines.line[line].down;
+    }
+    return found;
+}
+
+static void stats_lines(const struct lli_stats_visitor *to, const struct llm_receiver *receiver)
+{
+    const struct stats_line first = stats_line(receiver, 0), second = stats_line(receiver, 1);
+
+    lli_stats_put(to, LLM_STATS_GAUGE, "line_1_late_ns", first.late_ns);
+    lli_stats_put(to, LLM_STATS_GAUGE, "line_1_down", first.down);
+    lli_stats_put(to, LLM_STATS_GAUGE, "line_2_late_ns", second.late_ns);
+    lli_stats_put(to, LLM_STATS_GAUGE, "line_2_down", second.down);
+    if (to->histogram == NULL || receiver->latency == NULL)
+        return;
+    to->histogram(to->arg, "line_1_skew_ns", &receiver->lines->line_1_skew_ns);
+    to->histogram(to->arg, "line_2_skew_ns", &receiver->lines->line_2_skew_ns);
+}
+
 static void stats_receiver(const struct lli_stats_visitor *to, const struct llm_receiver *receiver)
 {
     uint64_t live = 0;
@@ -204,6 +253,8 @@ static void stats_receiver(const struct lli_stats_visitor *to, const struct llm_
     lli_stats_put(to, LLM_STATS_GAUGE, "sessions", live);
     lli_stats_put(to, LLM_STATS_GAUGE, "reorder_packets", receiver->reorder.used);
     stats_watched_receiver(to, receiver);
+    if (receiver->lines != NULL)
+        stats_lines(to, receiver);
     if (to->histogram != NULL)
         lli_latency_visit_rx(receiver->latency, to->histogram, to->arg);
     for (uint32_t i = 0; i < receiver->sessions_used && to->detail; i++)
@@ -235,6 +286,10 @@ void lli_stats_visit(const struct llm_context *context, const struct lli_stats_v
     }
     if (context->upcalls != NULL)
         context->upcalls->stats(context, to);
+    if (context->store_calls != NULL)
+        context->store_calls->stats(context, to);
+    if (context->failover_calls != NULL)
+        context->failover_calls->stats(context, to);
 }
 
 /* ------------------------------------------------------------------------------------------ by the caller */

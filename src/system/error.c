@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #define TEXT(x) TEXT_OF(x)
 #define TEXT_OF(x) #x
@@ -78,10 +79,26 @@ const char *llm_event_name(enum llm_event_kind kind)
         return "acknowledged";
     case LLM_EVENT_UNACKNOWLEDGED:
         return "not acknowledged";
+    case LLM_EVENT_STREAM_GAP:
+        return "messages of the stream missing";
+    case LLM_EVENT_STREAM_AGAIN:
+        return "messages of the stream again";
+    case LLM_EVENT_STREAM_REFUSED:
+        return "session of the stream refused";
+    case LLM_EVENT_LINE_DOWN:
+        return "line down";
+    case LLM_EVENT_LINE_UP:
+        return "line up";
     case LLM_EVENT_LIMITED:
         return "limited";
     case LLM_EVENT_RECEIVER_LIMITED:
         return "receiver limited";
+    case LLM_EVENT_STORE_STOPPED:
+        return "store stopped";
+    case LLM_EVENT_KEYS:
+        return "keys differ";
+    case LLM_EVENT_FORGED:
+        return "packets forged";
     }
     return "unknown event";
 }
@@ -135,12 +152,32 @@ const char *llm_reason_name(enum llm_reason reason)
         return "unreliable, not repaired";
     case LLM_REASON_MALFORMED:
         return "packets contradict each other";
+    case LLM_REASON_RESTARTED:
+        return "the transmitter restarted";
+    case LLM_REASON_SUPERSEDED:
+        return "another session continues the stream";
+    case LLM_REASON_TERM_TAKEN:
+        return "another session has this term";
+    case LLM_REASON_IN_CLEAR:
+        return "packets in clear";
+    case LLM_REASON_KEYS:
+        return "packets protected by other keys";
+    case LLM_REASON_SEAL:
+        return "packets differ from what the transmitter signed";
+    case LLM_REASON_UNSEALED:
+        return "packets are not signed";
     case LLM_REASON_NO_ROUTE:
         return "no route";
     case LLM_REASON_ADDRESS:
         return "address not reachable from this host";
     case LLM_REASON_FORBIDDEN:
         return "forbidden on this host";
+    case LLM_REASON_DISK:
+        return "the disk failed";
+    case LLM_REASON_DISK_FULL:
+        return "the disk is full";
+    case LLM_REASON_DAMAGED:
+        return "damaged in the store";
     }
     return "unknown reason";
 }
@@ -292,12 +329,47 @@ static int event_limited_text(const struct llm_event *event, char *text, size_t 
                     b->packets_dropped);
 }
 
+static int event_session_text(const struct llm_event *event, char *text, size_t size)
+{
+    char stream[96] = "";
+
+    if (event->stream != 0)
+        (void)snprintf(stream, sizeof stream,
+                       ", number %" PRIu64 " of stream %016" PRIx64 " in term %" PRIu32,
+                       event->stream_base + event->first, event->stream, event->stream_term);
+    return snprintf(text, size, "session %016" PRIx64 " is followed from message %" PRIu64 "%s",
+                    event->session, event->first, stream);
+}
+
+static int event_stream_text(const struct llm_event *event, char *text, size_t size)
+{
+    if (event->kind == LLM_EVENT_STREAM_REFUSED)
+        return snprintf(text, size,
+                        "session %016" PRIx64 " of stream %016" PRIx64 " is not followed in term %" PRIu32
+                        ": %s",
+                        event->session, event->stream, event->stream_term, llm_reason_name(event->reason));
+    return snprintf(text, size,
+                    "session %016" PRIx64 ": messages %" PRIu64 " to %" PRIu64 " of stream %016" PRIx64
+                    " %s: %s",
+                    event->session, event->first, event->last, event->stream,
+                    event->kind == LLM_EVENT_STREAM_GAP ? "are missing" : "are sent again",
+                    llm_reason_name(event->reason));
+}
+
 /* Describes an event of an unknown kind, or one that lacks a field of its kind. */
 static int event_unknown_text(const struct llm_event *event, char *text, size_t size)
 {
     return snprintf(text, size, "session %016" PRIx64 ": %s %d, reason %d (%s)", event->session,
                     llm_event_name(event->kind), (int)event->kind, (int)event->reason,
                     llm_reason_name(event->reason));
+}
+
+static int event_store_text(const struct llm_event *event, char *text, size_t size)
+{
+    return snprintf(text, size,
+                    "session %016" PRIx64 " is no longer recorded, from message %" PRIu64 " on: %s: %s: %s",
+                    event->session, event->first, llm_reason_name(event->reason),
+                    event->file == NULL ? "" : event->file, strerror(event->error));
 }
 
 size_t llm_event_text(const struct llm_event *event, char *text, size_t size)
@@ -313,8 +385,12 @@ size_t llm_event_text(const struct llm_event *event, char *text, size_t size)
     }
     switch (event->kind) {
     case LLM_EVENT_SESSION_NEW:
-        length = snprintf(text, size, "session %016" PRIx64 " is followed from message %" PRIu64,
-                          event->session, event->first);
+        length = event_session_text(event, text, size);
+        break;
+    case LLM_EVENT_STREAM_GAP:
+    case LLM_EVENT_STREAM_AGAIN:
+    case LLM_EVENT_STREAM_REFUSED:
+        length = event_stream_text(event, text, size);
         break;
     case LLM_EVENT_SESSION_END:
         length = snprintf(text, size, "session %016" PRIx64 " has ended before message %" PRIu64 ": %s",
@@ -328,6 +404,12 @@ size_t llm_event_text(const struct llm_event *event, char *text, size_t size)
         break;
     case LLM_EVENT_RESUMED:
         length = snprintf(text, size, "session %016" PRIx64 " is heard again", event->session);
+        break;
+    case LLM_EVENT_LINE_DOWN:
+    case LLM_EVENT_LINE_UP:
+        length =
+            snprintf(text, size, "session %016" PRIx64 " is %s on line %" PRIu64, event->session,
+                     event->kind == LLM_EVENT_LINE_DOWN ? "no longer heard" : "heard again", event->first);
         break;
     case LLM_EVENT_TOPIC_NEW:
         length = snprintf(text, size, "session %016" PRIx64 ": topic %" PRIu32 " is \"%s\"", event->session,
@@ -360,6 +442,14 @@ size_t llm_event_text(const struct llm_event *event, char *text, size_t size)
             snprintf(text, size, "session %016" PRIx64 ": packets to %s cannot be sent: %s", event->session,
                      event->address == NULL ? "" : event->address, llm_reason_name(event->reason));
         break;
+    case LLM_EVENT_KEYS:
+        length = snprintf(text, size, "packets of others were dropped: %s", llm_reason_name(event->reason));
+        break;
+    case LLM_EVENT_FORGED:
+        length =
+            snprintf(text, size, "session %016" PRIx64 ": %" PRIu64 " packets are not its transmitter's: %s",
+                     event->session, event->packets, llm_reason_name(event->reason));
+        break;
     case LLM_EVENT_ACKNOWLEDGED:
     case LLM_EVENT_UNACKNOWLEDGED:
         length = event_assured_text(event, text, size);
@@ -368,6 +458,9 @@ size_t llm_event_text(const struct llm_event *event, char *text, size_t size)
     case LLM_EVENT_RECEIVER_LIMITED:
         length = event->bottleneck == NULL ? event_unknown_text(event, text, size)
                                            : event_limited_text(event, text, size);
+        break;
+    case LLM_EVENT_STORE_STOPPED:
+        length = event_store_text(event, text, size);
         break;
     case LLM_EVENT_WARNED:
     case LLM_EVENT_UNICAST_ONLY:

@@ -3,11 +3,13 @@
 #include "system/memory.h"
 
 #include <errno.h>
-#include <numa.h>
+#include <linux/mempolicy.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
@@ -16,14 +18,40 @@
 #define HUGE_PAGE ((size_t)2 << 20)
 #define PLAIN_PAGE ((size_t)4096)
 
+enum {
+    NODES_MAX = 1024, /* the kernel has no more */
+    WORD_BITS = 8 * (int)sizeof(unsigned long),
+    WORDS = NODES_MAX / WORD_BITS,
+};
+
+static bool has_several(const unsigned long *nodes)
+{
+    int count = 0;
+
+    for (int i = 0; i < WORDS; i++)
+        count += __builtin_popcountl(nodes[i]);
+    return count > 1;
+}
+
+/*
+ * Has pages come from a node, if this process may use several. System calls do what libnuma does, so that the
+ * library loads where that is not installed: get_mempolicy(2), mbind(2). Memory of another node is slower, and no
+ * failure.
+ */
 static void memory_bind(const struct lli_memory *memory, int node)
 {
-    if (numa_available() < 0 || numa_max_node() == 0)
+    unsigned long allowed[WORDS] = {0}, bound[WORDS] = {0};
+    unsigned own = 0;
+
+    if (syscall(SYS_get_mempolicy, NULL, allowed, NODES_MAX, NULL, MPOL_F_MEMS_ALLOWED) != 0 ||
+        !has_several(allowed))
         return;
-    if (node < 0)
-        node = numa_preferred();
-    if (node <= numa_max_node())
-        numa_tonode_memory(memory->base, memory->size, node);
+    if (node < 0 && syscall(SYS_getcpu, NULL, &own, NULL) == 0)
+        node = (int)own;
+    if (node < 0 || node >= NODES_MAX || (allowed[node / WORD_BITS] >> node % WORD_BITS & 1) == 0)
+        return;
+    bound[node / WORD_BITS] = 1UL << node % WORD_BITS;
+    (void)syscall(SYS_mbind, memory->base, memory->size, MPOL_BIND, bound, NODES_MAX, 0);
 }
 
 static void memory_populate(const struct lli_memory *memory)
@@ -73,6 +101,32 @@ int lli_memory_map_file(struct lli_memory *memory, int fd, size_t size, const st
         return lli_fail(log, LLM_ENOMEM, "no memory to map %zu bytes of a file (%s)", size, strerror(errno));
     *memory = (struct lli_memory){base, size};
     return LLM_OK;
+}
+
+int lli_memory_map_secret(struct lli_memory *memory, size_t size, const struct lli_log *log)
+{
+    const size_t pages = (size + PLAIN_PAGE - 1) & ~(PLAIN_PAGE - 1);
+    void *base = mmap(NULL, pages, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (base == MAP_FAILED)
+        return lli_fail(log, LLM_ENOMEM, "no memory for %zu bytes of keys (%s)", size, strerror(errno));
+    if (mlock(base, pages) != 0)
+        lli_log(
+            log, LLM_LEVEL_WARNING,
+            "%zu bytes of keys cannot be locked in memory (%s), so they may be written to swap: raise the "
+            "limit of locked memory (ulimit -l)",
+            size, strerror(errno));
+    (void)madvise(base, pages, MADV_DONTDUMP);
+    (void)madvise(base, pages, MADV_WIPEONFORK);
+    *memory = (struct lli_memory){base, pages};
+    return LLM_OK;
+}
+
+void lli_memory_unmap_secret(struct lli_memory *memory)
+{
+    if (memory->base != NULL)
+        explicit_bzero(memory->base, memory->size);
+    lli_memory_unmap(memory);
 }
 
 int lli_memory_file_limit(uint64_t size)

@@ -31,6 +31,15 @@ int lli_memory_map(struct lli_memory *memory, size_t size, const struct lli_memo
 int lli_memory_map_file(struct lli_memory *memory, int fd, size_t size, const struct lli_log *log);
 
 /*
+ * Maps zeroed memory for keys: locked, in no core dump, and zeroed in a child process. If it cannot be locked, that is
+ * logged. LLM_ENOMEM.
+ */
+int lli_memory_map_secret(struct lli_memory *memory, size_t size, const struct lli_log *log);
+
+/* Overwrites and unmaps memory of lli_memory_map_secret(). Does nothing for memory that was never mapped. */
+void lli_memory_unmap_secret(struct lli_memory *memory);
+
+/*
  * Returns 0, or EFBIG: the process may not write files of this size, and the kernel would kill it for trying.
  */
 int lli_memory_file_limit(uint64_t size);

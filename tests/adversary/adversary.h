@@ -153,13 +153,13 @@ bool adversary_judge(const struct adversary_kind *kind, const struct adversary_c
     X(heartbeat_lead_low) X(heartbeat_receivers) X(heartbeat_end_below) X(heartbeat_end) X(heartbeat_end_ahead)        \
     X(heartbeat_interval) X(heartbeat_rtt) X(heartbeat_topics) X(heartbeat_report) X(heartbeat_held)                   \
     X(heartbeat_assured) X(heartbeat_address) X(heartbeat_foreign) X(heartbeat_trail) X(heartbeat_messages)            \
-    X(session_old) X(session_young) X(session_many) X(session_followed) X(nak_all) X(nak_invented) X(nak_genuine)      \
+    X(session_old) X(session_young) X(session_many) X(session_followed) X(nak_all) X(nak_invented) X(nak_short) X(nak_genuine)      \
     X(nak_random) X(nak_overlap) X(nak_beyond) X(nak_gone) X(nak_nobody) X(status_invented) X(status_leaving)          \
     X(status_next) X(status_window) X(status_done) X(status_echo) X(status_acknowledges) X(status_crowd)               \
     X(status_healthy) X(query) X(ask) X(ask_crowd) X(fetch_all) X(fetch_overlap) X(fetch_genuine) X(latest)            \
     X(reject_gone) X(reject_gone_max) X(reject_pending) X(reject_unrepaired) X(reject_passed) X(notice_suspended)      \
     X(notice_expelled) X(notice_warned) X(notice_foreign) X(topics_names) X(topics_beyond) X(join_grant)               \
-    X(join_refuse) X(kept_records) X(connect) X(connect_shown) X(connect_crowd) X(accept) X(refuse) X(close_left)      \
+    X(join_refuse) X(seek) X(recall) X(offer) X(offer_gone) X(offer_answer) X(absent) X(kept_records) X(connect) X(connect_shown) X(connect_crowd) X(accept) X(refuse) X(close_left)      \
     X(close_unknown) X(cut) X(noise) X(flipped) X(extended) X(versions) X(bounds)
 /* clang-format on */
 

@@ -2,6 +2,7 @@
 /* Packets of a transmitter to receivers: rejects, notices, names, answers to late joiners. */
 #include "adversary.h"
 #include "core/flow/standing.h"
+#include "core/wire/token.h"
 
 static void to_receiver(const struct adversary *adversary, struct adversary_packet *packet)
 {
@@ -152,6 +153,73 @@ void adversary_join_refuse(struct adversary *adversary, struct adversary_packet 
 
     answer.reason = (uint8_t)adversary_below(adversary, 5);
     forge_answer(adversary, packet, &answer);
+}
+
+/* ------------------------------------------------------------------------------------------------ stores */
+
+/* Of a store that does not exist, which has everything. */
+static struct lli_wire_join offer_of(const struct adversary *adversary)
+{
+    return (struct lli_wire_join){
+        .session = adversary->heartbeat.session,
+        .kind = LLI_WIRE_JOIN_OFFER,
+        .value = UINT64_MAX,
+        .packet = adversary->heartbeat.start,
+        .lead = adversary->made % 2 ? INT64_MAX : adversary->seq + 1000,
+        .address = adversary->announced,
+    };
+}
+
+/* Identity of a receiver for stores, as one that knows its identity can compute it. */
+static uint64_t identity_for_stores(const struct adversary *adversary, uint64_t receiver)
+{
+    const struct lli_token_key key = {{receiver, adversary->heartbeat.session}};
+    const struct lli_wire_address nowhere = {.size = 0};
+
+    return lli_token(&key, 0, &nowhere);
+}
+
+void adversary_offer(struct adversary *adversary, struct adversary_packet *packet)
+{
+    const struct lli_wire_join offer = offer_of(adversary);
+
+    forge_answer(adversary, packet, &offer);
+    packet->to = ADVERSARY_TO_GROUP;
+}
+
+/* Packets that are missing just then are asked of the store. */
+void adversary_offer_gone(struct adversary *adversary, struct adversary_packet *packet)
+{
+    if (adversary->made % 8 == 0)
+        adversary_offer(adversary, packet);
+    else
+        adversary_reject_gone(adversary, packet);
+}
+
+/* As the answer to a SEEK, or to a RECALL. */
+void adversary_offer_answer(struct adversary *adversary, struct adversary_packet *packet)
+{
+    struct lli_wire_join offer = offer_of(adversary);
+
+    offer.receiver =
+        identity_for_stores(adversary, adversary_receiver(adversary, (uint32_t)adversary->made / 2));
+    offer.from = (uint8_t)(adversary->made % 5);
+    offer.value = 0;
+    offer.token = adversary->made + 1;
+    forge_answer(adversary, packet, &offer);
+}
+
+void adversary_absent(struct adversary *adversary, struct adversary_packet *packet)
+{
+    struct lli_wire_join absent = offer_of(adversary);
+
+    absent.receiver =
+        identity_for_stores(adversary, adversary_receiver(adversary, (uint32_t)adversary->made));
+    absent.kind = LLI_WIRE_JOIN_ABSENT;
+    absent.lead = INT64_MAX;
+    absent.count = 1;
+    absent.ranges[0] = (struct lli_wire_range){(uint32_t)adversary->seq - 32768, 65536};
+    forge_answer(adversary, packet, &absent);
 }
 
 /* Record of a message that no topic caches. */

@@ -65,6 +65,16 @@ void adversary_nak_invented(struct adversary *adversary, struct adversary_packet
     forge_nak(packet, &nak);
 }
 
+/* The same for one packet, as short as a NAK can be. */
+void adversary_nak_short(struct adversary *adversary, struct adversary_packet *packet)
+{
+    struct lli_wire_nak nak = nak_of(adversary, lli_random(&adversary->random) | 1);
+
+    nak.count = 1;
+    nak.ranges[0] = (struct lli_wire_range){(uint32_t)adversary->seq - 1, 1};
+    forge_nak(packet, &nak);
+}
+
 /* The same; repairs go to the genuine receiver. */
 void adversary_nak_genuine(struct adversary *adversary, struct adversary_packet *packet)
 {
@@ -319,6 +329,26 @@ void adversary_latest(struct adversary *adversary, struct adversary_packet *pack
     join.count = LLI_WIRE_SPANS_MAX;
     for (uint32_t i = 0; i < LLI_WIRE_SPANS_MAX; i++)
         join.spans[i] = (struct lli_wire_span){{0, 0, 0}, {UINT64_MAX, UINT32_MAX, UINT32_MAX}};
+    forge_join(packet, &join);
+}
+
+/* To the group: receivers are not stores. */
+void adversary_seek(struct adversary *adversary, struct adversary_packet *packet)
+{
+    struct lli_wire_join join = join_of(adversary, LLI_WIRE_JOIN_SEEK, adversary->made + 1);
+
+    join.from = (uint8_t)adversary_below(adversary, 7);
+    forge_join(packet, &join);
+    packet->to = ADVERSARY_TO_GROUP;
+}
+
+/* The whole history, from a transmitter, which is no store. */
+void adversary_recall(struct adversary *adversary, struct adversary_packet *packet)
+{
+    struct lli_wire_join join = join_of(adversary, LLI_WIRE_JOIN_RECALL, adversary->made + 1);
+
+    join.count = 1;
+    join.ranges[0] = (struct lli_wire_range){(uint32_t)adversary->seq - 2500, 2500};
     forge_join(packet, &join);
 }
 

@@ -56,7 +56,7 @@ static void hear_session(struct adversary *adversary, const struct lli_wire_head
         hear_data(adversary, header, body, size);
         break;
     case LLI_WIRE_HEARTBEAT:
-        if (lli_wire_get_heartbeat(body, size, header->tag, &packet.heartbeat))
+        if (lli_wire_get_heartbeat(body, size, header, &packet.heartbeat))
             hear_heartbeat(adversary, &packet.heartbeat);
         break;
     case LLI_WIRE_STATUS:
@@ -122,7 +122,7 @@ bool adversary_is_end(const struct adversary_packet *packet)
     size_t size;
 
     return lli_wire_get_header(packet->bytes, packet->size, &header, &body, &size) == LLI_WIRE_OK &&
-           header.type == LLI_WIRE_HEARTBEAT && lli_wire_get_heartbeat(body, size, header.tag, &heartbeat) &&
+           header.type == LLI_WIRE_HEARTBEAT && lli_wire_get_heartbeat(body, size, &header, &heartbeat) &&
            heartbeat.flags & LLI_WIRE_HEARTBEAT_END;
 }
 

@@ -15,7 +15,8 @@
 #include "../sim/cable.h"
 #include "world.h"
 
-enum { QUIET_MAX = 128 };
+/* ANSWER_FACTOR: bytes of the answers to an address that has not proven itself, for each byte sent (docs/security.md). */
+enum { QUIET_MAX = 128, ANSWER_FACTOR = 3 };
 
 struct arguments {
     uint64_t seed;
@@ -95,18 +96,32 @@ static const struct world_result *run_quiet(const struct arguments *arguments,
     return &known[count++].result;
 }
 
-static bool run_kind(const struct arguments *arguments, const struct adversary_kind *kind)
+/* Compares the answers to addresses that have not proven themselves with what was sent. */
+static bool answers_are_short(const struct adversary_kind *kind, const struct adversary_cost *cost,
+                              uint64_t forged_bytes, bool all)
 {
     static const char *const announces[] = {"", ", third", ", spoofed"};
+    const uint64_t answered = cost->own_bytes + cost->third_bytes;
+    const bool passed = answered <= ANSWER_FACTOR * forged_bytes;
+
+    if (all || !passed)
+        (void)printf("%s %s x%u%s: answers of %.2f times their bytes\n", passed ? "     " : "BEYOND",
+                     kind->name, kind->count, announces[kind->announces],
+                     (double)answered / (double)forged_bytes);
+    return passed;
+}
+
+static bool run_kind(const struct arguments *arguments, const struct adversary_kind *kind)
+{
     const struct world_result *quiet = run_quiet(arguments, kind);
     struct world_result result;
     struct adversary_cost cost;
+    bool is_short;
 
     world_run(kind, arguments->seed, false, &result);
-    if (arguments->table)
-        (void)printf("%s x%u%s\n", kind->name, kind->count, announces[kind->announces]);
     cost = beyond(&result.cost, &quiet->cost);
-    return adversary_judge(kind, &cost, arguments->table);
+    is_short = answers_are_short(kind, &cost, result.forged_bytes, arguments->table);
+    return adversary_judge(kind, &cost, arguments->table) && is_short;
 }
 
 static int run_kinds(const struct arguments *arguments)

@@ -338,15 +338,19 @@ static uint64_t counter(const struct llm_context *context, const char *name)
     return value;
 }
 
-/* NAKs, requests and queries, also those to the sessions of the adversary. */
+/* NAKs, requests and queries, also those to the sessions of the adversary, of which some are withheld. */
 static uint64_t count_asked(void)
 {
     static const char *const names[] = {"naks_sent", "queries_sent", "joins_sent", "fetches_sent"};
     uint64_t asked = 0;
 
-    for (int i = 0; i < RECEIVERS; i++)
+    for (int i = 0; i < RECEIVERS; i++) {
+        uint64_t made = 0;
+
         for (size_t j = 0; j < sizeof names / sizeof names[0]; j++)
-            asked += counter(rig.ears[i].context, names[j]);
+            made += counter(rig.ears[i].context, names[j]);
+        asked += made - lli_min(made, counter(rig.ears[i].context, "packets_withheld"));
+    }
     return asked;
 }
 

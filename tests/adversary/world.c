@@ -33,7 +33,7 @@ enum {
 #define QUIET_NS (1500 * CABLE_MS)
 #define AFTER_NS (2500 * CABLE_MS)
 #define SETTLE_NS (500 * CABLE_MS)
-#define DISTANCE_NS (500 * CABLE_US)
+#define DISTANCE_NS (world.keyed != NULL ? world.keyed->distance : 500 * CABLE_US)
 #define LATE_NS (100 * CABLE_MS)
 /* No request is repeated for longer than this (nak_giveup_ns), and no silent session is remembered longer. */
 #define STORM_AFTER_NS (11000 * CABLE_MS)
@@ -51,8 +51,10 @@ struct ear {
 
 static struct {
     enum adversary_profile profile;
+    const struct world_keyed *keyed; /* NULL: in clear */
     struct adversary adversary;
     struct adversary_cost cost;
+    uint64_t forged_bytes;
     struct llm_context *context;
     struct llm_context *newcomer_context;
     struct llm_transmitter *transmitter;
@@ -84,6 +86,16 @@ static bool counts(void)
     return cable.now >= world.begin;
 }
 
+/* Returns a channel with more options, and with keys if the world has them. */
+static const char *channel_of(const char *channel, const char *more)
+{
+    static char text[512];
+
+    (void)snprintf(text, sizeof text, "%s%s%s%s", channel, more, world.keyed != NULL ? "&keys=" : "",
+                   world.keyed != NULL ? world.keyed->path : "");
+    return text;
+}
+
 /* ------------------------------------------------------------------------------------------- the network */
 
 static void count_stranger(uint32_t to, uint32_t size)
@@ -111,6 +123,8 @@ static void world_sent(uint32_t from, uint32_t to, const uint8_t *bytes, uint32_
 
     world.adversary.now = cable.now;
     /* A connection has two sessions: the one observed is the listener's. */
+    if (world.keyed != NULL)
+        world.keyed->spy(from, to, &bytes, &size);
     if (from == NODE_TRANSMITTER ||
         (from < NODE_NEWCOMER && type != LLI_WIRE_HEARTBEAT && type != LLI_WIRE_DATA))
         adversary_hear(&world.adversary, bytes, size);
@@ -153,7 +167,8 @@ static void heard_event(const struct llm_event *event)
                     event->session == world.adversary.heartbeat.session ? "genuine" : "other",
                     llm_event_name(event->kind), llm_reason_name(event->reason),
                     (unsigned long long)event->first, (unsigned long long)event->last);
-    if (!counts())
+    /* Reported once: somebody in the group has other keys, or none. */
+    if (!counts() || event->kind == LLM_EVENT_KEYS)
         return;
     world.cost.events++;
     if (event->kind == LLM_EVENT_SESSION_END || event->kind == LLM_EVENT_SUSPENDED ||
@@ -280,7 +295,7 @@ static void open_transmitter(void)
 
     llm_context_options_init(&options);
     world.context = cable_context(NODE_TRANSMITTER, &options);
-    cable_must(llm_transmitter_open(world.context, CHANNEL, NULL,
+    cable_must(llm_transmitter_open(world.context, channel_of(CHANNEL, ""), NULL,
                                     world.profile == ADVERSARY_ASSURED ? NULL : &handlers,
                                     &world.transmitter),
                "a transmitter");
@@ -308,10 +323,10 @@ static void open_receiver(uint32_t index)
     struct ear *ear = &world.ears[index];
     struct llm_context_options options;
     struct llm_receiver_handlers handlers;
-    const char *channel = index == 0                        ? CHANNEL
-                          : world.profile == ADVERSARY_LATE ? CHANNEL "&join=oldest&replay_bytes_per_s=1M"
-                          : world.profile == ADVERSARY_KEPT ? CHANNEL "&join=latest"
-                                                            : CHANNEL;
+    const char *more = index == 0                        ? ""
+                       : world.profile == ADVERSARY_LATE ? "&join=oldest&replay_bytes_per_s=1M"
+                       : world.profile == ADVERSARY_KEPT ? "&join=latest"
+                                                         : "";
 
     llm_context_options_init(&options);
     ear->context = cable_context(NODE_RECEIVER + index, &options);
@@ -320,7 +335,8 @@ static void open_receiver(uint32_t index)
     handlers.message = on_message;
     handlers.event = on_event;
     ear->expects = world.profile != ADVERSARY_LATE && world.profile != ADVERSARY_KEPT ? true : index == 0;
-    cable_must(llm_receiver_open(ear->context, channel, NULL, &handlers, &ear->receiver), "a receiver");
+    cable_must(llm_receiver_open(ear->context, channel_of(CHANNEL, more), NULL, &handlers, &ear->receiver),
+               "a receiver");
 }
 
 static void open_call(void)
@@ -335,7 +351,9 @@ static void open_call(void)
     world.context = cable_context(NODE_TRANSMITTER, &options);
     llm_listener_handlers_init(&listening);
     listening.connect = on_caller;
-    cable_must(llm_listener_open(world.context, CALLS_CHANNEL, NULL, &listening, &world.listener), "listen");
+    cable_must(
+        llm_listener_open(world.context, channel_of(CALLS_CHANNEL, ""), NULL, &listening, &world.listener),
+        "listen");
     llm_context_options_init(&options);
     ear->context = cable_context(NODE_RECEIVER, &options);
     ear->expects = true;
@@ -343,7 +361,8 @@ static void open_call(void)
     handlers.arg = ear;
     handlers.message = on_call_message;
     handlers.event = on_call_event;
-    cable_must(llm_connection_open(ear->context, CALLS_CHANNEL, NULL, &handlers, &payload, &ear->connection),
+    cable_must(llm_connection_open(ear->context, channel_of(CALLS_CHANNEL, ""), NULL, &handlers, &payload,
+                                   &ear->connection),
                "connect");
 }
 
@@ -353,20 +372,22 @@ static void open_newcomer(void)
 
     llm_context_options_init(&options);
     world.newcomer_context = cable_context(NODE_NEWCOMER, &options);
-    cable_must(llm_transmitter_open(world.newcomer_context, CHANNEL, NULL, NULL, &world.newcomer),
-               "another transmitter");
+    cable_must(
+        llm_transmitter_open(world.newcomer_context, channel_of(CHANNEL, ""), NULL, NULL, &world.newcomer),
+        "another transmitter");
     cable_must(llm_topic_open(world.newcomer, "t", 0, &world.newcomer_topic), "a topic");
     world.newcomer_at = cable.now;
     cable.nodes[NODE_NEWCOMER].turn_at = cable.now;
 }
 
-static void world_open(uint64_t seed, enum adversary_profile profile)
+static void world_open(uint64_t seed, enum adversary_profile profile, const struct world_keyed *keyed)
 {
     static const struct cable_test test = {.turn = world_turn, .sent = world_sent};
 
     cable_begin(seed, &test);
     memset(&world, 0, sizeof world);
     world.profile = profile;
+    world.keyed = keyed;
     world.adversary.random = seed;
     world.begin = world.until = LLI_NEVER;
     world.message_at = LLI_NEVER;
@@ -432,6 +453,8 @@ static void world_forge(const struct adversary_kind *kind)
     else if (packet.to == ADVERSARY_TO_RECEIVER)
         to = NODE_RECEIVER + (world.profile == ADVERSARY_CALLS ? 0 : packet.member % RECEIVERS);
     cable_inject(from, to, packet.bytes, (uint32_t)packet.size);
+    world.forged_bytes +=
+        packet.size * (to == CABLE_GROUP && world.profile != ADVERSARY_CALLS ? RECEIVERS : 1);
 }
 
 /* Runs until a time, or until the limit of operations. */
@@ -456,7 +479,7 @@ void world_run(const struct adversary_kind *kind, uint64_t seed, bool quiet, str
 {
     uint32_t first;
 
-    world_open(seed, kind->profile);
+    world_open(seed, kind->profile, NULL);
     first = kind->profile == ADVERSARY_LATE ? 0 : world.sent;
     for (uint32_t i = 0; i < kind->count; i++) {
         if (!quiet)
@@ -467,7 +490,8 @@ void world_run(const struct adversary_kind *kind, uint64_t seed, bool quiet, str
         open_newcomer();
     world.until = cable.now + AFTER_NS;
     world_pass(world.until + SETTLE_NS);
-    *result = (struct world_result){.cost = world.cost, .messages = world.sent - first};
+    *result = (struct world_result){
+        .cost = world.cost, .messages = world.sent - first, .forged_bytes = world.forged_bytes};
     result->cost.lost = world_lost(first, world.sent);
     if (kind->profile == ADVERSARY_NEWCOMER)
         result->cost.lost += world_lost(NEWCOMER_FIRST, MESSAGES_MAX);
@@ -481,7 +505,7 @@ bool world_storm(uint64_t seed, uint64_t packets, enum adversary_profile profile
     uint64_t lost, messages, strangers;
     uint32_t first;
 
-    world_open(seed, profile);
+    world_open(seed, profile, NULL);
     for (uint64_t i = 0; i < packets;) {
         const struct adversary_kind *kind =
             &adversary_kinds[adversary_below(&world.adversary, (uint64_t)adversary_kinds_count)];
@@ -507,4 +531,40 @@ bool world_storm(uint64_t seed, uint64_t packets, enum adversary_profile profile
         (unsigned long long)lost, (unsigned long long)messages);
     world_close();
     return lost == 0 && messages > 1000 && strangers <= packets;
+}
+
+/* ------------------------------------------------------------------------------------------------- keyed */
+
+static void keyed_count(const struct llm_context *context, struct world_traffic *traffic)
+{
+    static struct llm_counter counters[WORLD_COUNTERS_MAX];
+    const int count = context == NULL ? 0 : llm_context_counters(context, counters, WORLD_COUNTERS_MAX);
+
+    for (int i = 0; i < count && traffic->counters_count < WORLD_COUNTERS_MAX; i++)
+        traffic->counters[traffic->counters_count++] =
+            (struct world_counter){counters[i].name, counters[i].value};
+}
+
+void world_run_keyed(uint64_t seed, enum adversary_profile profile, const struct world_keyed *keyed,
+                     uint64_t packets, struct world_traffic *traffic)
+{
+    uint32_t first;
+
+    world_open(seed, profile, keyed);
+    first = profile == ADVERSARY_LATE ? 0 : world.sent;
+    for (uint64_t i = 0; i < packets; i++) {
+        keyed->forge(&world.adversary);
+        if (i % KEYED_TOGETHER == 0)
+            cable_run(cable.now + 50 * CABLE_US);
+    }
+    world.until = cable.now + AFTER_NS;
+    cable_run(world.until + SETTLE_NS);
+    memset(traffic, 0, sizeof *traffic);
+    traffic->cost = world.cost;
+    traffic->messages = world.sent - first;
+    traffic->cost.lost = world_lost(first, world.sent);
+    keyed_count(world.context, traffic);
+    for (uint32_t i = 0; i < RECEIVERS; i++)
+        keyed_count(world.ears[i].context, traffic);
+    world_close();
 }

@@ -36,7 +36,7 @@ assured_window_stops_with_a_killed_receiver_and_moves_with_another() {
     note "the other one began with message $(number other first)"
 }
 
-e2e assured_window_waits_for_a_named_receiver hosts=5
+e2e assured_window_waits_for_a_named_receiver hosts=5 not=roce:"what the transmitter does is the same over each transport"
 assured_window_waits_for_a_named_receiver() {
     local steady named sender count=$((10000 / fewer)) some=$((1000 / fewer))
     assure "$HOST_B" steady "$(channel "$IF_B")" && steady=$last || return
@@ -49,6 +49,23 @@ assured_window_waits_for_a_named_receiver() {
     assure "$HOST_E" named "$(channel "$IF_B" receiver_name=book)" && named=$last || return
     ends "$sender" && ends "$steady" && ends "$named" || return
     is_assured "$count" && is named errors == 0 && is named next == "$count" && is steady next == "$count"
+}
+
+# Two receivers of one name count as one.
+e2e assured_window_waits_for_two_names_of_a_pattern hosts=5 not=roce:"what the transmitter does is the same over each transport"
+assured_window_waits_for_two_names_of_a_pattern() {
+    local first killed second sender count=$((10000 / fewer)) some=$((1000 / fewer))
+    assure "$HOST_B" first "$(channel "$IF_B" receiver_name=store-1)" && first=$last || return
+    assure "$HOST_C" same "$(channel "$IF_B" receiver_name=store-1)" || return
+    assured_send "$(channel "$IF_A")" --receivers 0 --names "store-*:2" --messages "$count"
+    sender=$last
+    says sender "waits: too few receivers store-*" || return
+    assure "$HOST_D" before "$(channel "$IF_B" receiver_name=store-2)" --stop-at "$some" && killed=$last &&
+        says before "reached $some" && kill -KILL "$killed" || return
+    assure "$HOST_E" second "$(channel "$IF_B" receiver_name=store-3)" && second=$last || return
+    ends "$sender" && ends "$first" && ends "$second" || return
+    is_assured "$count" && is first errors == 0 && is first next == "$count" && is second errors == 0 &&
+        is second next == "$count"
 }
 
 e2e missing_receivers_are_waited_for_and_reported

@@ -45,6 +45,11 @@ ROWS = {
         "transport": None, "level": None, "receivers": None, "size_bytes": None, "duration_s": None, "sent": None, "received": None,
         "lost": None, "unrepaired": None, "rates": None,
     },
+    "store": {
+        "case": None, "engine": None, "level": None, "file_system": None, "size_bytes": None, "rate_msgs_per_s": None, "msgs_per_s": None,
+        "mib_per_s": None, "raw_mib_per_s": None, "latency_us": {"median", "p99", "max"}, "raw_write_us": {"median", "p99"},
+        "ratio_to_raw": None, "lost": None, "twice": None, "rss_mib": None,
+    },
     "kept": {
         "transport": None, "topics": None, "keep": None, "size_bytes": None, "rate_msgs_per_s": None, "duration_s": None, "received": None,
         "lost": None, "until_last_ms": {"median", "max"}, "until_first_ms": {"median", "max"}, "round_ms": None, "hop_us": {"before", "during"},
@@ -69,10 +74,22 @@ ROWS = {
         "typical_us": {"median", "p99", "p99_9"}, "hop_us": HOP, "ratio_to_sequence": {"median", "p99", "p99_9"},
         "counters": None,
     },
+    "availability": {
+        "transport": None, "case": None, "loss_percent": None, "lines": None, "size_bytes": None, "rate_msgs_per_s": None, "duration_s": None,
+        "runs": None, "sent": None, "received": None, "lost": None, "changed": None, "disordered": None, "filled_by_other_line": None,
+        "filled_by_repair": None, "typical_us": {"median", "p99", "p99_9"}, "hop_us": HOP, "ratio_to_one_line": {"median", "p99", "p99_9"},
+        "counters": None,
+    },
     "overhead": {
         "transport": None, "pattern": None, "feature": None, "size_bytes": None, "runs": None, "rounds": None, "sent": None,
         "received": None, "lost": None, "ns_per_message": None, "more_ns": {"median", "low_quartile", "high_quartile"}, "bound_ns": None,
         "file_write_us": None,
+    },
+    "security": {
+        "transport": None, "mode": None, "backend": None, "suite": None, "size_bytes": None, "rate_msgs_per_s": None,
+        "hop_us": {"median", "p99"}, "msgs_per_s": None, "wire_share": None, "sent": None, "received": None, "lost": None,
+        "core_to_core_ns": None, "aead_ns_per_packet": None, "instructions_per_packet": {"transmit", "receive"},
+        "ratio_to_clear": {"hop", "throughput"},
     },
     "market-data": {
         "sequence": None, "transport": None, "library": None, "producers": None, "consumers": None, "rate_msgs_per_s": None, "sent": None,
@@ -103,6 +120,10 @@ BESIDES = {
     "assured": set(),
     "overhead": set(),
     "order": set(),
+    "availability": set(),
+    "security": set(),
+    "store": {"direct", "received", "segments", "open_us", "bound_us", "compared_msgs_per_s", "compared_us", "during_us", "ratio_to_compared",
+              "p99_ratio_to_compared", "bytes_ratio", "block_bytes", "write_us_max", "stalls"},
     "kept": {"calm_s", "joined", "kept_received", "counters"},
     "destinations": {"counters"},
     "rate": {"limit_bytes_per_s", "offered_bytes_per_s", "seen", "ratio_to_limit", "witness_missed", "offered_msgs_per_s", "half_received",

@@ -3,17 +3,20 @@
 #
 # The benchmarks in the form a user runs them, with short durations. Their figures are meaningless here.
 
+# The programs of the build that is tested.
+export BENCH_BUILD=$build
+
 # The JSON has exactly the promised fields. Bare messages share datagrams at the higher rate if trains are supported.
 e2e benchmark_reflector over=udp,xdp
 benchmark_reflector() {
-    benchmark reflector --size 45 --rate 10000,200000 || return
+    benchmark reflector --size 45 --rate 10000,200000 --duration 0.2 --runs 2 || return
     [ "$transport" != udp ] || grep -q '^raw  *at 200000 msg/s' "$work/reflector.txt" ||
         { why="200000 msg/s were not packed bare" && return 1; }
 }
 
 e2e benchmark_throughput over=udp
 benchmark_throughput() {
-    benchmark throughput --size 45,1000
+    benchmark throughput --size 45,1000 --duration 0.2 --runs 2
 }
 
 e2e benchmark_sweep over=udp
@@ -69,6 +72,14 @@ benchmark_assured() {
     benchmark_on assured --level reliable,acknowledged_by_all,by_applications --receivers 2 --rate 2000,0 --duration 0.1 --runs 1
 }
 
+# Every case, and what it is compared with; the directories of the stores are gone afterwards.
+e2e benchmark_store needs=namespaces over=udp
+benchmark_store() {
+    mkdir "$work/disk" || return
+    benchmark_on store --quick --duration 0.1 --directory "$work/disk" --rate 1000 --segments 2 --joiners 2 --past 5000 --mib 128 || return
+    [ -z "$(ls "$work/disk")" ] || { why="there is still $(ls "$work/disk")" && return 1; }
+}
+
 e2e benchmark_destinations needs=namespaces over=udp
 benchmark_destinations() {
     benchmark_on destinations --receivers 3 --rate 2000 --duration 0.05 --runs 1
@@ -103,6 +114,17 @@ benchmark_order() {
     benchmark_on order --cpus 0,1 --loss 0,5 --rate 20000 --duration 0.2 --runs 1
 }
 
+e2e benchmark_availability needs=namespaces over=udp
+benchmark_availability() {
+    benchmark_on availability --cpus 0,1 --loss 5 --rate 20000 --duration 0.2 --runs 1
+}
+
+# Every mode and back end; instructions are counted by another test.
+e2e benchmark_security over=udp
+benchmark_security() {
+    benchmark_on security --quick --no-count --duration 0.1
+}
+
 # Completeness of each sequence, over one of the two transports; incidents take longer, as processes start in them.
 e2e benchmark_market_data over=udp
 benchmark_market_data() {
@@ -129,7 +151,7 @@ resident_below() {
 e2e small_processes_stay_within_8_mib over=udp needs=namespaces
 small_processes_stay_within_8_mib() {
     local profile
-    profile=$(sed -n '/^history_bytes=1M/,/^\.Ed/p' "$SETUP_ROOT/docs/man/llm_options.7" | grep -v '^\.' | tr -d '\n')
+    profile=$(sed -n '/^history_bytes=/,/^\.Ed/p' "$SETUP_ROOT/docs/man/llm_options.7" | grep -v '^\.' | tr -d '\n')
     benchmark_on market-data --quick --duration 0.3 --rate 2000 --reflected 500 --transport udp --sequence single --causes single --options "$profile" &&
         resident_below 8
 }

@@ -6,7 +6,7 @@
 # call_channel INTERFACE [OPTIONS]: to the host, or to a group if the transport has no hosts.
 call_channel() {
     case ${transport#impair+} in
-    udp | bypass | xdp) echo "$transport://$ADDRESS_B:$(port)?interface=$1${2:+&$2}" ;;
+    udp | bypass | xdp) echo "$transport://$ADDRESS_B:$(port)?$(common "$1")${2:+&$2}" ;;
     *) channel "$1" "${2:-}" ;;
     esac
 }

@@ -37,7 +37,7 @@ struct flood {
     struct flow flows[SESSIONS_MAX];
     uint32_t flows_count;
     uint64_t messages, lost, gaps, gap_end, errors, sessions_new, ended, timeouts, silences, resumed,
-        suspended, readmitted, expelled;
+        lines_down, lines_up, suspended, readmitted, expelled;
     uint64_t limited[LLM_LIMIT_TRANSPORT + 1]; /* number of reports of each limit */
     uint64_t quotes_from; /* earlier messages on the topic without history are not expected */
     uint64_t left_out;
@@ -241,6 +241,12 @@ static void on_event(void *arg, const struct llm_event *event)
     case LLM_EVENT_RESUMED:
         flood->resumed++;
         break;
+    case LLM_EVENT_LINE_DOWN:
+        flood->lines_down++;
+        break;
+    case LLM_EVENT_LINE_UP:
+        flood->lines_up++;
+        break;
     case LLM_EVENT_SUSPENDED:
         flood->suspended++;
         break;
@@ -259,8 +265,14 @@ static void on_event(void *arg, const struct llm_event *event)
     case LLM_EVENT_CONNECTED:
     case LLM_EVENT_DISCONNECTED:
     case LLM_EVENT_UNREACHABLE:
+    case LLM_EVENT_KEYS:
+    case LLM_EVENT_FORGED:
+    case LLM_EVENT_STREAM_GAP:
+    case LLM_EVENT_STREAM_AGAIN:
+    case LLM_EVENT_STREAM_REFUSED:
     case LLM_EVENT_ACKNOWLEDGED:
     case LLM_EVENT_UNACKNOWLEDGED:
+    case LLM_EVENT_STORE_STOPPED:
     case LLM_EVENT_LIMITED:
     case LLM_EVENT_RECEIVER_LIMITED:
         break;
@@ -298,6 +310,8 @@ static void flood_print(struct flood *flood)
         {"timeouts", flood->timeouts},
         {"silences", flood->silences},
         {"resumed", flood->resumed},
+        {"lines_down", flood->lines_down},
+        {"lines_up", flood->lines_up},
         {"meanwhile", flood->meanwhile},
         {"early", flood->early},
         {"left_out", flood->left_out},

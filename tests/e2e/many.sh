@@ -21,7 +21,7 @@ e2e short_lived_peers_leave_no_address_behind \
     not=xdp:"each peer is a context of one process, which needs an interface; the unicasts of xdp go by udp" \
     not=roce:"for time, as each peer opens a device; tests/unit/roce/forget.c gives addresses back"
 short_lived_peers_leave_no_address_behind() {
-    short_lived $((2000 / fewer))
+    short_lived $((600 / fewer))
 }
 
 # Corresponds to a day on a busy network.

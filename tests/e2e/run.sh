@@ -22,8 +22,9 @@ of the transport run, side by side in two lanes. Prints one line for each test t
   --left-out      only say which tests would not run, and why
   --help          this text
 
-`soak` and `soak_of_peers` run only if they are named: flood_with_loss with ten million messages at each rate of loss, the
-acceptance figure, and 100,000 peers that come and go. CONTRIBUTING.md shows how to add a test; lib/entry.sh describes its entry.
+`soak`, `soak_of_lines`, `soak_of_peers`, `soak_of_stores` and `soak_of_joins` run only if they are named: flood_with_loss with ten million messages
+at each rate of loss, the acceptance figure; two lines with as many; 100,000 peers that come and go; a store that is killed 1,000 times; ten million messages
+that a receiver gets from a store under 5 % loss. CONTRIBUTING.md shows how to add a test; lib/entry.sh describes its entry.
 END
 }
 

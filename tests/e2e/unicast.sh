@@ -10,7 +10,7 @@ place() {
 
 # at HOST N OPTIONS: a channel of the same transport to one host.
 at() {
-    echo "$transport://$(place "$1" "$2")?$3"
+    echo "$transport://$(place "$1" "$2")?$3${keyed:+&keys=$keyed}"
 }
 
 # listeners: starts two receivers beyond the cable and one on A, which leaves A's interface to a sender of frames; `list` is the sender's

@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct lli_channel channel;
     int lines = 0;
-    const struct lli_log log = {.function = take_line, .arg = &lines, .level = LLM_LEVEL_WARNING};
+    const struct lli_log log = {.function = take_line, .arg = &lines, .level = LLM_LEVEL_ERROR};
     char *text = malloc(size + 1);
     int error;
 
@@ -37,6 +37,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             FUZZ_CHECK(memchr(channel.host, '\0', sizeof channel.host) > (void *)channel.host);
             FUZZ_CHECK(memchr(channel.options.interface, '\0', sizeof channel.options.interface) != NULL);
             FUZZ_CHECK(channel.options.size == sizeof channel.options);
+            FUZZ_CHECK(memchr(channel.second.scheme, '\0', sizeof channel.second.scheme) != NULL);
+            FUZZ_CHECK(memchr(channel.second.host, '\0', sizeof channel.second.host) != NULL);
+            FUZZ_CHECK(!lli_channel_has_lines(&channel) ||
+                       channel.second.options.size == sizeof channel.second.options);
         }
     }
     free(text);
@@ -56,6 +60,8 @@ void fuzz_seeds(fuzz_emit_fn *emit, void *arg)
         "shm+udp://239.192.1.1:5001?destinations=10.0.0.2:5001,10.0.0.3:5001",
         "udp://239.192.1.1:0?ttl=256",
         "udp://[ff15::1:5001?ttl",
+        "udp://239.1.1.1:5001?interface=eth0 + udp://239.1.2.1:5001?interface=eth1&ttl=2",
+        "udp://239.1.1.1:5001?flow=window + shm://book + loop://a:1",
     };
 
     for (size_t i = 0; i < sizeof seeds / sizeof seeds[0]; i++)

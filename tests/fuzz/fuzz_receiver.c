@@ -4,7 +4,7 @@
  * every input, messages are delivered in the order of their numbers, gaps name the missing ones, memory stays
  * within its bounds, and the receiver does not become due immediately for ever. An input that begins with the
  * byte 255 is for unordered delivery: messages delivered ahead of order have higher numbers than the next
- * one, and all other rules hold.
+ * one, and all other rules hold. One that begins with 254 is for two lines: packets come on either, or on both.
  */
 #include "core/flow/standing.h"
 #include "core/select/filter.h"
@@ -43,6 +43,7 @@ struct world {
     uint64_t expected;    /* number of the next message */
     uint64_t receded;     /* returns to the position of the heartbeats so far */
     uint64_t ahead;       /* messages delivered ahead of order */
+    uint64_t lines;       /* draws the lines of packets */
 };
 
 static void *arena_memory[2];
@@ -150,11 +151,21 @@ static void take_event(struct world *world, const struct llm_event *event)
     case LLM_EVENT_CONNECTED:
     case LLM_EVENT_DISCONNECTED:
     case LLM_EVENT_UNREACHABLE:
+    case LLM_EVENT_KEYS:
+    case LLM_EVENT_FORGED:
+    case LLM_EVENT_STREAM_GAP:
+    case LLM_EVENT_STREAM_AGAIN:
+    case LLM_EVENT_STREAM_REFUSED:
     case LLM_EVENT_ACKNOWLEDGED:
     case LLM_EVENT_UNACKNOWLEDGED:
+    case LLM_EVENT_STORE_STOPPED:
     case LLM_EVENT_LIMITED:
     case LLM_EVENT_RECEIVER_LIMITED:
         FUZZ_CHECK(false);
+        break;
+    case LLM_EVENT_LINE_DOWN:
+    case LLM_EVENT_LINE_UP:
+        FUZZ_CHECK(world->known && world->config.lines == 2 && event->first - 1 < 2);
         break;
     case LLM_EVENT_LIVE:
     case LLM_EVENT_CACHE_LOST:
@@ -265,10 +276,22 @@ static void service(struct world *world)
 
 /* ------------------------------------------------------------------------------------------------- steps */
 
-static void input(struct world *world, const uint8_t *packet, size_t size)
+/* Returns true if the packet came on the other line before, and is dropped. */
+static bool is_second(struct world *world, uint8_t line, const uint8_t *packet, size_t size)
 {
-    struct lli_rx_packet in = {.bytes = packet, .size = size};
+    return world->config.lines == 2 && world->rx.state == LLI_RX_LIVE && size >= LLI_WIRE_DATA_HEADER &&
+           packet[0] == (LLI_WIRE_VERSION << 4 | LLI_WIRE_DATA) &&
+           lli_load_u32(packet + 4) == world->rx.tag &&
+           lli_rx_line_data(&world->rx, line, lli_load_u32(packet + 8), world->now);
+}
+
+static void input_on(struct world *world, uint8_t line, const uint8_t *packet, size_t size)
+{
+    struct lli_rx_packet in = {.bytes = packet, .size = size, .line = line};
     struct llm_message message;
+
+    if (is_second(world, line, packet, size))
+        return;
 
     if (world->rx.pending.plain) {
         lli_rx_settle(&world->rx);
@@ -292,6 +315,15 @@ static void input(struct world *world, const uint8_t *packet, size_t size)
     }
     if (in.header.tag == world->rx.tag && lli_rx_input(&world->rx, &in, world->now))
         take_items(world);
+}
+
+static void input(struct world *world, const uint8_t *packet, size_t size)
+{
+    const uint64_t drawn = world->config.lines == 2 ? lli_random_below(&world->lines, 4) : 0;
+
+    input_on(world, drawn & 1, packet, size);
+    if (drawn >= 2)
+        input_on(world, !(drawn & 1), packet, size);
 }
 
 /* Arbitrary bytes, mostly with the right size and session identity: others are dropped early. */
@@ -508,7 +540,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (filters[0].labels_count == 0)
         filters_make();
     world_init(&world, size > 0 && data[0] == 255);
-    if (world.config.as_it_arrives)
+    world.config.lines = size > 0 && data[0] == 254 ? 2 : 0;
+    if (world.config.as_it_arrives || world.config.lines == 2)
         (void)fuzz_u8(&in);
     for (int step = 0; step < STEPS_MAX && fuzz_left(&in) > 0; step++) {
         steps[fuzz_u8(&in) % (sizeof steps / sizeof steps[0])](&world, &in);
@@ -696,9 +729,14 @@ void fuzz_seeds(fuzz_emit_fn *emit, void *arg)
         2,  6,   3,   0,  0,  2, 1, 8, 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 2,   17,  10,  36,
         0,  0,   0,   4,  0,  0, 3, 5, 1,   'n', 2,   20,  2,   30,  2,   33,  7,   255,
     };
-    uint8_t arriving_past[sizeof past + 1] = {255};
+    uint8_t arriving_past[sizeof past + 1] = {255}, past_on_lines[sizeof past + 1] = {254},
+                                        whole_on_lines[sizeof whole + 1] = {254};
 
     memcpy(arriving_past + 1, past, sizeof past);
+    memcpy(past_on_lines + 1, past, sizeof past);
+    memcpy(whole_on_lines + 1, whole, sizeof whole);
+    emit(arg, past_on_lines, sizeof past_on_lines);
+    emit(arg, whole_on_lines, sizeof whole_on_lines);
     emit(arg, arriving, sizeof arriving);
     emit(arg, arriving_past, sizeof arriving_past);
     emit(arg, arriving_filtered, sizeof arriving_filtered);

@@ -4,7 +4,7 @@
  * changes of the segment's bytes. What is read back must have been written, and must be written again to the
  * same bytes.
  */
-#include "core/recording/hash.h"
+#include "core/base/hash.h"
 #include "core/recording/recovery.h"
 #include "fuzz.h"
 

@@ -7,7 +7,7 @@
 
 enum { MESSAGE_MAX = 4096 };
 
-static struct lli_reader body_of(const uint8_t *packet, size_t size, uint32_t *tag)
+static struct lli_reader body_of(const uint8_t *packet, size_t size, struct lli_wire_header *read)
 {
     struct lli_wire_header header;
     const uint8_t *body;
@@ -16,19 +16,19 @@ static struct lli_reader body_of(const uint8_t *packet, size_t size, uint32_t *t
     FUZZ_CHECK(size <= LLI_WIRE_CONTROL_MAX);
     FUZZ_CHECK(lli_wire_get_header(packet, size, &header, &body, &body_size) == LLI_WIRE_OK ||
                lli_wire_get_connection(packet, size, &header, &body, &body_size) == LLI_WIRE_OK);
-    *tag = header.tag;
+    *read = header;
     return lli_reader_of(body, body_size);
 }
 
-#define AGAIN(kind, value)                                                                      \
+#define AGAIN(kind, value, key)                                                                 \
     do {                                                                                        \
         uint8_t encoded[LLI_WIRE_CONTROL_MAX + 64];                                             \
         struct lli_wire_##kind again;                                                           \
-        uint32_t tag;                                                                           \
+        struct lli_wire_header read;                                                            \
         size_t used = lli_wire_put_##kind(encoded, &(value));                                   \
-        struct lli_reader bytes = body_of(encoded, used, &tag);                                 \
+        struct lli_reader bytes = body_of(encoded, used, &read);                                \
         memset(&again, 0, sizeof again);                                                        \
-        FUZZ_CHECK(lli_wire_get_##kind(bytes.at, (size_t)(bytes.end - bytes.at), tag, &again)); \
+        FUZZ_CHECK(lli_wire_get_##kind(bytes.at, (size_t)(bytes.end - bytes.at), key, &again)); \
         FUZZ_CHECK(memcmp(&(value), &again, sizeof again) == 0);                                \
     } while (0)
 
@@ -49,20 +49,20 @@ static void fuzz_control(const struct lli_wire_header *header, const uint8_t *bo
     memset(&query, 0, sizeof query);
     memset(&join, 0, sizeof join);
     memset(&notice, 0, sizeof notice);
-    if (lli_wire_get_heartbeat(body, size, header->tag, &heartbeat))
-        AGAIN(heartbeat, heartbeat);
+    if (lli_wire_get_heartbeat(body, size, header, &heartbeat))
+        AGAIN(heartbeat, heartbeat, &read);
     if (lli_wire_get_nak(body, size, header->tag, &nak))
-        AGAIN(nak, nak);
+        AGAIN(nak, nak, read.tag);
     if (lli_wire_get_reject(body, size, header->tag, &reject))
-        AGAIN(reject, reject);
+        AGAIN(reject, reject, read.tag);
     if (lli_wire_get_status(body, size, header->tag, &status))
-        AGAIN(status, status);
+        AGAIN(status, status, read.tag);
     if (lli_wire_get_query(body, size, header->tag, &query))
-        AGAIN(query, query);
+        AGAIN(query, query, read.tag);
     if (lli_wire_get_join(body, size, header->tag, &join))
-        AGAIN(join, join);
+        AGAIN(join, join, read.tag);
     if (lli_wire_get_notice(body, size, header->tag, &notice))
-        AGAIN(notice, notice);
+        AGAIN(notice, notice, read.tag);
 }
 
 static void fuzz_connection(const struct lli_wire_header *header, const uint8_t *body, size_t size)
@@ -77,13 +77,13 @@ static void fuzz_connection(const struct lli_wire_header *header, const uint8_t 
     memset(&refuse, 0, sizeof refuse);
     memset(&close, 0, sizeof close);
     if (lli_wire_get_connect(body, size, header->tag, &connect))
-        AGAIN(connect, connect);
+        AGAIN(connect, connect, read.tag);
     if (lli_wire_get_accept(body, size, header->tag, &accept))
-        AGAIN(accept, accept);
+        AGAIN(accept, accept, read.tag);
     if (lli_wire_get_refuse(body, size, header->tag, &refuse))
-        AGAIN(refuse, refuse);
+        AGAIN(refuse, refuse, read.tag);
     if (lli_wire_get_close(body, size, header->tag, &close))
-        AGAIN(close, close);
+        AGAIN(close, close, read.tag);
 }
 
 static void fuzz_topics(const struct lli_wire_header *header, const uint8_t *body, size_t size)

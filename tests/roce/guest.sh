@@ -18,6 +18,8 @@
 #   --memory MIB       of the guest (1536)
 #   --cpus N           of the guest (2)
 #   --share DIR        is in the guest too although it lies below /tmp, /run or /dev; read only
+#   --disk FILE        is the disk /dev/vda of the guest, which writes to the file without this host's page cache
+#   --pidfile FILE     has the number of the process of QEMU
 #
 # Status 77 means that the guest cannot be had here; guest_reason says why and what to install. Nothing outlives the script that
 # called: no process, and no file but RESULTS_DIR and the kernel, which is kept in the build directory.
@@ -27,7 +29,7 @@ GUEST_BUILD=${LLM_BUILD:-$SETUP_ROOT/build}
 guest_reason=""
 
 # Modules loaded in the guest, besides their dependencies: for its disks, RDMA, cables, and packet loss.
-guest_modules="virtio_pci 9pnet_virtio 9p crc32_generic crc32c_generic rdma_rxe ib_uverbs rdma_ucm veth bridge
+guest_modules="virtio_pci virtio_blk ext4 9pnet_virtio 9p crc32_generic crc32c_generic rdma_rxe ib_uverbs rdma_ucm veth bridge
     nf_tables nft_numgen sch_netem"
 
 # --------------------------------------------------------------------------------------------------------------- image
@@ -182,11 +184,12 @@ guest_boot() {
         -chardev "file,id=output,path=$guest_control/output" -serial chardev:output \
         -virtfs local,path=/,mount_tag=root,security_model=none,readonly=on,multidevs=remap \
         -virtfs "local,path=$guest_control,mount_tag=control,security_model=none" \
-        -virtfs "local,path=${4//,/,,},mount_tag=results,security_model=none" "${guest_shares[@]}" </dev/null >&2
+        -virtfs "local,path=${4//,/,,},mount_tag=results,security_model=none" "${guest_shares[@]}" "${guest_more[@]}" </dev/null >&2
 }
 
 guest_run() {
     local script results timeout=120 memory=1536 cpus=2 share=("$SETUP_ROOT" "$GUEST_BUILD") status=0 reader
+    guest_more=()
     script=$(realpath "$1") && mkdir -p "$2" && results=$(realpath "$2") && shift 2 || return
     while [ $# -gt 0 ]; do
         case $1 in
@@ -194,6 +197,11 @@ guest_run() {
         --memory) memory=$2 && shift 2 ;;
         --cpus) cpus=$2 && shift 2 ;;
         --share) share+=("$2") && shift 2 ;;
+        --disk)
+            guest_more+=(-drive "if=none,id=disk,file=${2//,/,,},format=raw,cache=none" -device virtio-blk-pci,drive=disk)
+            shift 2
+            ;;
+        --pidfile) guest_more+=(-pidfile "$2") && shift 2 ;;
         --) shift && break ;;
         *) say "guest_run: $1: no such option" && return 2 ;;
         esac

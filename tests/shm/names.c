@@ -105,6 +105,38 @@ static void a_second_writer_is_refused_unless_both_share(void **state)
     station_close(&second);
 }
 
+/* Joins to send beside all others. */
+static int join_beside(struct station *station, lli_handle *handle)
+{
+    const struct lli_group group = {
+        .host = NAME, .options = &station->options, .values = &station->values, .shared = true};
+
+    return transport->join(station->instance, &group, LLI_JOIN_SEND, handle);
+}
+
+/* A store that runs when its transmitter starts again, for one. */
+static void a_writer_beside_others_refuses_none_and_is_not_refused(void **state)
+{
+    const struct llm_options options = small_options();
+    struct station beside, writer;
+    lli_handle handles[2];
+
+    (void)state;
+    open_reader(&beside, &options);
+    for (int round = 0; round < 2; round++) {
+        assert_int_equal(join_beside(&beside, &handles[0]), 0);
+        open_writer(&writer, &options);
+        assert_int_equal(join_beside(&beside, &handles[1]), 0);
+        expect_taken(&options, " already", getpid());
+        assert_int_equal(files_of(NAME, ".data"), 3);
+        transport->leave(beside.instance, handles[0], LLI_JOIN_SEND);
+        transport->leave(beside.instance, handles[1], LLI_JOIN_SEND);
+        assert_int_equal(files_of(NAME, ".data"), 1);
+        station_close(&writer);
+    }
+    station_close(&beside);
+}
+
 static void the_writing_process_is_named(void **state)
 {
     struct shared *shared = shared_open();
@@ -760,6 +792,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         shm_test(a_second_writer_is_refused_unless_both_share),
+        shm_test(a_writer_beside_others_refuses_none_and_is_not_refused),
         shm_test(the_writing_process_is_named),
         shm_test(a_name_is_free_when_its_writer_left_or_was_killed),
         shm_test(the_last_writer_removes_the_files_of_a_killed_writer),

@@ -22,6 +22,20 @@ static uint8_t *acknowledge_mark(const struct sim_world *world, struct sim_follo
     return &marks->bytes[place];
 }
 
+/* Sets the bit of a node's name, if the name matches the pattern. */
+static void acknowledge_store(const struct sim_scenario *s, uint32_t node, uint8_t *stores)
+{
+    const uint32_t store = sim_scenario_store(s, node);
+
+    if (store != SIM_STORE_NONE)
+        *stores |= (uint8_t)(1u << store);
+}
+
+static bool acknowledge_has_stores(const struct sim_scenario *s, uint8_t stores)
+{
+    return (uint32_t)__builtin_popcount(stores) >= s->stores_wanted;
+}
+
 static void acknowledge_hold(struct sim_world *world, struct sim_node *node, struct sim_session *session,
                              uint64_t number)
 {
@@ -33,6 +47,7 @@ static void acknowledge_hold(struct sim_world *world, struct sim_node *node, str
     *mark |= SIM_MARK_HELD;
     message->held++;
     message->held_by_named |= node->index == world->scenario.named;
+    acknowledge_store(&world->scenario, node->index, &message->held_by_stores);
 }
 
 void sim_check_given(struct sim_world *world, struct sim_node *node, struct sim_session *session,
@@ -54,7 +69,17 @@ void sim_check_done(struct sim_world *world, struct sim_node *node, struct sim_s
 
 static bool acknowledge_is_held(const struct sim_scenario *s, const struct sim_message *message)
 {
-    return message->held >= s->assurance.receivers && (s->named == 0 || message->held_by_named);
+    return message->held >= s->assurance.receivers && (s->named == 0 || message->held_by_named) &&
+           acknowledge_has_stores(s, message->held_by_stores);
+}
+
+/* Returns true if a name or a pattern of the rule is meant. */
+static bool acknowledge_is_required(const struct lli_ack_rule *rule, const char *name)
+{
+    for (uint32_t i = 0; i < rule->names; i++)
+        if (strcmp(rule->name[i].text, name) == 0)
+            return true;
+    return false;
 }
 
 void sim_check_acknowledged(struct sim_world *world, struct sim_node *node, const struct llm_event *event)
@@ -76,7 +101,7 @@ void sim_check_acknowledged(struct sim_world *world, struct sim_node *node, cons
     }
     if (event->kind == LLM_EVENT_UNACKNOWLEDGED) {
         if (event->reason < LLM_REASON_RECEIVERS_FEW || lli_ack_topic_waiting(topic) == 0 ||
-            (event->receiver != NULL && strcmp(event->receiver, topic->rule.name[0]) != 0))
+            (event->receiver != NULL && !acknowledge_is_required(&topic->rule, event->receiver)))
             sim_fail(world, "node %u: told that topic %u waits, which it does not", node->index,
                      event->topic_id);
         return;
@@ -85,9 +110,11 @@ void sim_check_acknowledged(struct sim_world *world, struct sim_node *node, cons
         const struct sim_message *message = &session->messages[number - session->first];
 
         if (message->topic == event->topic_id && !acknowledge_is_held(&world->scenario, message))
-            sim_fail(world, "node %u: message %llu of topic %u is acknowledged, but held by %u receivers%s",
+            sim_fail(world,
+                     "node %u: message %llu of topic %u is acknowledged, but held by %u receivers%s, and "
+                     "stores %x",
                      node->index, (unsigned long long)number, event->topic_id, message->held,
-                     message->held_by_named ? ", the named one too" : "");
+                     message->held_by_named ? ", the named one too" : "", message->held_by_stores);
     }
     *told = event->last + 1;
 }
@@ -131,16 +158,19 @@ bool sim_check_answered(struct sim_world *world, const struct sim_node *node,
     for (uint32_t i = 0; i < sender->tx.ack.count; i++) {
         const struct lli_ack_topic *topic = &sender->assured[i];
         uint32_t able = 0;
-        bool named = s->assurance.names == 0;
+        bool named = s->named == 0;
+        uint8_t stores = 0;
 
         for (uint32_t j = s->transmitters; lli_ack_topic_waiting(topic) > 0 && j < world->network.nodes;
              j++) {
             if (!acknowledge_is_able(&world->nodes[j], session, &sender->tx, i, acknowledge_oldest(topic)))
                 continue;
             able++;
-            named |= j == s->named && strcmp(s->assurance.name[0], "named") == 0;
+            named |= j == s->named && acknowledge_is_required(&s->assurance, "named");
+            acknowledge_store(s, j, &stores);
         }
-        if (lli_ack_topic_waiting(topic) > 0 && able >= topic->rule.receivers && named)
+        if (lli_ack_topic_waiting(topic) > 0 && able >= topic->rule.receivers && named &&
+            acknowledge_has_stores(s, stores))
             return false;
     }
     return true;

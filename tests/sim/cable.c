@@ -114,6 +114,12 @@ ssize_t getrandom(void *buffer, size_t size, unsigned flags)
     (void)flags;
     for (size_t i = 0; i < size; i++)
         bytes[i] = (uint8_t)lli_random(&inner.entropy);
+    /* Almost at the end of a block of 2^24 packet numbers, or of 2^32. */
+    if (cable.wraps && size == sizeof(uint64_t)) {
+        bytes[0] |= 0xe0;
+        memset(bytes + 1, 0xff, 2);
+        bytes[3] |= lli_random(&inner.entropy) % 2 == 0 ? 0xff : 0;
+    }
     return (ssize_t)size;
 }
 
@@ -133,11 +139,18 @@ static lli_ns cable_clock(void)
     return inner.current == CABLE_NOBODY ? cable.now : cable_node_now(inner.current);
 }
 
+/* The calendar is the same at every node but for its skew. */
+static lli_ns cable_calendar(void)
+{
+    const lli_ns now = CABLE_CALENDAR + cable.now;
+
+    return inner.current == CABLE_NOBODY ? now : now + (lli_ns)cable.nodes[inner.current].skew;
+}
+
 int clock_gettime(clockid_t clock, struct timespec *at)
 {
-    const lli_ns now = cable_clock();
+    const lli_ns now = clock == CLOCK_REALTIME ? cable_calendar() : cable_clock();
 
-    (void)clock;
     *at = (struct timespec){.tv_sec = (time_t)(now / CABLE_S), .tv_nsec = (long)(now % CABLE_S)};
     return 0;
 }

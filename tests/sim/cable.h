@@ -17,6 +17,7 @@
 #define CABLE_US ((lli_ns)1000)
 #define CABLE_MS ((lli_ns)1000000)
 #define CABLE_S ((lli_ns)1000000000)
+#define CABLE_CALENDAR ((lli_ns)1767225600 * CABLE_S) /* CLOCK_REALTIME at the world's time 0: 2026-01-01 */
 
 /* Scheme of the channel, and maximum packet size. */
 #define CABLE_SCHEME "cable"
@@ -28,6 +29,7 @@ struct cable_node {
     bool asleep;    /* an arriving packet wakes it */
     bool blocked;   /* its transport accepts nothing */
     lli_ns clock;   /* offset of its clock from the world's time */
+    int64_t skew;   /* ns by which its calendar differs */
     lli_ns turn_at; /* time of its application's next turn, by the world's time */
     uint32_t loss;  /* parts per million, as are the next two */
     uint32_t duplicate;
@@ -58,6 +60,7 @@ extern struct cable {
     uint64_t random; /* of the test */
     lli_ns now;
     bool verbose;
+    bool wraps; /* random numbers of the library are just below a multiple of 2^24 */
     uint32_t nodes_count;
     struct cable_node nodes[CABLE_NODES_MAX];
 } cable;

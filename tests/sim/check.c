@@ -243,7 +243,16 @@ static void check_gap_reason(struct sim_world *world, const struct sim_node *nod
     case LLM_REASON_UNRELIABLE:
         allowed = s->unreliable > 0 && reliable == NULL;
         break;
+    case LLM_REASON_SUPERSEDED:
+        allowed = sim_streams_may_supersede(world, session);
+        break;
     case LLM_REASON_NONE:
+    case LLM_REASON_RESTARTED:
+    case LLM_REASON_TERM_TAKEN:
+    case LLM_REASON_IN_CLEAR:
+    case LLM_REASON_KEYS:
+    case LLM_REASON_SEAL:
+    case LLM_REASON_UNSEALED:
     case LLM_REASON_CLOSED:
     case LLM_REASON_MALFORMED:
     case LLM_REASON_HISTORY:
@@ -258,9 +267,12 @@ static void check_gap_reason(struct sim_world *world, const struct sim_node *nod
     case LLM_REASON_RECEIVER_ABSENT:
     case LLM_REASON_GIVEN_UP:
     case LLM_REASON_PENDING:
+    case LLM_REASON_DISK:
+    case LLM_REASON_DISK_FULL:
     case LLM_REASON_NO_ROUTE:
     case LLM_REASON_ADDRESS:
     case LLM_REASON_FORBIDDEN:
+    case LLM_REASON_DAMAGED:
         allowed = false;
         break;
     }
@@ -495,6 +507,7 @@ static void check_end(struct sim_world *world, const struct sim_node *node, cons
                       struct sim_follow *follow, const struct llm_event *event)
 {
     bool closed = event->reason == LLM_REASON_CLOSED;
+    const bool superseded = event->reason == LLM_REASON_SUPERSEDED;
 
     if (event->first < follow->expected || event->first > check_next(world, session, follow))
         sim_fail(world, "node %u session %u: it ends before message %llu, %llu is next", node->index,
@@ -507,11 +520,13 @@ static void check_end(struct sim_world *world, const struct sim_node *node, cons
     if (event->reason == LLM_REASON_EXPELLED && !check_may_be(&world->scenario, LLI_STANDING_EXPELLED))
         sim_fail(world, "node %u session %u: expelled, which the policy does not allow", node->index,
                  session->index);
-    if (!closed && event->reason != LLM_REASON_EXPELLED &&
+    if (superseded && !sim_streams_may_supersede(world, session))
+        sim_fail(world, "node %u session %u: no other session continues it", node->index, session->index);
+    if (!closed && !superseded && event->reason != LLM_REASON_EXPELLED &&
         check_is_unexcused(world, session, world->scenario.timeout))
         sim_fail(world, "node %u: session %u timed out without a reason", node->index, session->index);
     follow->open = false;
-    follow->ended = closed;
+    follow->ended = closed || superseded;
     follow->left = event->reason == LLM_REASON_TIMEOUT;
     follow->left_at = event->first;
     follow->ends++;
@@ -526,6 +541,7 @@ void sim_check_replaced(struct sim_world *world, struct sim_node *node, const st
         return;
     sim_trace(world, "node %u forgets session %u", node->index, session->index);
     follow = check_follow(world, node->follower, session->index);
+    sim_streams_left(node, session, lli_rx_delivered(rx));
     *follow = (struct sim_follow){.given = check_forget(follow),
                                   .left_at = lli_rx_delivered(rx),
                                   .left = rx->state == LLI_RX_LIVE && follow->open &&
@@ -549,10 +565,25 @@ static void check_topic(struct sim_world *world, const struct sim_node *node,
         follow->refused |= bit;
 }
 
+/* A line is down at most once, and then up; with one line there is neither. */
+static void check_line(struct sim_world *world, const struct sim_node *node, struct sim_follow *follow,
+                       const struct llm_event *event)
+{
+    const bool down = event->kind == LLM_EVENT_LINE_DOWN;
+    const unsigned line = 1u << (event->first & 3);
+
+    if (world->scenario.lines < 2 || event->first < 1 || event->first > 2 ||
+        ((follow->lines_down & line) != 0) == down)
+        sim_fail(world, "node %u: line %llu is %s, and was before", node->index,
+                 (unsigned long long)event->first, down ? "down" : "up");
+    follow->lines_down ^= line;
+}
+
 static void check_event(struct sim_world *world, struct sim_node *node, const struct sim_session *session,
                         struct sim_follow *follow, const struct llm_event *event)
 {
-    if (event->kind != LLM_EVENT_SESSION_NEW && event->kind != LLM_EVENT_JOIN_REFUSED && !follow->open) {
+    if (event->kind != LLM_EVENT_SESSION_NEW && event->kind != LLM_EVENT_JOIN_REFUSED &&
+        event->kind != LLM_EVENT_STREAM_REFUSED && !follow->open) {
         sim_fail(world, "node %u: event %d of session %u outside of it", node->index, (int)event->kind,
                  session->index);
         return;
@@ -594,6 +625,7 @@ static void check_event(struct sim_world *world, struct sim_node *node, const st
     case LLM_EVENT_ACKNOWLEDGED:
     case LLM_EVENT_UNACKNOWLEDGED:
     case LLM_EVENT_LIMITED:
+    case LLM_EVENT_STORE_STOPPED:
     case LLM_EVENT_RECEIVER_LIMITED:
         sim_fail(world, "node %u session %u: a receiver is told of acknowledgements", node->index,
                  session->index);
@@ -601,11 +633,20 @@ static void check_event(struct sim_world *world, struct sim_node *node, const st
     case LLM_EVENT_CONNECTED:
     case LLM_EVENT_DISCONNECTED:
     case LLM_EVENT_UNREACHABLE:
+    case LLM_EVENT_KEYS:
+    case LLM_EVENT_FORGED:
         sim_fail(world, "node %u session %u: a receiver is told of a connection or a network", node->index,
                  session->index);
         break;
     case LLM_EVENT_HEARTBEAT_LOST:
     case LLM_EVENT_RESUMED:
+    case LLM_EVENT_STREAM_GAP:
+    case LLM_EVENT_STREAM_AGAIN:
+    case LLM_EVENT_STREAM_REFUSED:
+        break;
+    case LLM_EVENT_LINE_DOWN:
+    case LLM_EVENT_LINE_UP:
+        check_line(world, node, follow, event);
         break;
     }
 }
@@ -623,6 +664,7 @@ void sim_check_item(struct sim_world *world, struct sim_node *node, const struct
         return;
     }
     follow = check_follow(world, node->follower, session->index);
+    sim_streams_item(world, node, session, item);
     if (is_message) {
         for (int i = 0; i < item->count; i++)
             check_message(world, node, session, follow, &item->messages[i]);

@@ -8,6 +8,19 @@
 /* Checks a message or event delivered to a receiver's application. */
 void sim_check_item(struct sim_world *world, struct sim_node *node, const struct lli_item *item);
 
+/* Draws what a session is in the stream of its node. */
+void sim_streams_open(struct sim_world *world, struct sim_session *session);
+
+/* Checks an item of a session as one of a stream. */
+void sim_streams_item(struct sim_world *world, struct sim_node *node, const struct sim_session *session,
+                      const struct lli_item *item);
+
+/* A receiver no longer follows a session; number: of the message that would have come next. */
+void sim_streams_left(struct sim_node *node, const struct sim_session *session, uint64_t number);
+
+/* Returns true if another session may have continued the stream of this one. */
+bool sim_streams_may_supersede(const struct sim_world *world, const struct sim_session *session);
+
 /* A receiver forgot a session in favour of another. */
 void sim_check_replaced(struct sim_world *world, struct sim_node *node, const struct lli_rx *rx);
 

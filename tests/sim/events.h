@@ -28,6 +28,7 @@ struct sim_event {
     enum sim_event_kind kind;
     uint32_t node;
     uint32_t size; /* of the packet that arrives, at most the packet's */
+    uint8_t line;  /* on which it arrives, from 0 */
     bool group;    /* it was sent to the group */
     bool forged;   /* by a forger */
     struct sim_packet *packet;

@@ -14,6 +14,7 @@ static void follower_layout(struct sim_follower *follower, const struct sim_scen
                             struct lli_arena *arena)
 {
     lli_reorder_init(&follower->reorder, s->reorder_bytes, s->packet_max, arena, arena);
+    lli_streams_init(&follower->streams, follower->max, arena);
     for (uint32_t i = 0; i < follower->max; i++)
         lli_rx_init(&follower->sessions[i], &follower->config, &follower->reorder, &follower->counters,
                     &follower->random, arena, arena);
@@ -38,12 +39,16 @@ static void follower_configure(struct sim_follower *follower, const struct sim_s
         .silence = s->silence,
         .timeout = s->timeout,
         .address = sim_address(node),
+        .lines = (int)s->lines,
         .confirms = true,
         .application_acknowledges = lli_random_below(&follower->random, 100) < s->application_percent,
     };
     if (node == s->named) {
         follower->config.name_size = 5;
         memcpy(follower->config.name, "named", 5);
+    } else if (sim_scenario_store(s, node) != SIM_STORE_NONE) {
+        follower->config.name_size = (uint8_t)snprintf(follower->config.name, sizeof follower->config.name,
+                                                       "store-%u", sim_scenario_store(s, node));
     }
 }
 
@@ -89,6 +94,7 @@ void sim_follower_start(struct sim_world *world, struct sim_node *node)
     follower->inbox = sim_memory(s->inbox_packets * sizeof *follower->inbox);
     follower_configure(follower, s, node->index);
     follower->config.former = &follower->former;
+    follower->config.streams = s->streams ? &follower->streams : NULL;
     follower->config.resumes = !s->joining;
     follower_filter(follower, s, node->index);
     follower_order(follower, s, node->index);
@@ -147,7 +153,8 @@ static void follower_send(struct sim_world *world, struct sim_node *node, const 
     uint32_t to;
 
     if (sim_address_node(&world->network, packet->to, &to))
-        sim_network_send(&world->network, world->now, node->index, to, packet->data, packet->size);
+        sim_network_send(&world->network, world->now, node->index, to, packet->to, packet->data,
+                         packet->size);
 }
 
 void sim_follower_leave(struct sim_world *world, struct sim_node *node)
@@ -269,9 +276,35 @@ static bool follower_handle_lone(struct sim_world *world, struct sim_node *node,
     return true;
 }
 
+/* Decides about a session that may continue a stream, as src/engine/sessions.c does. */
+static void follower_stream(struct sim_world *world, struct sim_node *node, struct lli_rx *rx)
+{
+    struct lli_item item = {.kind = LLI_ITEM_EVENT};
+    struct lli_rx *before;
+
+    if (!lli_rx_stream_ask(rx, node->follower->sessions, node->follower->used, &before, &item.event)) {
+        if (item.event.kind != 0)
+            sim_check_item(world, node, &item);
+        return;
+    }
+    if (before != NULL)
+        follower_deliver(world, node, before);
+    lli_rx_stream_begin(rx, sim_node_now(world, node));
+    follower_deliver(world, node, rx);
+}
+
+/* Drops a packet that came on the other line before, as src/engine/sessions.c does. */
+static bool follower_is_second(const struct sim_world *world, const struct sim_node *node, struct lli_rx *rx,
+                               const struct sim_event *event, const struct lli_wire_header *header)
+{
+    return world->scenario.lines > 1 && event->group && header->type == LLI_WIRE_DATA &&
+           rx->state == LLI_RX_LIVE &&
+           lli_rx_line_data(rx, event->line, header->seq, sim_node_now(world, node));
+}
+
 static void follower_handle(struct sim_world *world, struct sim_node *node, const struct sim_event *event)
 {
-    struct lli_rx_packet packet = {.bytes = event->packet->bytes, .size = event->size};
+    struct lli_rx_packet packet = {.bytes = event->packet->bytes, .size = event->size, .line = event->line};
     const struct lli_wire_header *header = &packet.header;
     struct lli_rx *rx;
     lli_ns due_at;
@@ -290,8 +323,16 @@ static void follower_handle(struct sim_world *world, struct sim_node *node, cons
     }
     due_at = lli_rx_deadline(rx);
     rx->pending.service_due = false;
+    if (follower_is_second(world, node, rx, event, header)) {
+        if (!rx->pending.service_due && lli_rx_deadline(rx) < due_at)
+            sim_fail(world, "node %u: a second copy made something due, and the session does not say so",
+                     node->index);
+        return;
+    }
     if (!follower_handle_lone(world, node, rx, event) && lli_rx_input(rx, &packet, sim_node_now(world, node)))
         follower_deliver(world, node, rx);
+    if (lli_rx_asks_stream(rx))
+        follower_stream(world, node, rx);
     /* An endpoint checks for due work only where a session asks for it. */
     if (!rx->pending.service_due && lli_rx_deadline(rx) < due_at)
         sim_fail(world, "node %u: a packet of type %u made something due, and the session does not say so",

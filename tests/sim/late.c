@@ -155,7 +155,8 @@ void sim_late_lost(struct sim_world *world, const struct sim_node *node, const s
 {
     const struct sim_scenario *s = &world->scenario;
     const bool record = (event->reason == LLM_REASON_SUSPENDED && s->slow.most >= LLI_STANDING_SUSPENDED) ||
-                        (event->reason == LLM_REASON_EXPELLED && s->slow.most >= LLI_STANDING_EXPELLED);
+                        (event->reason == LLM_REASON_EXPELLED && s->slow.most >= LLI_STANDING_EXPELLED) ||
+                        (event->reason == LLM_REASON_SUPERSEDED && sim_streams_may_supersede(world, session));
 
     if (!follow->latest || event->first != follow->splice || event->topic_id >= session->topics ||
         !(event->reason == LLM_REASON_TIMEOUT ? excused : record))

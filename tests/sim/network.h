@@ -24,7 +24,7 @@ struct sim_network {
     const struct sim_scenario *scenario;
     struct sim_events *events;
     uint64_t random;
-    struct sim_link *in, *out; /* by node */
+    struct sim_link *in, *out; /* by node, of the first line, then of the second */
     uint32_t nodes;
     bool healed;
     uint64_t packets;
@@ -35,9 +35,12 @@ void sim_network_init(struct sim_network *network, const struct sim_scenario *sc
                       struct sim_events *events);
 void sim_network_fini(struct sim_network *network);
 
-/* Sends a packet from a node to a node or SIM_GROUP. */
+/*
+ * Sends a packet from a node to SIM_GROUP, on all lines, or to a node at an address. As an endpoint does, it
+ * replaces the address of the node that the packet announces by the one that it has on the line.
+ */
 void sim_network_send(struct sim_network *network, lli_ns now, uint32_t from, uint32_t to,
-                      const uint8_t *data, uint32_t size);
+                      const struct lli_wire_address *address, const uint8_t *data, uint32_t size);
 
 /* Delivers a packet to a node without using a link. */
 void sim_network_forge(struct sim_network *network, lli_ns now, uint32_t to, bool group, const uint8_t *data,
@@ -48,6 +51,9 @@ void sim_network_heal(struct sim_network *network);
 
 /* Address of a node, as carried in packets. */
 struct lli_wire_address sim_address(uint32_t node);
+
+/* Address of a node on a line, from 0. */
+struct lli_wire_address sim_address_on(uint32_t node, uint32_t line);
 bool sim_address_node(const struct sim_network *network, const struct lli_wire_address *address,
                       uint32_t *node);
 

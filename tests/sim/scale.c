@@ -30,7 +30,7 @@ enum {
 
 #define DISTANCE (20 * MULTITUDE_US) /* 50,000 packets a second */
 
-/* What is sent, and which losses each kind has. */
+/* Packets that are sent, and the losses of each kind. */
 struct traffic {
     uint64_t packets;
     lli_ns distance; /* from one packet to the next */

@@ -182,6 +182,45 @@ static void draw_judge(struct sim_scenario *s)
     s->slow.limits[LLM_THRESHOLD_ACK_TIME] = chance(&random, 50) ? 0 : draw(&random, 20, 500) * SIM_MS;
 }
 
+static void draw_name(struct sim_scenario *s, const char *text)
+{
+    (void)lli_ack_name_parse(text, strlen(text), &s->assurance.name[s->assurance.names++]);
+}
+
+uint32_t sim_scenario_store(const struct sim_scenario *s, uint32_t node)
+{
+    return node < s->transmitters || node >= s->transmitters + s->stores || node == s->named
+               ? SIM_STORE_NONE
+               : (node - s->transmitters) % s->store_names;
+}
+
+/* Draws separate random numbers. Some scenarios have fewer stores than have to acknowledge. */
+static void draw_stores(struct sim_scenario *s)
+{
+    uint64_t random = s->seed ^ UINT64_C(0x73746f726573);
+    char pattern[16];
+
+    (void)lli_random(&random);
+    if (s->assured == 0 || chance(&random, 70))
+        return;
+    s->stores = (uint32_t)draw(&random, 1, lli_min(s->receivers, 6));
+    s->store_names = (uint32_t)draw(&random, 1, s->stores);
+    s->stores_wanted =
+        (uint32_t)(chance(&random, 8) ? s->store_names + 1 : draw(&random, 1, lli_min(s->store_names, 3)));
+    (void)snprintf(pattern, sizeof pattern, "store-*:%u", s->stores_wanted);
+    draw_name(s, pattern);
+    s->assurance.receivers = chance(&random, 50) ? 0 : s->assurance.receivers;
+}
+
+/* Draws separate random numbers. */
+static void draw_streams(struct sim_scenario *s)
+{
+    uint64_t random = s->seed ^ UINT64_C(0x73747265616d73);
+
+    (void)lli_random(&random);
+    s->streams = chance(&random, 40);
+}
+
 /* Draws separate random numbers. In some scenarios no receiver can ever acknowledge. */
 static void draw_assured(struct sim_scenario *s)
 {
@@ -203,9 +242,7 @@ static void draw_assured(struct sim_scenario *s)
         return;
     s->named = s->transmitters + (uint32_t)lli_random_below(&random, s->receivers);
     s->assurance.receivers = chance(&random, 50) ? 0 : s->assurance.receivers;
-    s->assurance.names = 1;
-    (void)snprintf(s->assurance.name[0], sizeof s->assurance.name[0], "%s",
-                   chance(&random, 90) ? "named" : "nobody");
+    draw_name(s, chance(&random, 90) ? "named" : "nobody");
 }
 
 /*
@@ -290,6 +327,34 @@ static void draw_rates(struct sim_scenario *s)
     }
 }
 
+/*
+ * Draws separate random numbers, after everything else. Two thirds of the cuts are of one line, and some are so
+ * long that it is down. Forged packets are for one line: they may change what is known of two.
+ */
+static void draw_lines(struct sim_scenario *s)
+{
+    uint64_t random = s->seed ^ UINT64_C(0x6c696e6573);
+
+    (void)lli_random(&random);
+    s->lines = 1;
+    /*
+     * A receiver that goes on with a session after a time-out may acknowledge messages of a topic that it refused
+     * before, until it knows the name: the longer that takes, the likelier.
+     */
+    if (s->suppression || s->forging || (s->refusing && s->assured > 0) || chance(&random, 70))
+        return;
+    s->lines = 2;
+    s->skew = chance(&random, 30) ? 0 : draw(&random, 1, chance(&random, 70) ? 300 : 5000) * SIM_US;
+    for (uint32_t i = 0; i < s->faults_count; i++) {
+        struct sim_fault *fault = &s->faults[i];
+
+        fault->one_line = fault->kind == SIM_FAULT_CUT && chance(&random, 67);
+        fault->line = (uint32_t)draw(&random, 0, 1);
+        if (fault->one_line && chance(&random, 50))
+            fault->ns = draw(&random, 100, 1500) * SIM_MS;
+    }
+}
+
 static void draw_fault(struct sim_scenario *s, uint64_t *random)
 {
     struct sim_fault fault = {.at = lli_random_below(random, s->traffic)};
@@ -344,6 +409,8 @@ void sim_scenario_draw(struct sim_scenario *s, uint64_t seed)
     draw_network(s, &random);
     draw_judge(s);
     draw_assured(s);
+    draw_stores(s);
+    draw_streams(s);
     draw_filtering(s);
     draw_order(s);
     draw_unreliable(s);
@@ -354,6 +421,7 @@ void sim_scenario_draw(struct sim_scenario *s, uint64_t seed)
     draw_join(s);
     draw_keep(s);
     draw_rates(s);
+    draw_lines(s);
 }
 
 /* No faults but those caused by the number of joins. */
@@ -364,6 +432,7 @@ void sim_scenario_draw_crowd(struct sim_scenario *s, uint64_t seed)
     *s = (struct sim_scenario){
         .seed = seed,
         .crowd = true,
+        .lines = 1,
         .joining = true,
         .transmitters = 1,
         .receivers = SIM_CROWD + SIM_CROWD_LIVE,
@@ -430,6 +499,9 @@ void sim_scenario_print(const struct sim_scenario *s, FILE *file)
         "scenario %llu%s: %u transmitters (nodes 0 on), %u receivers (nodes %u on), %u of them late%s\n",
         (unsigned long long)s->seed, s->suppression ? " (suppression)" : "", s->transmitters, s->receivers,
         s->transmitters, s->late, s->refusing ? ", some refuse topics" : "");
+    if (s->lines > 1)
+        (void)fprintf(file, "  two lines, the second later by %llu us\n",
+                      (unsigned long long)(s->skew / SIM_US));
     if (s->unreliable > 0)
         (void)fprintf(file, "  %u topics are unreliable, the last ones\n", s->unreliable);
     if (s->transients)
@@ -472,12 +544,14 @@ void sim_scenario_print(const struct sim_scenario *s, FILE *file)
             (unsigned long long)(s->slow.patience / SIM_US), (unsigned long long)(s->slow.recover / SIM_US),
             (unsigned long long)(s->slow.expel / SIM_US), (unsigned long long)(s->slow.rejoin / SIM_US));
     if (s->assured > 0)
-        (void)fprintf(file,
-                      "  %u topics acknowledged by %u receivers%s%s, %u %% by applications, %llu messages "
-                      "before, patience %llu us\n",
-                      s->assured, s->assurance.receivers, s->named != 0 ? " and " : "", s->assurance.name[0],
-                      s->application_percent, (unsigned long long)s->assurance.messages_max,
-                      (unsigned long long)(s->assurance.patience / SIM_US));
+        (void)fprintf(
+            file,
+            "  %u topics acknowledged by %u receivers%s%s and %u of %u stores of %u names, %u %% by "
+            "applications, %llu messages before, patience %llu us\n",
+            s->assured, s->assurance.receivers, s->named != 0 ? " and " : "",
+            s->named != 0 ? s->assurance.name[0].text : "", s->stores_wanted, s->stores, s->store_names,
+            s->application_percent, (unsigned long long)s->assurance.messages_max,
+            (unsigned long long)(s->assurance.patience / SIM_US));
     (void)fprintf(
         file, "  us: heartbeat %llu..%llu busy %llu, status %llu, silence %llu, timeout %llu, giveup %llu\n",
         (unsigned long long)(s->heartbeat_min / SIM_US), (unsigned long long)(s->heartbeat_max / SIM_US),

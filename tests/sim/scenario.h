@@ -45,6 +45,8 @@ struct sim_fault {
     lli_ns ns; /* duration, or distance of the jump */
     bool in;   /* directions of a cut */
     bool out;
+    bool one_line; /* it cuts one of two lines: this one */
+    uint32_t line;
     uint32_t rate; /* index of the scenario's rate limits */
 };
 
@@ -69,6 +71,7 @@ struct sim_scenario {
     bool arriving;  /* some receivers use unordered delivery */
     bool filtering; /* most messages have labels, and most receivers have a filter for some labels */
     bool joining;   /* receivers choose where they begin */
+    bool streams;   /* the sessions of a node are one stream */
     /* Very many join in a short time: earlier receivers must not be affected. */
     bool crowd;
 
@@ -115,6 +118,9 @@ struct sim_scenario {
     uint32_t keeps;               /* most topics have a cache of this many messages */
     uint32_t assured;             /* this many topics, the first ones, are assured */
     uint32_t named;               /* a receiver's node that has to acknowledge by name; 0: none */
+    uint32_t stores;              /* so many receivers' nodes have the names of a pattern; 0: no pattern */
+    uint32_t store_names;         /* their number of names: they share them if it is less */
+    uint32_t stores_wanted;       /* so many of these names have to acknowledge */
     uint32_t application_percent; /* percentage of the receivers whose applications acknowledge */
     struct lli_ack_rule assurance;
 
@@ -129,6 +135,8 @@ struct sim_scenario {
     uint32_t truncate;     /* truncation that every packet's size field shows */
     bool lossy_to_the_end; /* losses go on after the faults are over */
     uint32_t inbox_packets;
+    uint32_t lines; /* 1, or 2, each with these figures */
+    lli_ns skew;    /* the second line is later by this */
 
     uint32_t faults_count;
     struct sim_fault faults[SIM_FAULTS_MAX];
@@ -138,6 +146,11 @@ struct sim_scenario {
 
 void sim_scenario_draw(struct sim_scenario *scenario, uint64_t seed);
 void sim_scenario_draw_crowd(struct sim_scenario *scenario, uint64_t seed);
+
+/* Name of a receiver's node, a number from 0 on, that matches the pattern; SIM_STORE_NONE: it has none. */
+#define SIM_STORE_NONE UINT32_MAX
+uint32_t sim_scenario_store(const struct sim_scenario *scenario, uint32_t node);
+
 void sim_scenario_print(const struct sim_scenario *scenario, FILE *file);
 
 #endif

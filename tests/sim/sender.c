@@ -56,6 +56,7 @@ static struct sim_session *session_new(struct sim_world *world, uint32_t node)
                        (int)(i % 24), "a-rather-long-name-of-a-topic", i);
     world->sessions = sim_memory_grow(world->sessions, world->sessions_count * sizeof *world->sessions);
     world->sessions[session->index] = session;
+    sim_streams_open(world, session);
     return session;
 }
 
@@ -93,6 +94,9 @@ static struct lli_tx_config sender_config(struct sim_world *world, const struct 
         .address = sim_address(session->node),
         .confirms = true,
         .key = {{session->id, s->seed}},
+        .stream = session->stream,
+        .stream_base = session->base,
+        .stream_term = session->term,
     };
 }
 
@@ -128,7 +132,7 @@ void sim_sender_start(struct sim_world *world, struct sim_node *node)
     }
     sim_trace(world, "node %u opens session %u, %016llx", node->index, sender->session->index,
               (unsigned long long)sender->session->id);
-    /* Where suppression is measured, the receivers are known before the first loss. */
+    /* To measure suppression, the receivers are known before the first loss. */
     sender_send_later(world, node,
                       world->scenario.suppression ? 300 * SIM_MS : lli_random_below(&world->random, SIM_MS));
 }
@@ -364,7 +368,7 @@ static void sender_post(struct sim_world *world, struct sim_node *node)
         if (reluctant && lli_random_below(&world->random, 4) == 0)
             taken = (int)lli_random_below(&world->random, (uint64_t)count + 1);
         for (int i = 0; i < taken; i++) {
-            sim_network_send(&world->network, world->now, node->index, SIM_GROUP, packets[i].data,
+            sim_network_send(&world->network, world->now, node->index, SIM_GROUP, NULL, packets[i].data,
                              packets[i].size);
             sender->data_bytes += packets[i].size;
             sim_rates_posted(world, node, packets[i].size);
@@ -437,7 +441,8 @@ static void sender_repair(struct sim_world *world, struct sim_node *node)
     while (!world->failed && lli_tx_repair(&sender->tx, now, &packet)) {
         sender->repair_bytes += packet.size;
         if (packet.to == NULL || sim_address_node(&world->network, packet.to, &to))
-            sim_network_send(&world->network, world->now, node->index, to, packet.data, packet.size);
+            sim_network_send(&world->network, world->now, node->index, to, packet.to, packet.data,
+                             packet.size);
         if (packet.to != NULL)
             sim_check_repair_to(world, node, packet.to);
         to = SIM_GROUP;
@@ -459,7 +464,8 @@ static void sender_replay(struct sim_world *world, struct sim_node *node)
         sender->replay_bytes += packet.size;
         sim_check_replay(world, node, packet.to, sender->tx.replay.pacer.burst);
         if (!world->failed && sim_address_node(&world->network, packet.to, &to))
-            sim_network_send(&world->network, world->now, node->index, to, packet.data, packet.size);
+            sim_network_send(&world->network, world->now, node->index, to, packet.to, packet.data,
+                             packet.size);
         lli_tx_replayed(&sender->tx);
     }
 }
@@ -477,7 +483,8 @@ static void sender_replay_kept(struct sim_world *world, struct sim_node *node)
         sender->replay_bytes += packet.size;
         sim_check_replay(world, node, packet.to, sender->tx.replay.pacer.burst);
         if (!world->failed && sim_address_node(&world->network, packet.to, &to))
-            sim_network_send(&world->network, world->now, node->index, to, packet.data, packet.size);
+            sim_network_send(&world->network, world->now, node->index, to, packet.to, packet.data,
+                             packet.size);
     }
 }
 
@@ -522,7 +529,8 @@ void sim_sender_service(struct sim_world *world, struct sim_node *node)
     while (lli_tx_control(tx, now, buffer, sizeof buffer, &packet)) {
         to = SIM_GROUP;
         if (packet.to == NULL || sim_address_node(&world->network, packet.to, &to))
-            sim_network_send(&world->network, world->now, node->index, to, packet.data, packet.size);
+            sim_network_send(&world->network, world->now, node->index, to, packet.to, packet.data,
+                             packet.size);
         sim_check_notice(world, node, &packet);
         if (++count > 1000) {
             sim_fail(world, "node %u: the transmitter's control packets do not end", node->index);

@@ -339,7 +339,7 @@ static void watch_took_heartbeat(struct ear *ear, const uint8_t *bytes, uint32_t
     size_t body_size;
 
     if (lli_wire_get_header(bytes, size, &header, &body, &body_size) != LLI_WIRE_OK ||
-        header.type != LLI_WIRE_HEARTBEAT || !lli_wire_get_heartbeat(body, body_size, header.tag, &heartbeat))
+        header.type != LLI_WIRE_HEARTBEAT || !lli_wire_get_heartbeat(body, body_size, &header, &heartbeat))
         return;
     if (!ear->follows) {
         ear->follows = true;

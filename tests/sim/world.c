@@ -209,12 +209,17 @@ static void world_plan_after(struct sim_world *world, const struct sim_fault *fa
 
 static void fault_cut(struct sim_world *world, const struct sim_fault *fault)
 {
-    struct sim_link *in = &world->network.in[fault->node], *out = &world->network.out[fault->node];
+    for (uint32_t line = 0; line < world->scenario.lines; line++) {
+        const uint32_t at = line * world->network.nodes + fault->node;
+        struct sim_link *in = &world->network.in[at], *out = &world->network.out[at];
 
-    if (fault->in)
-        in->cut_until = lli_max(in->cut_until, world->now + fault->ns);
-    if (fault->out)
-        out->cut_until = lli_max(out->cut_until, world->now + fault->ns);
+        if (fault->one_line && fault->line != line)
+            continue;
+        if (fault->in)
+            in->cut_until = lli_max(in->cut_until, world->now + fault->ns);
+        if (fault->out)
+            out->cut_until = lli_max(out->cut_until, world->now + fault->ns);
+    }
 }
 
 static void fault_stop(struct sim_world *world, struct sim_node *node, const struct sim_fault *fault)

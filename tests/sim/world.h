@@ -21,6 +21,7 @@ struct sim_message {
     lli_ns at;     /* time of packing, by the world's time */
     uint32_t held; /* receivers that delivered it and, where required, whose application acknowledged it */
     bool held_by_named;
+    uint8_t held_by_stores; /* a bit for each name of sim_scenario_store() */
 };
 
 /* Messages sent by a session; outlives the session. */
@@ -39,7 +40,10 @@ struct sim_session {
     uint32_t topics;
     char names[SIM_TOPICS_MAX][64];
     lli_seq start;
-    lli_seq trail; /* trail at the latest check */
+    lli_seq trail;   /* trail at the latest check */
+    uint64_t stream; /* 0: none */
+    uint64_t base;
+    uint32_t term;
 };
 
 /* Model of a rate limit (rates.c): tokens in bytes; negative: sent in advance. */
@@ -89,11 +93,12 @@ struct sim_marks {
 /* The oracle's state of a session at a receiver. */
 struct sim_follow {
     bool open;
-    bool ended;        /* the end was reported, and the session is not followed again */
-    bool gapped;       /* a gap was reported: names of topics may be unknown */
-    uint64_t expected; /* number of the next message */
-    uint64_t topics;   /* a bit for each reported topic */
-    uint64_t refused;  /* a bit for each refused topic */
+    bool ended;          /* the end was reported, and the session is not followed again */
+    bool gapped;         /* a gap was reported: names of topics may be unknown */
+    uint64_t expected;   /* number of the next message */
+    unsigned lines_down; /* a bit for each line that was reported down */
+    uint64_t topics;     /* a bit for each reported topic */
+    uint64_t refused;    /* a bit for each refused topic */
     uint32_t ends;
     bool left;                       /* the receiver ended or forgot it, but the transmitter did not: ... */
     uint64_t left_at;                /* ... if it is heard again, this message is next */
@@ -116,6 +121,17 @@ struct sim_follow {
     uint64_t kept_run[SIM_TOPICS_MAX];  /* by topic: consecutive cached messages up to that one */
 };
 
+/* The oracle's state of a stream at a receiver. */
+struct sim_stream_view {
+    bool known;       /* `next` is valid */
+    bool open;        /* the session is followed */
+    bool pending;     /* it is new, and what is missing or comes again was not reported yet */
+    uint32_t session; /* index of the session followed last */
+    uint32_t term;
+    uint64_t begin; /* number in the stream with which it begins */
+    uint64_t next;  /* number in the stream of the next message */
+};
+
 struct sim_follower {
     struct lli_rx_config config;
     struct lli_rx *sessions;
@@ -123,6 +139,8 @@ struct sim_follower {
     uint32_t max;
     struct lli_reorder reorder;
     struct lli_former former;
+    struct lli_streams streams;
+    struct sim_stream_view views[SIM_TRANSMITTERS_MAX]; /* by the node of the transmitter */
     struct lli_rx_counters counters;
     uint64_t random;
     void *memory;

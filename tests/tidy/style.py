@@ -43,7 +43,7 @@ def main():
         sys.exit(77)
     root = pathlib.Path(sys.argv[2]).resolve()
     if sys.argv[1] == "format":
-        files, arguments = tracked(root, "*.c", "*.h"), ["--dry-run", "-Werror"]
+        files, arguments = tracked(root, "*.c", "*.h", "*.cpp", "*.hpp"), ["--dry-run", "-Werror"]
     else:
         build = pathlib.Path(sys.argv[3]).resolve()
         compiled = (build / "compile_commands.json").read_text(encoding="utf-8")

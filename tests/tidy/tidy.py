@@ -13,9 +13,9 @@ import subprocess
 import sys
 import tempfile
 
-TOP_LEVEL = {"meson.build", "meson_options.txt", "include", "src", "transports", "tests", "bench", "examples", "docs", "tools",
-             "LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md"}
-CODE_DIRS = ("include", "src", "transports", "bench", "tests", "examples", "tools", "docs")
+TOP_LEVEL = {"meson.build", "meson_options.txt", "include", "src", "transports", "tests", "bench", "examples", "docs", "tools", "bindings",
+             "packaging", "LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md"}
+CODE_DIRS = ("include", "src", "transports", "bench", "tests", "examples", "tools", "docs", "bindings", "packaging")
 
 # System headers that the core includes.
 CORE_SYSTEM = {"assert.h", "math.h", "stdatomic.h", "stdbool.h", "stddef.h", "stdint.h", "string.h", "sys/uio.h", "xxhash.h", "llm/llm.h"}
@@ -31,7 +31,7 @@ BUILT_ON = {"bypass": {"../udp/udp.h"}}
 ONLY_IN = (
     # A transport may map memory of its device; the placement of other memory is not its concern.
     (r"^src/", r"\b(mmap|munmap|madvise)\s*\(", "src/system/memory.c", "takes big memory", "call lli_memory_map()"),
-    (r"", r"\b(mbind|numa_\w+)\s*\(", "src/system/memory.c", "places memory on nodes", "call lli_memory_map()"),
+    (r"", r"\b(SYS_mbind\b|(mbind|numa_\w+)\s*\()", "src/system/memory.c", "places memory on nodes", "call lli_memory_map()"),
     (r"", r"\b(clock_gettime)\s*\(", "src/system/clock.c", "reads the clock", "call lli_clock_ns(), or take the time as an argument"),
 )
 
@@ -233,17 +233,21 @@ COVERED_BY = {
     "api/context": "api/api", "api/receiver": "api/api", "api/send": "api/answers", "api/transmitter": "api/api",
     "connection/confirm": "connection/connection", "connection/listener": "connection/connection",
     "connection/connections": "connection/connection", "connection/peers": "connection/connection",
-    "core/pack/pack_attributes": "core/pack/pack", "core/recording/hash": "core/recording/block", "core/rx/former": "core/rx/rx_trust",
+    "core/pack/pack_attributes": "core/pack/pack", "core/base/hash": "core/recording/block", "core/rx/former": "core/rx/rx_trust",
     "core/rx/rx_deliver": "core/rx/rx_session", "core/rx/rx_filter": "core/select/filter_packets",
     "core/rx/rx_heartbeat": "core/rx/rx_trust", "core/rx/rx_nak": "core/rx/rx_session", "core/rx/rx_notice": "core/slow/slow",
-    "core/rx/rx_report": "core/rx/rx_session", "core/rx/rx_token": "core/tx/token", "core/rx/rx_topics": "core/rx/rx_session",
+    "core/rx/rx_report": "core/rx/rx_session", "core/rx/rx_token": "core/wire/token", "core/rx/rx_topics": "core/rx/rx_session",
     "core/select/selector_run": "core/select/selector", "core/tx/tx_blocked": "core/tx/tx_session", "core/tx/tx_join": "core/rx/rx_join",
     "core/tx/tx_answer": "core/tx/forged", "core/tx/tx_heartbeat": "core/tx/tx_session",
     "core/tx/tx_lvc": "core/rx/rx_lvc", "core/tx/tx_members": "core/tx/tx_session", "core/tx/tx_nak": "core/tx/forged",
     "core/tx/tx_token": "core/tx/forged", "core/tx/tx_topics": "core/tx/tx_session",
+    "store/cursor_packet": "store/keys", "store/recordings": "store/replay", "store/replay_deliver": "store/replay",
     "engine/destinations": "api/api", "engine/lock": "api/loop", "engine/refuse": "api/refusals",
-    "engine/watched": "observe/watch", "system/clock": None,
-    "system/owned": "observe/stats_sweep",
+    "engine/watched": "observe/watch", "store/disk_thread": "store/disk", "store/disk_uring": "store/disk", "system/clock": None,
+    "system/owned": "observe/stats_sweep", "engine/protection": "api/keys", "engine/sealing": "api/seal", "security/guard_none": None,
+    "security/opener_none": None, "security/packet_key": "security/guard", "security/signature_none": None,
+    "security/aead_mb": "security/aead",
+    "failover/messages": "failover/failover", "failover/takeover": "failover/failover", "failover/wire": "failover/failover",
 }
 
 
@@ -306,13 +310,15 @@ def check_header(tree):
                  ("clang-14", "c", "c11"), ("clang++-14", "c++", "c++17"))
     with tempfile.TemporaryDirectory() as directory:
         unit = pathlib.Path(directory) / "alone.c"
-        for header in sorted((tree.source / "include" / "llm").glob("*.h")):
+        headers = tree.source / "include" / "llm"
+        for header in sorted([*headers.glob("*.h"), *headers.glob("*.hpp")]):
             unit.write_text(f"#include <llm/{header.name}>\n")
             for compiler, language, standard in compilers:
-                if shutil.which(compiler) is None:
+                if shutil.which(compiler) is None or (header.suffix == ".hpp" and language == "c"):
                     continue
-                status, text = run(compiler, "-x", language, f"-std={standard}", "-fsyntax-only", "-Wall", "-Wextra", "-pedantic",
-                                   "-Werror", f"-I{tree.source / 'include'}", str(unit))
+                standard = "c++20" if header.name == "coroutine.hpp" else standard
+                status, text = run(compiler, "-x", language, f"-std={standard}", "-fsyntax-only", "-Wall", "-Wextra", "-Wconversion",
+                                   "-pedantic", "-Werror", f"-I{tree.source / 'include'}", str(unit))
                 if status != 0:
                     first = next((line for line in text.splitlines() if "error" in line), text.strip())
                     problem(tree.name(header), 1, f"{compiler} -std={standard}: {first}", "the header must compile alone")
@@ -324,7 +330,7 @@ def check_header(tree):
 def check_licence(tree):
     """Every source and script names the licence."""
     scripts = [path for path in tree.files("*") if path.suffix == "" and path.read_bytes()[:2] == b"#!"]
-    for path in tree.files("*.c", "*.h", "*.py", "*.rs", "*.sh", "meson.build") + scripts:
+    for path in tree.files("*.c", "*.h", "*.cpp", "*.hpp", "*.py", "*.rs", "*.sh", "meson.build") + scripts:
         if not any("SPDX-License-Identifier: Apache-2.0" in line for line in tree.lines(path)[:3]):
             problem(tree.name(path), 1, "no SPDX-License-Identifier: Apache-2.0 in the first three lines", "add it")
 
@@ -375,20 +381,47 @@ def check_readme_commands(tree):
                     "show a subcommand that there is, and let each know --help")
 
 
-def check_readme_code(tree):
-    """The programs in README.md compile."""
-    readme = tree.source / "README.md"
-    text = readme.read_text(encoding="utf-8")
+def code_faults(tree, path, head=""):
+    """Problems of the C code in a document, each block with head in front of it."""
+    text = path.read_text(encoding="utf-8")
     compiler = next((name for name in ("gcc", "clang", "clang-14") if shutil.which(name)), None)
     with tempfile.TemporaryDirectory() as directory:
         unit = pathlib.Path(directory) / "example.c"
         for match in re.finditer(r"^```c\n(.*?)^```$", text, re.M | re.S):
-            unit.write_text(match.group(1))
-            status, output = run(compiler, "-std=c11", "-fsyntax-only", "-Wall", "-Wextra", "-pedantic", "-Werror",
+            unit.write_text(head + match.group(1))
+            status, output = run(compiler, "-std=c11", "-fsyntax-only", "-Wall", "-Wextra", "-pedantic", "-Werror", "-Wno-unused-function",
                                  f"-I{tree.source / 'include'}", str(unit)) if compiler else (0, "")
             if status != 0:
                 first = next((line for line in output.splitlines() if "error" in line), output.strip())
-                problem("README.md", text.count("\n", 0, match.start()) + 1, first, "correct the program: people copy it")
+                problem(tree.name(path), text.count("\n", 0, match.start()) + 1, first, "correct the code: people copy it")
+
+
+def check_readme_code(tree):
+    """The programs in README.md compile, and the functions in docs/recipes.md."""
+    code_faults(tree, tree.source / "README.md")
+    code_faults(tree, tree.source / "docs" / "recipes.md", "#define _GNU_SOURCE\n#include <llm/llm.h>\n")
+
+
+GUIDES = ("migration.md", "operations.md", "recipes.md")
+# Functions and constants; options and counters, which stand alone or before a value.
+GUIDE_NAMES = re.compile(r"\b(?:llm_\w+(?=\()|LLM_\w*[A-Z]\b)|(?<=`)[a-z]+(?:_[a-z0-9]+)+(?=`|=)")
+# Names of other libraries, of the kernel, and of units of systemd.
+FOREIGN_NAMES = re.compile(r"(lbm|ume|aeron|zmq)_|implicit_batching|transport_lbtrm|late_join|nohz_full|LLM_STAT_ADDRESS")
+
+
+def check_names(tree):
+    """Functions, constants, options and counters of libllm that the guides name exist."""
+    docs = tree.source / "docs"
+    known = "\n".join(path.read_text(encoding="utf-8") for path in sorted((tree.source / "include" / "llm").glob("*.h")))
+    names = set(re.findall(r"\w+", known)) | {f"LLM_{prefix}{name}" for prefix, macro in (("", "LLM_ERRORS"), ("LIMIT_", "LLM_LIMITS"))
+                                             for name in re.findall(r"X\((\w+), ", known[known.index(macro):])}
+    for path in (docs / "statistics.md", docs / "man" / "llm_options.7"):
+        names.update(re.findall(r"\w+", path.read_text(encoding="utf-8")))
+    for path in (docs / name for name in GUIDES):
+        for number, line in enumerate(tree.lines(path), 1):
+            for name in GUIDE_NAMES.findall(line):
+                if name not in names and not FOREIGN_NAMES.match(name):
+                    problem(tree.name(path), number, f"{name} does not exist", "use a name of the public headers or of docs/statistics.md")
 
 
 def counters(tree):

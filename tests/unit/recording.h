@@ -7,7 +7,7 @@
 
 #include "llm/event.h"
 
-#include "core/recording/hash.h"
+#include "core/base/hash.h"
 #include "core/recording/recovery.h"
 
 #define RECORDING_SESSION UINT64_C(0x1122334455667788)
@@ -61,6 +61,7 @@ static inline void recording_open(struct recording *r, uint64_t seed)
         .start = 17,
         .size = RECORDING_SIZE,
         .wall = 1001,
+        .stream = {.id = 0x5ca1ab1e, .base = 70000, .term = 3},
         .channel = "udp://239.1.1.1:5000",
     };
     lli_segment_put(r->bytes, &r->segment);

@@ -115,7 +115,7 @@ static inline bool decode(const uint8_t *packet, size_t size, struct decoded *ou
     tag = out->header.tag;
     switch (out->header.type) {
     case LLI_WIRE_HEARTBEAT:
-        return lli_wire_get_heartbeat(out->body, out->body_size, tag, &out->heartbeat);
+        return lli_wire_get_heartbeat(out->body, out->body_size, &out->header, &out->heartbeat);
     case LLI_WIRE_NAK:
         return lli_wire_get_nak(out->body, out->body_size, tag, &out->nak);
     case LLI_WIRE_REJECT:

@@ -447,6 +447,158 @@ static const struct vector join_latest_vector = {
     },
 };
 
+static const struct vector join_seek_vector = {
+    "JOIN: a receiver asks stores for what follows message 1,000",
+    {
+        {"18 00 61 00", "version 1, type 8, flags, size"},
+        TAG_FIELD,
+        UNUSED_HEADER,
+        UNUSED_HEADER,
+        SESSION_FIELD,
+        RECEIVER_FIELD,
+        {"07", "SEEK"},
+        {"04", "from message number ..."},
+        {"00", "no reason"},
+        {"07", "7 bytes of address"},
+        {"00 00", "no ranges"},
+        {"00 00 00 00", "no topics"},
+        {"e8 03 00 00 00 00 00 00", "... 1,000"},
+        {"00 00 00 00 00 00 00 00", "not used"},
+        {"00 00 00 00 00 00 00 00", "not used"},
+        {"00 00 00 00 00 00 00 00", "not used"},
+        {"00 00 00 00 00 00 00 00", "not used"},
+        {ADDRESS_HEX, "where the answer goes"},
+        TOKEN_FIELD,
+    },
+};
+
+static const struct vector join_offer_vector = {
+    "JOIN: a store offers what it has",
+    {
+        {"18 00 61 00", "version 1, type 8, flags, size"},
+        TAG_FIELD,
+        UNUSED_HEADER,
+        UNUSED_HEADER,
+        SESSION_FIELD,
+        RECEIVER_FIELD,
+        {"08", "OFFER"},
+        {"04", "as asked: from message number"},
+        {"06", "ENDED: the recording has ended"},
+        {"07", "7 bytes of address"},
+        {"00 00", "no ranges"},
+        {"00 00 00 00", "no topics"},
+        {"e8 03 00 00 00 00 00 00", "as asked: 1,000"},
+        {"10 00 00 00 01 00 00 00", "the first packet to fetch"},
+        {"e8 03 00 00 00 00 00 00", "the first message to deliver"},
+        {"2a 04 00 00 00 00 00 00", "the recording has 1,066 messages"},
+        {"20 00 00 00 01 00 00 00", "and packets up to before this one"},
+        {ADDRESS_HEX, "address of the store"},
+        TOKEN_FIELD,
+    },
+};
+
+static const struct vector join_recall_vector = {
+    "JOIN: a receiver recalls packets from a store",
+    {
+        {"18 00 69 00", "version 1, type 8, flags, size"},
+        TAG_FIELD,
+        UNUSED_HEADER,
+        UNUSED_HEADER,
+        SESSION_FIELD,
+        RECEIVER_FIELD,
+        {"09", "RECALL"},
+        {"00", "not used"},
+        {"00", "no reason"},
+        {"07", "7 bytes of address"},
+        {"01 00", "1 range"},
+        {"00 00 00 00", "no topics"},
+        {"00 00 00 00 00 00 00 00", "not used"},
+        {"00 00 00 00 00 00 00 00", "not used"},
+        {"00 00 00 00 00 00 00 00", "not used"},
+        {"00 00 00 00 00 00 00 00", "not used"},
+        {"00 00 00 00 00 00 00 00", "not used"},
+        {ADDRESS_HEX, "where the packets go"},
+        {"10 00 00 00 10 00 00 00", "16 packets from packet 16 on"},
+        TOKEN_FIELD,
+    },
+};
+
+static const struct vector join_absent_vector = {
+    "JOIN: a store lacks packets",
+    {
+        {"18 00 69 00", "version 1, type 8, flags, size"},
+        TAG_FIELD,
+        UNUSED_HEADER,
+        UNUSED_HEADER,
+        SESSION_FIELD,
+        RECEIVER_FIELD,
+        {"0a", "ABSENT"},
+        {"00", "not used"},
+        {"00", "no reason"},
+        {"07", "7 bytes of address"},
+        {"01 00", "1 range"},
+        {"00 00 00 00", "no topics"},
+        {"00 00 00 00 00 00 00 00", "not used"},
+        {"10 00 00 00 01 00 00 00", "the oldest packet that it has"},
+        {"09 00 00 00 00 00 00 00", "the first message there is number 9"},
+        {"2a 00 00 00 00 00 00 00", "it has messages up to before number 42"},
+        {"20 00 00 00 01 00 00 00", "and packets up to before this one"},
+        {ADDRESS_HEX, "address of the store"},
+        {"12 00 00 00 02 00 00 00", "it lacks 2 packets from packet 18 on"},
+        TOKEN_FIELD,
+    },
+};
+
+static const struct vector join_stream_vector = {
+    "JOIN: a transmitter asks stores where a stream ends",
+    {
+        {"18 00 61 00", "version 1, type 8, flags, size"},
+        TAG_FIELD,
+        UNUSED_HEADER,
+        UNUSED_HEADER,
+        {"88 77 66 55 44 33 22 11", "stream"},
+        {"01 ff ee dd cc bb aa 99", "identity of the question"},
+        {"0b", "STREAM"},
+        {"00", "not used"},
+        {"00", "no reason"},
+        {"07", "7 bytes of address"},
+        {"00 00", "no ranges"},
+        {"00 00 00 00", "no topics"},
+        {"00 00 00 00 00 00 00 00", "not used"},
+        {"00 00 00 00 00 00 00 00", "not used"},
+        {"00 00 00 00 00 00 00 00", "not used"},
+        {"00 00 00 00 00 00 00 00", "not used"},
+        {"00 00 00 00 00 00 00 00", "not used"},
+        {ADDRESS_HEX, "where the answer goes"},
+        {"00 00 00 00 00 00 00 00", "no token"},
+    },
+};
+
+static const struct vector join_stream_end_vector = {
+    "JOIN: a store says where a stream ends",
+    {
+        {"18 00 61 00", "version 1, type 8, flags, size"},
+        TAG_FIELD,
+        UNUSED_HEADER,
+        UNUSED_HEADER,
+        {"88 77 66 55 44 33 22 11", "stream"},
+        {"01 ff ee dd cc bb aa 99", "identity of the question"},
+        {"0c", "STREAM_END"},
+        {"00", "not used"},
+        {"00", "no reason"},
+        {"07", "7 bytes of address"},
+        {"00 00", "no ranges"},
+        {"00 00 00 00", "no topics"},
+        {"00 00 00 00 00 00 00 00", "not used"},
+        {"00 00 00 00 00 00 00 00", "not used"},
+        {"e8 03 00 00 00 00 00 00", "the stream ends before number 1,000"},
+        {"2a 00 00 00 00 00 00 00", "with session 42"},
+        {"03 00 00 00 00 00 00 00", "of term 3"},
+        {ADDRESS_HEX, "address of the store"},
+        {"00 00 00 00 00 00 00 00", "no token"},
+    },
+};
+
 static const struct vector join_token_vector = {
     "JOIN: the transmitter gives a token, and knows too many receivers",
     {
@@ -546,6 +698,33 @@ static const struct vector assured_vector = {
         {"02", "2 assured topics"},
         {"01 00 00 00", "topic 1"},
         {"00 01 00 00", "topic 256"},
+    },
+};
+
+static const struct vector stream_vector = {
+    "HEARTBEAT of a session that continues a stream",
+    {
+        {"12 01 71 00", "version 1, type 2, flags: stream, size"},
+        TAG_FIELD,
+        {"04 03 02 01", "lead, low half"},
+        {"0c 0b 0a 00", "messages, low half"},
+        SESSION_FIELD,
+        {"04 03 02 01 02 00 00 00", "lead: the next packet"},
+        {"00 03 02 01 02 00 00 00", "trail: the oldest packet that can be repaired"},
+        {"f0 02 02 01 02 00 00 00", "start: the first packet of the session"},
+        {"0c 0b 0a 00 00 00 00 00", "messages: the number of the first at lead or later"},
+        {"15 cd 5b 07 00 00 00 00", "sent at 123,456,789 ns"},
+        {"10 27 00 00", "another follows within 10,000 us"},
+        {"50 c3 00 00", "round trip 50,000 ns"},
+        {"03 00 00 00", "3 receivers"},
+        {"02 00 00 00", "2 topics"},
+        {"00 02 00 00", "a report after 512 packets"},
+        {"02", "flags: young"},
+        {"07", "7 bytes of address"},
+        {ADDRESS_HEX, "where NAKs, status and queries go"},
+        {"f0 de bc 9a 78 56 34 12", "the stream"},
+        {"40 42 0f 00 00 00 00 00", "base: message 0 of the session has number 1,000,000 in it"},
+        {"05 00 00 00", "term 5"},
     },
 };
 
@@ -676,13 +855,16 @@ static const struct vector limited_vector = {
 };
 
 static const struct vector *const vectors[] = {
-    &data_vector,       &continued_vector,  &header_last_vector,   &middle_vector,      &padded_vector,
-    &empty_vector,      &unused_vector,     &topics_beyond_vector, &extended_vector,    &attributes_vector,
-    &unreliable_vector, &heartbeat_vector,  &nak_vector,           &reject_vector,      &unrepaired_vector,
-    &passed_vector,     &status_vector,     &topics_vector,        &query_vector,       &notice_vector,
-    &join_ask_vector,   &join_grant_vector, &join_fetch_vector,    &join_latest_vector, &join_token_vector,
-    &kept_vector,       &assured_vector,    &acknowledging_vector, &limited_vector,     &connect_vector,
-    &accept_vector,     &refuse_vector,     &close_vector,
+    &data_vector,        &continued_vector,  &header_last_vector, &middle_vector,
+    &padded_vector,      &empty_vector,      &unused_vector,      &topics_beyond_vector,
+    &extended_vector,    &attributes_vector, &unreliable_vector,  &heartbeat_vector,
+    &nak_vector,         &reject_vector,     &unrepaired_vector,  &passed_vector,
+    &status_vector,      &topics_vector,     &query_vector,       &notice_vector,
+    &join_ask_vector,    &join_grant_vector, &join_fetch_vector,  &join_latest_vector,
+    &join_token_vector,  &kept_vector,       &assured_vector,     &acknowledging_vector,
+    &limited_vector,     &connect_vector,    &accept_vector,      &refuse_vector,
+    &close_vector,       &join_seek_vector,  &join_offer_vector,  &join_recall_vector,
+    &join_absent_vector, &stream_vector,     &join_stream_vector, &join_stream_end_vector,
 };
 
 enum { VECTORS = sizeof vectors / sizeof vectors[0] };

@@ -116,6 +116,9 @@ VECTORS = {
         "heartbeat.clock": 123456789, "heartbeat.interval": 10000, "heartbeat.rtt": 50000, "heartbeat.receivers": 3,
         "heartbeat.topics": 2, "heartbeat.report_packets": 512, "heartbeat.flags": "0x03", "heartbeat.flags.end": "1",
         "heartbeat.flags.young": "1", "heartbeat.flags.held": "0"},
+    "HEARTBEAT of a session that continues a stream": {
+        **VECTOR_SESSION, **ADDRESS, "type": 2, "flags": "0x01", "flags.stream": "1", "heartbeat.flags": "0x02",
+        "heartbeat.stream": "0x123456789abcdef0", "heartbeat.base": 1000000, "heartbeat.term": 5, "trailing": []},
     "NAK": {
         **VECTOR_SESSION, **ADDRESS, "type": 3, "receiver": "0x99aabbccddeeff01", "nak.ranges": 2, "nak.first": [0xfffffffe, 16],
         "nak.count": [3, 1], "nak.first_packet": [0x1fffffffe, 0x200000010], "nak.last_packet": [0x200000000, 0x200000010],
@@ -155,6 +158,17 @@ VECTORS = {
         "join.to_offset": 0},
     "JOIN: the transmitter gives a token, and knows too many receivers": {
         **VECTOR_SESSION, "type": 8, "join.kind": 6, "join.reason": 4, "join.value": 1024, "token": "0x060708090a0b0c0d"},
+    "JOIN: a receiver asks stores for what follows message 1,000": {
+        **VECTOR_SESSION, **ADDRESS, "type": 8, "receiver": "0x99aabbccddeeff01", "join.kind": 7, "join.from": 4, "join.value": 1000},
+    "JOIN: a store offers what it has": {
+        **VECTOR_SESSION, **ADDRESS, "type": 8, "join.kind": 8, "join.from": 4, "join.reason": 6, "join.value": 1000,
+        "join.packet": 0x100000010, "join.number": 1000, "join.wanted": 1066, "join.lead": 0x100000020},
+    "JOIN: a receiver recalls packets from a store": {
+        **VECTOR_SESSION, **ADDRESS, "type": 8, "join.kind": 9, "join.ranges": 1, "join.first": [16], "join.count": [16],
+        "join.packets": 16},
+    "JOIN: a store lacks packets": {
+        **VECTOR_SESSION, **ADDRESS, "type": 8, "join.kind": 10, "join.ranges": 1, "join.first": [18], "join.count": [2],
+        "join.packets": 2, "join.packet": 0x100000010, "join.lead": 0x100000020},
     "LVC: messages of last value caches": {
         **VECTOR_SESSION, "type": 14, "receiver": "0x99aabbccddeeff01", "lvc.number": 42, "lvc.next": 47, "lvc.from_topic": 7,
         "lvc.from_number": 41, "lvc.from_offset": 1000, "lvc.to_topic": 10000, "lvc.left": 0, "lvc.records": 2,
@@ -236,7 +250,7 @@ STORY = [
     (data(S, N + 10, 9, b"\x01a" + b"\xe1" + struct.pack("<I", 10) + b"xy"), {"message.left": 8}, set()),
     (data(S, N + 11, 11, b"abc\x01a", first=3), {"continued.size": [], "continued.data": "61:62:63"}, {"broken"}),
     (sized(heartbeat(S, N + 12, 12) + b"new"), {"trailing": "6e:65:77"}, set()),
-    (packet(DATA, X, version=2), {"version": 2, "seq": []}, {"version"}),
+    (packet(DATA, X, version=3), {"version": 3, "seq": []}, {"version"}),
     (packet(15, X), {"type": 15, "seq": []}, {"type"}),
     (data(X, 1, 0, b"\x01a\xe5more"), {"message.data": "61", "unreadable": "e5:6d:6f:72:65"}, {"frame"}),
     (data(X, 2, 0, b"\x01a", first=3), {"messages": []}, {"malformed"}),
@@ -297,7 +311,7 @@ def documented(source):
 def fields_are_documented(tshark, source):
     seen = set()
     tshark.capture("story_cut", [packet for packet, _, _ in STORY], snap=80)
-    for name in "story", "vectors", "story_cut":
+    for name in "story", "vectors", "story_cut", "protected":
         for packets in tshark.fields(tshark.scratch / f"{name}.pcap", "-o", f"llm.ports:{PORT}"):
             seen.update(name for fields in packets for name in fields if name.startswith("llm."))
     known = list(documented(source))
@@ -366,7 +380,7 @@ INFOS = {
     11: f"STATUS next {N + 6}, behind by 2, lost 2, dropped 1",
     13: f"REJECT GONE: 2 packets {N + 6}..{N + 7}, trail {N + 8}",
     16: f'3 packets: DATA {N + 8}, 1 message 7 on "px" ... DATA {N + 9}, 1 message 8 on "px"',
-    23: "libllm [version 2]",
+    23: "libllm [version 3]",
     28: "HEARTBEAT [start, trail and lead are not in order, or beyond 2^63]",
 }
 
@@ -386,7 +400,7 @@ FOREIGN = [
     sized(bytes.fromhex("1100000001000000 06000000 00000000") + bytes(20)),  # goes on, but by a count only
     packet(DATA, X, seq=5), packet(DATA, X, seq=6),              # nothing but a count that goes on
     packet(NAK, X, nak(X + 1, R, [])[16:]),                      # another tag than its session's
-    heartbeat(X, N, trail=N + 1), packet(15, X), packet(DATA, X, version=2),
+    heartbeat(X, N, trail=N + 1), packet(15, X), packet(DATA, X, version=3),
     b"MOLDSESSN1" + struct.pack(">QH", 1, 1) + struct.pack(">H", 4) + b"ITCH",
     heartbeat(X, N)[:60],
 ]
@@ -405,6 +419,25 @@ def heuristics_take_what_is_certain(tshark):
 
 
 # ------------------------------------------------------------------------------------------------------- hostile bytes
+
+
+def protected_packets_show_what_is_in_clear(tshark):
+    # The vector of docs/protocol.md section 14.6, and a heartbeat whose body nobody here can read.
+    data_packet = bytes.fromhex("21002b008877665505000000090000000000ae8bc2f0ec07000101a06af0905bcd19f1d1cb92f95991cbff")
+    body = bytes(range(70)) + struct.pack("<QQHBB", R, 12345, 8, 3, 2) + bytes(16)
+    path = tshark.capture("protected", [data_packet, packet(HEARTBEAT, S, body, version=2), data_packet * 2])
+    for options in (("-o", f"llm.ports:{PORT}"), ()):
+        first, second, third = tshark.fields(path, *options)
+        expect_fields("protected DATA", first[0], {
+            "version": 2, "type": 1, "seq": 5, "number": 9, "first": 0, "protected.body": "ae:8b:c2:f0:ec", "protected.epoch": 7,
+            "protected.suite": 1, "protected.mode": 1, "protected.sender": [], "messages": [], "session": [],
+            "protected.tag": "a0:6a:f0:90:5b:cd:19:f1:d1:cb:92:f9:59:91:cb:ff"})
+        expect_fields("protected HEARTBEAT", second[0], {
+            "version": 2, "type": 2, "protected.sender": f"{R:#018x}", "protected.counter": 12345, "protected.epoch": 8,
+            "protected.suite": 3, "protected.mode": 2, "heartbeat.lead": []})
+        expect(len(third) == 2 and not experts_of(third[1]), "a train of protected packets is not taken apart")
+    cut = tshark.fields(tshark.capture("protected_cut", [sized(data_packet[:30])]), "-o", f"llm.ports:{PORT}")
+    expect("malformed" in experts_of(cut[0][0]), "a protected packet that is too short is not malformed")
 
 
 def seeds(build, scratch):
@@ -443,6 +476,7 @@ def main(source, build):
         story_is_told(tshark)
         story_is_told(tshark, "-2")
         runs_of_naks_are_taken_apart(tshark)
+        protected_packets_show_what_is_in_clear(tshark)
         fields_are_documented(tshark, source)
         quoted_packets_are_not_counted(tshark)
         filters_select_what_they_say(tshark)

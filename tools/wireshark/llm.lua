@@ -39,6 +39,8 @@ end
 
 field("uint8", "version", "Version", base.DEC, nil, 0xf0)
 local FLAGS = integer("flags", 1, "Flags", { base = base.HEX, bits = { { "extended", 0x80, "Extended" } } })
+field("bool", "flags.stream", "STREAM: the session continues a stream", 8, nil, 1)
+field("bool", "flags.merge", "MERGE: other sessions of the stream send the same messages", 8, nil, 2)
 field("uint8", "flags.unrepaired", "Packets directly before that are not repaired", base.DEC, nil, 0x3f)
 local SIZE = integer("size", 2, "Size")
 local FIRST = integer("first", 2, "First frame at")
@@ -54,6 +56,16 @@ field("bytes", "extension.bytes", "Extensions")
 field("bytes", "trailing", "Behind the last known field")
 field("uint32", "train", "Packets in this datagram")
 field("uint64", "packet", "Packet number")
+
+local SUITE_NAMES = { [1] = "aes-128-gcm", [2] = "aes-256-gcm", [3] = "chacha20-poly1305" }
+local MODE_NAMES = { [1] = "encrypted", [2] = "authenticated" }
+field("bytes", "protected.body", "Protected body")
+local SENDER = integer("protected.sender", 8, "Sender of control packets", { base = base.HEX })
+local COUNTER = integer("protected.counter", 8, "Its number there")
+local EPOCH = integer("protected.epoch", 2, "Epoch of the key")
+local SUITE = integer("protected.suite", 1, "Suite", { values = SUITE_NAMES })
+local MODE = integer("protected.mode", 1, "Mode", { values = MODE_NAMES })
+field("bytes", "protected.tag", "Tag of the packet")
 
 field("uint32", "messages", "Messages that start here")
 field("none", "message", "Message")
@@ -1010,6 +1022,28 @@ local function assured(p)
     return true
 end
 
+-- Section 4.5: the stream that the session continues.
+local STREAM = {
+    integer("heartbeat.stream", 8, "Stream", { base = base.HEX }),
+    integer("heartbeat.base", 8, "Base: number in the stream of message 0 of the session"),
+    integer("heartbeat.term", 4, "Term"),
+}
+
+local function stream(p)
+    local v = p.values
+    if not bit_is_set(v["flags"], 1) then
+        return true
+    end
+    if not layout_read(p, STREAM) then
+        return false
+    end
+    if v["heartbeat.stream"] == UInt64.new(0, 0) or
+            not (v["heartbeat.base"] + v["heartbeat.messages"] < UInt64.new(0, 0x80000000)) then
+        return fault(p, "malformed", "the stream is 0, or numbers in it are beyond 2^63")
+    end
+    return true
+end
+
 local function heartbeat_summarize(p)
     local v = p.values
     local flags = v["heartbeat.flags"]
@@ -1023,6 +1057,10 @@ local function heartbeat_summarize(p)
                 note(p, flag[3])
             end
         end
+    end
+    if v["heartbeat.term"] then
+        table.insert(p.info, string.format("stream %s, term %d, from %s", v["heartbeat.stream"]:tohex(), v["heartbeat.term"],
+            tostring(v["heartbeat.base"])))
     end
     if flags >= 16 then
         table.insert(p.info, string.format("of %d receivers one reports by packets", 2 ^ math.floor(flags / 16)))
@@ -1170,9 +1208,13 @@ local function query_summarize(p)
 end
 
 -- Section 12.
-local JOIN_KINDS = { [1] = "ASK", [2] = "GRANT", [3] = "REFUSE", [4] = "FETCH", [5] = "LATEST", [6] = "TOKEN" }
+local JOIN_KINDS = { [1] = "ASK", [2] = "GRANT", [3] = "REFUSE", [4] = "FETCH", [5] = "LATEST", [6] = "TOKEN",
+                     [7] = "SEEK", [8] = "OFFER", [9] = "RECALL", [10] = "ABSENT",
+                     [11] = "STREAM", [12] = "STREAM_END",
+                     [13] = "CANVASS", [14] = "SURVEY", [15] = "BEAT", [16] = "ANSWER", [17] = "DENIAL",
+                     [18] = "TAIL_FETCH", [19] = "TAIL" }
 local JOIN_FROM = { [1] = "the oldest", [2] = "messages back", [3] = "ns back", [4] = "message number", [5] = "last value caches" }
-local JOIN_REASONS = { [1] = "HISTORY", [2] = "NOT_SENT", [3] = "NOTHING", [4] = "FULL", [5] = "BUSY" }
+local JOIN_REASONS = { [1] = "HISTORY", [2] = "NOT_SENT", [3] = "NOTHING", [4] = "FULL", [5] = "BUSY", [6] = "ENDED" }
 
 -- Section 12.3: a place of a topic (4), a message number (8) and an offset (4).
 local function place_show(tree, kind, range)
@@ -1274,19 +1316,29 @@ local function join_summarize(p)
     local v = p.values
     local kind = v["join.kind"]
     local text = JOIN_KINDS[kind] or "kind " .. kind
-    if kind == 4 then
-        text = text .. ": " .. ranges_text(p) .. ", to " .. p.address
+    if kind == 4 or kind == 9 or kind == 10 and p.range_count > 0 then
+        text = text .. ": " .. ranges_text(p) .. (kind == 10 and ", says " or ", to ") .. p.address
     elseif kind == 5 then
         text = text .. ": " .. table.concat(p.spans, ", ", 1, math.min(#p.spans, 2)) .. (#p.spans > 2 and ", ..." or "") .. ", to "
             .. p.address
     elseif kind == 6 then
         local reason = JOIN_REASONS[v["join.reason"]]
         text = text .. (reason and ": " .. reason .. ", " .. tostring(v["join.value"]) .. " receivers" or "")
+    elseif kind == 8 and v["join.from"] == 0 then
+        text = text .. " of what is kept"
+    elseif kind == 11 then
+        text = text .. ": where does it end? to " .. p.address
+    elseif kind == 12 then
+        text = text .. ": number " .. tostring(v["join.number"]) .. ", term " .. tostring(v["join.lead"])
     else
         text = text .. ": " .. (JOIN_FROM[v["join.from"]] or "?") .. " " .. tostring(v["join.value"])
     end
-    if kind == 2 or kind == 3 then
+    if kind == 2 or kind == 3 or kind == 8 then
         text = text .. ", packet " .. tostring(v["join.packet"]) .. ", message " .. tostring(v["join.number"])
+    end
+    if kind == 8 or kind == 10 then
+        text = text .. ", up to before packet " .. tostring(v["join.lead"])
+            .. (v["join.reason"] > 0 and ", " .. (JOIN_REASONS[v["join.reason"]] or "?") or "")
     end
     table.insert(p.info, text)
 end
@@ -1360,7 +1412,7 @@ local types = {
         name = "HEARTBEAT",
         header = { integer("heartbeat.lead_low", 4, "Lead, low half"), integer("heartbeat.messages_low", 4, "Messages, low half") },
         layout = {
-            integer("heartbeat.lead", 8, "Lead: the next packet"),
+            integer("heartbeat.lead", 8, "Lead: the next packet, to be sent or recorded"),
             integer("heartbeat.trail", 8, "Trail: the oldest packet that can be repaired"),
             integer("heartbeat.start", 8, "Start: the first packet of the session"),
             integer("heartbeat.messages", 8, "Messages: the first one at lead or later"),
@@ -1375,7 +1427,7 @@ local types = {
                 { "young", 2, "YOUNG: receivers begin at start" },
                 { "held", 4, "HELD: it waits for reports before it sends more" },
                 { "assured", 8, "ASSURED: it has assured topics" } } }),
-            address_size, address, heartbeat_check, assured,
+            address_size, address, heartbeat_check, assured, stream,
         },
         summarize = heartbeat_summarize,
     },
@@ -1436,7 +1488,7 @@ local types = {
             address_size, range_count("join"),
             integer("join.topics", 4, "Topics announced"),
             integer("join.value", 8, "Value"),
-            integer("join.packet", 8, "Packet to begin with, or the oldest retained"),
+            integer("join.packet", 8, "Packet to begin with, or the oldest there is"),
             integer("join.number", 8, "Number of the first message there"),
             integer("join.wanted", 8, "Number of the message asked for, or of the first that is live, or packets"),
             integer("join.lead", 8, "Lead: the next packet"),
@@ -1517,6 +1569,9 @@ local types = {
     },
 }
 
+-- Types that only protected packets have.
+local protected_types = { [15] = { name = "SEAL" } }
+
 local type_names = {}
 for code, kind in pairs(types) do
     type_names[code] = kind.name
@@ -1546,20 +1601,22 @@ end
 -- The first byte; returns the packet's kind if it is known.
 local function first_byte(p)
     local range = take(p, 1)
-    local version, code
+    local version, code, kind
     if range == nil then
         return nil
     end
     version, code = math.floor(range:uint() / 16), range:uint() % 16
     p.tree:add(fields.version, range)
     p.tree:add(fields.type, range)
-    p.name = version == 1 and types[code] and types[code].name or "libllm"
-    if version ~= 1 then
+    p.protected = version == 2
+    kind = types[code] or p.protected and protected_types[code] or nil
+    p.name = (version == 1 or p.protected) and kind and kind.name or "libllm"
+    if version ~= 1 and not p.protected then
         fault(p, "version", "version " .. version)
-    elseif types[code] == nil then
+    elseif kind == nil then
         fault(p, "type", "type " .. code)
     end
-    return version == 1 and (types[code] or { name = p.name }) or nil
+    return (version == 1 or p.protected) and (kind or { name = p.name }) or nil
 end
 
 local function header(p, kind)
@@ -1585,6 +1642,33 @@ local function control(p, kind)
     end
 end
 
+-- Reads what a protected packet has in clear, section 14. The body is not read, whatever the mode.
+local function protected(p, kind)
+    local after = kind.body and 20 or 36
+    local body, tag
+    if kind.body and not layout_read(p, { FIRST }) then
+        return
+    elseif p.whole - p.at < after then
+        return fault(p, "malformed", "too short for a protected packet")
+    end
+    body = p.whole - p.at - after
+    if body > 0 then
+        local range = take(p, body)
+        if range == nil then
+            return
+        end
+        p.tree:add(fields["protected.body"], range)
+    end
+    if not kind.body and not layout_read(p, { SENDER, COUNTER }) or not layout_read(p, { EPOCH, SUITE, MODE }) then
+        return
+    end
+    tag = take(p, 16)
+    if tag then
+        p.tree:add(fields["protected.tag"], tag)
+    end
+    table.insert(p.info, "protected, epoch " .. p.values["protected.epoch"])
+end
+
 -- Reads the packet; p.fault is set if a receiver would drop it.
 local function packet(p)
     local kind
@@ -1600,12 +1684,19 @@ local function packet(p)
     if p.values.size ~= p.whole - at then
         return fault(p, "malformed", "says that it has " .. counted(p.values.size, "byte") .. ", of " .. p.whole - at)
     end
+    if p.protected then
+        return protected(p, kind)
+    end
     p.session = p.learns and session_of(p.values.tag) or sessions[p.values.tag] or { topics = {}, carried = {}, seen = {}, naks = {},
         clocks = {} }
     if bit_is_set(p.values.flags, 0x80) and not extensions(p) then
         return
     end
     if kind.layout ~= nil or kind.body == nil then
+        if kind.name == "HEARTBEAT" and bit_is_set(p.values.flags, 1) then
+            p.tree:add(fields["flags.stream"], p.tvb:range(at + 1, 1))
+            p.tree:add(fields["flags.merge"], p.tvb:range(at + 1, 1))
+        end
         control(p, kind)
     else
         unrepaired(p, p.tvb:range(at + 1, 1))
@@ -1632,16 +1723,20 @@ end
 -- All have the same tag; several NAKs may form a train as well.
 -- Bits that are never set.
 local function flags_are_odd(code, flags)
-    return flags % 0x80 >= (code == 1 and 0x40 or 1)
+    return flags % 0x80 >= (code == 1 and 0x40 or code == 2 and 2 or 1)
 end
 
 local function train_fits(raw, tag, step, size)
+    local version = math.floor(raw:byte(1) / 16)
+    if version ~= 1 and version ~= 2 then
+        return false
+    end
     for at = 0, size - 1, step do
         local byte, flags = raw:byte(at + 1, at + 2)
         if size - at < HEADER_BYTES then
             return false
-        elseif #raw >= at + 8 and (math.floor(byte / 16) ~= 1 or types[byte % 16] == nil or flags_are_odd(byte % 16, flags)
-                                   or raw:sub(at + 5, at + 8) ~= tag) then
+        elseif #raw >= at + 8 and (math.floor(byte / 16) ~= version or types[byte % 16] == nil
+                                   or flags_are_odd(byte % 16, flags) or raw:sub(at + 5, at + 8) ~= tag) then
             return false
         end
     end
@@ -1718,12 +1813,17 @@ local function is_likely(tvb, pinfo)
     local raw = tvb:raw()
     local p = packet_of(tvb, raw, 0, train_step(tvb, raw), nothing, pinfo)
     local code = tvb:len() >= HEADER_BYTES and tvb(0, 1):uint()
-    if not code or math.floor(code / 16) ~= 1 or types[code % 16] == nil then
+    if not code or (math.floor(code / 16) ~= 1 and math.floor(code / 16) ~= 2) or types[code % 16] == nil then
         return false
     end
     packet(p)
     if p.fault or flags_are_odd(code % 16, p.values.flags) then
         return false
+    end
+    -- A protected packet is known by its size, and by an epoch, a suite and a mode that there are.
+    if p.protected then
+        return not p.cut and p.values["protected.epoch"] > 0 and SUITE_NAMES[p.values["protected.suite"]] ~= nil
+            and MODE_NAMES[p.values["protected.mode"]] ~= nil
     end
     -- Control packets have the session's identity beside its tag; a part of one is not accepted.
     return types[code % 16].body and data_is_likely(p, pinfo) or types[code % 16].layout ~= nil and not p.cut

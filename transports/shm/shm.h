@@ -13,7 +13,8 @@
  * Files in a memory file system (option shm_directory):
  *
  *   llm/@/ID            the socket of an instance
- *   llm/NAME/lock       locked by the writers of a name, exclusively unless shm_exclusive=0
+ *   llm/NAME/lock       locked by the writers of a name: the first byte by transmitters, exclusively unless
+ *                       shm_exclusive=0, the second by all
  *   llm/NAME/ID.data    a segment, locked while its writer lives
  *   llm/NAME/ID.bell    the segment's bell: a page that readers may write, to announce that they sleep
  *
@@ -346,11 +347,17 @@ int lli_shm_name(char name[LLI_SHM_NAME_MAX], const struct lli_group *group, con
 mode_t lli_shm_mode_write(mode_t mode);
 mode_t lli_shm_mode_look(mode_t mode);
 
+enum lli_shm_permission {
+    LLI_SHM_EXCLUSIVE, /* for the only transmitter of a name */
+    LLI_SHM_SHARED,    /* with shm_exclusive=0: for one of several */
+    LLI_SHM_BESIDE,    /* for a writer that refuses no other, and is refused by none */
+};
+
 /*
  * Acquires the right to write under a name. Returns a descriptor for lli_shm_unlock(), or a negative LLM_E
  * code.
  */
-int lli_shm_lock(const struct lli_shm_root *root, const char *name, bool exclusive,
+int lli_shm_lock(const struct lli_shm_root *root, const char *name, enum lli_shm_permission permission,
                  const struct lli_log *log);
 void lli_shm_unlock(const struct lli_shm_root *root, const char *name, int fd);
 

@@ -398,7 +398,11 @@ static int join_send(struct lli_shm *shm, const struct lli_group *group, const c
     *sender = (struct lli_shm_sender){.segment = {.fd = -1}, .bell_fd = -1};
     strcpy(sender->name, name);
     lli_option_values_read(group->values, &lli_shm_option_table, &own);
-    sender->lock_fd = lli_shm_lock(&shm->root, name, !group->shared && own.shm_exclusive != 0, shm->log);
+    sender->lock_fd = lli_shm_lock(&shm->root, name,
+                                   group->shared            ? LLI_SHM_BESIDE
+                                   : own.shm_exclusive != 0 ? LLI_SHM_EXCLUSIVE
+                                                            : LLI_SHM_SHARED,
+                                   shm->log);
     if (sender->lock_fd < 0)
         return sender->lock_fd;
     error = lli_shm_create(sender, &shm->root, &shape, shm->log);

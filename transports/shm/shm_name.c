@@ -148,11 +148,23 @@ void lli_shm_root_end(const struct lli_shm_root *root)
 
 /* -------------------------------------------------------------------------------------------------- locks */
 
-bool lli_shm_take(int fd, short type)
+/* Bytes of the lock file of a name. */
+enum {
+    BYTE_WRITE,   /* locked by the writers that have a permission, exclusively or shared */
+    BYTE_PRESENT, /* locked shared by every writer: the last one removes the name */
+};
+
+/* Locks bytes of a file, with count 0 all from the first one on. */
+static bool lock_bytes(int fd, short type, off_t first, off_t count)
 {
-    struct flock lock = {.l_type = type, .l_whence = SEEK_SET};
+    struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = first, .l_len = count};
 
     return fcntl(fd, F_OFD_SETLK, &lock) == 0;
+}
+
+bool lli_shm_take(int fd, short type)
+{
+    return lock_bytes(fd, type, 0, 0);
 }
 
 bool lli_shm_is_locked(int fd)
@@ -309,8 +321,18 @@ static void lock_mode(const struct lli_shm_root *root, const struct lock *lock, 
     (void)fchmod(lock->directory, mode);
 }
 
-int lli_shm_lock(const struct lli_shm_root *root, const char *name, bool exclusive, const struct lli_log *log)
+static bool lock_take(int fd, enum lli_shm_permission permission)
 {
+    if (permission != LLI_SHM_BESIDE &&
+        !lock_bytes(fd, permission == LLI_SHM_EXCLUSIVE ? F_WRLCK : F_RDLCK, BYTE_WRITE, 1))
+        return false;
+    return lock_bytes(fd, F_RDLCK, BYTE_PRESENT, 1);
+}
+
+int lli_shm_lock(const struct lli_shm_root *root, const char *name, enum lli_shm_permission permission,
+                 const struct lli_log *log)
+{
+    const bool exclusive = permission == LLI_SHM_EXCLUSIVE;
     const struct timespec pause = {.tv_nsec = LOCK_PAUSE_NS};
     struct lock lock;
 
@@ -319,7 +341,7 @@ int lli_shm_lock(const struct lli_shm_root *root, const char *name, bool exclusi
 
         if (!lock_open(root, name, &lock))
             return lock_failed(root, name, lock.path, log);
-        taken = lli_shm_take(lock.fd, exclusive ? F_WRLCK : F_RDLCK);
+        taken = lock_take(lock.fd, permission);
         if (taken && lock_is_current(&lock)) {
             lock_mode(root, &lock, exclusive);
             close(lock.directory);

@@ -94,25 +94,54 @@ static uint64_t ack_reached(const struct lli_ack *ack, const struct lli_members 
     return count < receivers ? number : lli_flow_find(ack->reached, count, receivers);
 }
 
-/* Likewise for receivers of this name. *known: there is one. */
-static uint64_t ack_reached_by(const struct lli_ack *ack, const struct lli_members *members, int place,
-                               const char *name, uint64_t number, bool *known)
+/* Runs of members with different names that match a required name: at most its count, the furthest first. */
+struct ack_found {
+    const struct lli_ack_range *range[LLI_ACK_COUNT_MAX];
+    uint32_t count;
+};
+
+/* Adds a run unless one of the same name, or as many others as may be required, reach as far. */
+static void ack_found_add(struct ack_found *found, const struct lli_ack_range *range, uint32_t most)
 {
-    uint64_t next = number;
+    uint32_t place = 0;
+
+    while (place < found->count && memcmp(found->range[place]->name, range->name, sizeof range->name) != 0)
+        place++;
+    if (place == most)
+        place--;
+    else if (place == found->count)
+        found->range[found->count++] = range;
+    if (found->range[place]->next > range->next)
+        return;
+    for (; place > 0 && found->range[place - 1]->next < range->next; place--)
+        found->range[place] = found->range[place - 1];
+    found->range[place] = range;
+}
+
+/* Finds the runs that begin at `number` or before and count for a required name. */
+static void ack_find(const struct lli_ack *ack, const struct lli_members *members, int place,
+                     const struct lli_ack_name *name, uint64_t number, struct ack_found *found)
+{
     uint32_t seen = 0;
 
-    *known = false;
+    found->count = 0;
     for (uint32_t i = 0; seen < members->count; i++) {
         const struct lli_ack_range *range = ack_range(ack, members, i, place);
 
         seen += members->table[i].id != 0;
-        if (range == NULL || memcmp(range->name, name, sizeof range->name) != 0)
-            continue;
-        *known = true;
-        if (range->from <= number)
-            next = lli_max(next, range->next);
+        if (range != NULL && range->from <= number && lli_ack_name_matches(name, range->name))
+            ack_found_add(found, range, name->count);
     }
-    return next;
+}
+
+/* As ack_reached(), for the receivers that a name or a pattern requires. */
+static uint64_t ack_reached_by(const struct lli_ack *ack, const struct lli_members *members, int place,
+                               const struct lli_ack_name *name, uint64_t number)
+{
+    struct ack_found found;
+
+    ack_find(ack, members, place, name, number, &found);
+    return found.count < name->count ? number : lli_max(number, found.range[name->count - 1]->next);
 }
 
 /* Returns the end of the acknowledged messages of a topic, from `number` on. */
@@ -121,10 +150,9 @@ static uint64_t ack_limit(const struct lli_ack *ack, const struct lli_members *m
 {
     const struct lli_ack_rule *rule = &ack->topics[place]->rule;
     uint64_t limit = ack_reached(ack, members, place, number);
-    bool known;
 
     for (uint32_t i = 0; i < rule->names && limit > number; i++)
-        limit = lli_min(limit, ack_reached_by(ack, members, place, rule->name[i], number, &known));
+        limit = lli_min(limit, ack_reached_by(ack, members, place, &rule->name[i], number));
     return limit;
 }
 
@@ -217,7 +245,7 @@ bool lli_ack_report(struct lli_ack *ack, const struct lli_members *members, uint
 static bool ack_waits_for(const struct lli_ack_topic *topic, const struct lli_ack_range *range)
 {
     for (uint32_t i = 0; i < topic->rule.names; i++)
-        if (memcmp(range->name, topic->rule.name[i], sizeof range->name) == 0)
+        if (lli_ack_name_matches(&topic->rule.name[i], range->name))
             return true;
     return topic->rule.receivers > 0 && range->acknowledged;
 }
@@ -272,18 +300,26 @@ static uint32_t ack_able(const struct lli_ack *ack, const struct lli_members *me
     return able;
 }
 
-/* True if a receiver of this name can still acknowledge the message. */
-static bool ack_is_able(const struct lli_ack *ack, const struct lli_members *members, int place,
-                        const char *name, uint64_t number)
+/* Reason why the receivers that a name requires have not acknowledged a message. */
+static enum llm_reason ack_reason_of(const struct lli_ack *ack, const struct lli_members *members, int place,
+                                     const struct lli_ack_name *name, struct lli_ack_news *news)
 {
-    for (uint32_t i = 0, seen = 0; seen < members->count; i++) {
-        const struct lli_ack_range *range = ack_range(ack, members, i, place);
+    const struct lli_ack_topic *topic = ack->topics[place];
+    const bool pattern = lli_ack_name_is_pattern(name);
+    enum llm_reason reason = pattern ? LLM_REASON_RECEIVERS_FEW : LLM_REASON_RECEIVER_ABSENT;
+    struct ack_found found;
 
-        seen += members->table[i].id != 0;
-        if (range != NULL && range->from <= number && memcmp(range->name, name, sizeof range->name) == 0)
-            return true;
+    news->receiver = name->text;
+    ack_find(ack, members, place, name, UINT64_MAX, &found);
+    if (found.count == name->count) {
+        ack_find(ack, members, place, name, assured_at(topic, topic->head)->number, &found);
+        if (found.count == name->count)
+            return LLM_REASON_PENDING;
+        reason = LLM_REASON_GIVEN_UP;
     }
-    return false;
+    news->receivers = pattern ? found.count : 0;
+    news->wanted = pattern ? name->count : 0;
+    return reason;
 }
 
 /* Reason why the oldest message is not acknowledged. */
@@ -291,28 +327,21 @@ static enum llm_reason ack_reason(const struct lli_ack *ack, const struct lli_me
                                   struct lli_ack_news *news)
 {
     const struct lli_ack_topic *topic = ack->topics[place];
-    const char **receiver = &news->receiver;
+    const struct lli_ack_rule *rule = &topic->rule;
     const uint64_t number = assured_at(topic, topic->head)->number;
     uint32_t able, known;
-    bool is_known;
 
-    *receiver = NULL;
-    for (uint32_t i = 0; i < topic->rule.names; i++) {
-        *receiver = topic->rule.name[i];
-        if (ack_reached_by(ack, members, place, *receiver, number, &is_known) > number)
-            continue;
-        if (!is_known)
-            return LLM_REASON_RECEIVER_ABSENT;
-        return ack_is_able(ack, members, place, *receiver, number) ? LLM_REASON_PENDING : LLM_REASON_GIVEN_UP;
-    }
-    *receiver = NULL;
+    news->receivers = news->wanted = 0;
+    for (uint32_t i = 0; i < rule->names; i++)
+        if (ack_reached_by(ack, members, place, &rule->name[i], number) <= number)
+            return ack_reason_of(ack, members, place, &rule->name[i], news);
+    news->receiver = NULL;
     able = ack_able(ack, members, place, number, &known);
-    news->receivers = able;
-    if (known < topic->rule.receivers) {
-        news->receivers = known;
-        return LLM_REASON_RECEIVERS_FEW;
-    }
-    return able < topic->rule.receivers ? LLM_REASON_GIVEN_UP : LLM_REASON_PENDING;
+    if (able >= rule->receivers)
+        return LLM_REASON_PENDING;
+    news->receivers = known < rule->receivers ? known : able;
+    news->wanted = rule->receivers;
+    return known < rule->receivers ? LLM_REASON_RECEIVERS_FEW : LLM_REASON_GIVEN_UP;
 }
 
 void lli_ack_look(struct lli_ack *ack, const struct lli_members *members, lli_ns now)
@@ -347,6 +376,7 @@ bool lli_ack_close(struct lli_ack *ack)
             continue;
         topic->news.reason = LLM_REASON_CLOSED;
         topic->news.receiver = NULL;
+        topic->news.receivers = topic->news.wanted = 0;
         ack->unreported = true;
     }
     return ack->waiting > 0;
@@ -370,11 +400,8 @@ bool lli_ack_event(struct lli_ack *ack, struct llm_event *event)
             event->kind = LLM_EVENT_UNACKNOWLEDGED;
             event->reason = news->reason;
             event->receiver = news->receiver;
-            if (news->receiver == NULL && news->reason != LLM_REASON_PENDING &&
-                news->reason != LLM_REASON_CLOSED) {
-                event->receivers = news->receivers;
-                event->receivers_wanted = topic->rule.receivers;
-            }
+            event->receivers = news->receivers;
+            event->receivers_wanted = news->wanted;
             event->first = assured_at(topic, topic->head)->number;
             event->last = assured_at(topic, topic->tail - 1)->number;
             news->reason = LLM_REASON_NONE;

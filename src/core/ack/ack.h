@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Assured topics of a session (docs/protocol.md section 7.3): tracks messages until as many receivers as the
- * topic asks for, and all receivers that it names, have acknowledged them.
+ * topic asks for, and those that it names, have acknowledged them.
  *
  * A receiver acknowledges an unbroken run of messages over all topics; after a loss its run restarts. A
  * message is acknowledged when enough runs include it, so a message that receivers gave up never is.
@@ -11,6 +11,7 @@
 
 #include <llm/llm.h>
 
+#include "core/ack/ack_name.h"
 #include "core/base/arena.h"
 #include "core/base/types.h"
 #include "core/wire/wire.h"
@@ -23,7 +24,7 @@ enum { LLI_ACK_NAMES_MAX = 16 };
 struct lli_ack_rule {
     uint32_t receivers;
     uint32_t names;
-    char name[LLI_ACK_NAMES_MAX][LLI_WIRE_RECEIVER_NAME_MAX + 1]; /* zero-terminated */
+    struct lli_ack_name name[LLI_ACK_NAMES_MAX];
     uint64_t messages_max;
     uint64_t bytes_max;
     lli_ns patience; /* waiting time after which the application gets an event */
@@ -42,8 +43,9 @@ struct lli_ack_news {
     uint64_t first; /* range of messages acknowledged since the last report */
     uint64_t last;
     enum llm_reason reason; /* what the topic waits for; LLM_REASON_NONE: nothing to report */
-    const char *receiver;   /* receiver waited for, if by name */
-    uint32_t receivers;     /* receivers that can acknowledge, if too few */
+    const char *receiver;   /* name or pattern of the receivers waited for, if by name */
+    uint32_t receivers;     /* receivers that can acknowledge, if too few ... */
+    uint32_t wanted;        /* ... of so many; else 0 */
 };
 
 /* Topic, in memory of its owner. */
@@ -60,7 +62,7 @@ struct lli_ack_topic {
     uint64_t waited_head;          /* `head` at the last check ... */
     lli_ns waited_since;           /* ... and the time since which it has had this value */
     enum llm_reason reported;      /* reason last reported to the application ... */
-    const char *reported_receiver; /* ... and the receiver named in it */
+    const char *reported_receiver; /* ... and the name or pattern in it */
     struct lli_ack_news news;
 };
 
@@ -133,8 +135,8 @@ bool lli_ack_report(struct lli_ack *ack, const struct lli_members *members, uint
 
 /*
  * Returns the packet where the oldest message starts that waits for this member, as of its report; 0: none. A
- * message waits for a named receiver, or for a receiver that has acknowledged a message before; suspension
- * does not matter.
+ * message waits for a receiver whose name is required, itself or by a pattern, and for one that has
+ * acknowledged a message before; suspension does not matter.
  */
 lli_seq lli_ack_owes(const struct lli_ack *ack, const struct lli_members *members, uint32_t index);
 

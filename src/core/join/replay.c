@@ -142,6 +142,22 @@ void lli_replay_pop(struct lli_replay *replay)
     replay->turn++;
 }
 
+void lli_replay_skip(struct lli_replay *replay, lli_seq end, uint64_t *receiver,
+                     struct lli_wire_address *address, struct lli_wire_range *skipped)
+{
+    struct lli_replay_place *place = &replay->places[replay->turn];
+    struct lli_replay_range *range = &place->ranges[place->at];
+    const lli_seq first = range->first;
+
+    assert(replay->turn < replay->count && place_is_fetching(place) && end > first);
+    end = lli_min(end, range->end);
+    *receiver = replay->receivers[replay->turn];
+    *address = place->address;
+    *skipped = (struct lli_wire_range){.first = (uint32_t)first, .count = (uint32_t)(end - first)};
+    range->first = end - 1;
+    lli_replay_pop(replay);
+}
+
 void lli_replay_drop(struct lli_replay *replay, uint32_t index)
 {
     struct lli_replay_place *place = &replay->places[index];

@@ -67,6 +67,13 @@ static inline lli_seq lli_replay_live(const struct lli_replay *replay)
 /* Notes that the packet returned by lli_replay_peek() was sent. */
 void lli_replay_pop(struct lli_replay *replay);
 
+/*
+ * Skips the packet returned by lli_replay_peek(), and those after it in its range before end. Returns whose
+ * they are and which.
+ */
+void lli_replay_skip(struct lli_replay *replay, lli_seq end, uint64_t *receiver,
+                     struct lli_wire_address *address, struct lli_wire_range *skipped);
+
 /* Drops the request at this index and frees its entry. */
 void lli_replay_drop(struct lli_replay *replay, uint32_t index);
 

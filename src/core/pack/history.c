@@ -13,8 +13,10 @@ void lli_history_init(struct lli_history *history, const struct lli_history_conf
         .slots_mask = config->packets - 1,
         .packet_max = config->packet_max,
         .headroom = config->headroom,
+        .around = config->headroom + config->tail,
         .align = config->align,
-        .stride_max = (uint32_t)lli_round_up(config->headroom + config->packet_max, config->align),
+        .stride_max =
+            (uint32_t)lli_round_up(config->headroom + config->packet_max + config->tail, config->align),
         .trail = config->start,
         .next = config->start,
     };
@@ -91,7 +93,7 @@ void lli_history_seal(struct lli_history *history, uint32_t size)
 
     assert(size <= history->packet_max);
     *slot = (struct lli_history_slot){.offset = history->head, .size = size};
-    history->head += lli_round_up(history->headroom + size, history->align);
+    history->head += lli_round_up(history->around + size, history->align);
     history->filling = size > history->packet_max / 2;
     history->next++;
     if (history->filling)

@@ -37,6 +37,7 @@ struct lli_history {
     uint64_t slots_mask;
     uint32_t packet_max; /* size of the largest packet */
     uint32_t headroom;   /* bytes before each packet */
+    uint32_t around;     /* bytes before and after it that are not its own */
     uint32_t stride_max; /* ring bytes that the largest packet takes */
     uint32_t align;
     uint32_t packets_free; /* packets of the largest size that fit while none is busy */
@@ -58,6 +59,7 @@ struct lli_history_config {
     uint32_t packets; /* a power of two */
     uint32_t packet_max;
     uint32_t headroom;
+    uint32_t tail;   /* bytes after each packet, by which lli_history_extend() may extend it */
     uint32_t align;  /* a power of two */
     lli_seq start;   /* sequence number of the first packet */
     uint8_t *shared; /* byte ring and its edge in shared memory; NULL: in the arena */
@@ -83,6 +85,15 @@ static inline struct lli_history_slot *lli_history_slot(const struct lli_history
 {
     assert(seq >= history->trail && seq < history->next);
     return &history->slots[seq & history->slots_mask];
+}
+
+/* Sets the size of a sealed packet, which grew by bytes of the tail. */
+static inline void lli_history_extend(const struct lli_history *history, lli_seq seq, uint32_t size)
+{
+    struct lli_history_slot *slot = lli_history_slot(history, seq);
+
+    assert(size >= slot->size && size - slot->size <= history->around - history->headroom);
+    slot->size = size;
 }
 
 /*

@@ -150,6 +150,31 @@ bool lli_unpack_enter(struct lli_unpack *unpack, const struct lli_wire_header *h
     return true;
 }
 
+uint32_t lli_unpack_count(const uint8_t *packet, size_t size)
+{
+    struct lli_wire_header header;
+    const uint8_t *at, *end;
+    uint32_t messages = 0;
+    struct lli_frame frame;
+
+    if (lli_wire_get_header(packet, size, &header, &at, &size) != LLI_WIRE_OK || header.type != LLI_WIRE_DATA)
+        return 0;
+    end = at + size;
+    at += header.first;
+    while (at < end) {
+        at = lli_frame_get(at, end, &frame);
+        if (frame.kind == LLI_FRAME_BAD)
+            break;
+        if (frame.kind != LLI_FRAME_MESSAGE)
+            continue;
+        messages++;
+        if (frame.value > (size_t)(end - at))
+            break;
+        at += frame.value;
+    }
+    return messages;
+}
+
 bool lli_unpack_lost_before(struct lli_unpack *unpack, uint64_t number, struct lli_unpacked *out)
 {
     if (!unpack->broken)

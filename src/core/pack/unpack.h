@@ -102,6 +102,9 @@ static inline void lli_unpack_begin(struct lli_unpack *unpack, const struct lli_
 bool lli_unpack_enter(struct lli_unpack *unpack, const struct lli_wire_header *header, const uint8_t *body,
                       size_t size, uint64_t number);
 
+/* Returns the number of messages that start in a DATA packet; 0 for any other bytes. */
+uint32_t lli_unpack_count(const uint8_t *packet, size_t size);
+
 /* Part of lli_unpack_peek() for frames of LLI_FRAME_TOPIC_SHORT and above. */
 bool lli_unpack_peek_rare(struct lli_unpack *unpack, uint32_t *topic);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/recording/block.h"
 
-#include "core/recording/hash.h"
+#include "core/base/hash.h"
 
 /* "llmblock", little-endian. */
 #define BLOCK_MAGIC UINT64_C(0x6b636f6c626d6c6c)
@@ -117,6 +117,21 @@ bool lli_block_add_end(struct lli_block_builder *builder, uint64_t messages, uin
     at[10] = reason;
     block_number(builder, messages);
     return true;
+}
+
+void lli_block_split(struct lli_block_builder *builder, const struct lli_block_mark *mark,
+                     struct lli_block_builder *rest, uint8_t *bytes)
+{
+    const uint32_t size = builder->used - mark->used;
+
+    assert(mark->used > LLI_BLOCK_HEADER && mark->used < builder->used);
+    lli_block_begin(rest, bytes, builder->capacity, &mark->next);
+    memcpy(rest->bytes + rest->used, builder->bytes + mark->used, size);
+    rest->used += size;
+    rest->message = mark->message;
+    rest->next = builder->next;
+    builder->used = mark->used;
+    builder->next = mark->next;
 }
 
 uint32_t lli_block_seal(struct lli_block_builder *builder, lli_ns wall, lli_ns steady,

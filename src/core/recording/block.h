@@ -19,7 +19,7 @@ enum {
     LLI_BLOCK_PACKET_MAX = 65535, /* bytes of the longest packet */
 };
 
-/* Where a recording goes on: the place of its next block in the chain. */
+/* Place where a recording goes on: that of its next block in the chain. */
 struct lli_block_position {
     uint64_t session;
     uint64_t sequence; /* number of the block */
@@ -85,6 +85,13 @@ struct lli_block_builder {
     struct lli_block_position next; /* of the record that is added next */
 };
 
+/* A place between two records of a block that is being filled. */
+struct lli_block_mark {
+    uint32_t used;                  /* bytes of header and records before it */
+    struct lli_block_position next; /* of the record after it */
+    uint64_t message;               /* of a block that begins with that record */
+};
+
 /* Begins a block at a position, in capacity bytes that the caller owns. */
 void lli_block_begin(struct lli_block_builder *builder, uint8_t *bytes, uint32_t capacity,
                      const struct lli_block_position *at);
@@ -98,6 +105,13 @@ bool lli_block_add_packet(struct lli_block_builder *builder, const uint8_t *pack
 bool lli_block_add_gap(struct lli_block_builder *builder, const struct lli_record *gap);
 bool lli_block_add_name(struct lli_block_builder *builder, uint32_t topic, const uint8_t *name, uint8_t size);
 bool lli_block_add_end(struct lli_block_builder *builder, uint64_t messages, uint8_t reason);
+
+/*
+ * Moves the records after a mark to a new block, in `bytes`, which is as large as the old one and the caller's. There is
+ * at least one record before the mark, and one after it.
+ */
+void lli_block_split(struct lli_block_builder *builder, const struct lli_block_mark *mark,
+                     struct lli_block_builder *rest, uint8_t *bytes);
 
 /*
  * Completes a block with at least one record; returns its size on disk. A wall clock that stepped back counts

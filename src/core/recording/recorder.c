@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/recording/recorder.h"
 
+enum {
+    RECORDER_CUT_FROM = 16 << 10, /* bytes of the smallest block whose end may go to the next one ... */
+    RECORDER_CUT_MAX = 16 << 10,  /* ... and bytes of that end, at most ... */
+    RECORDER_CUT_PART = 4,        /* ... which is this part of the block at most */
+};
+
 /* Identities of writes that are not of a slot. */
 enum { WRITE_HEADER = LLI_RECORDER_BLOCKS, WRITE_NAMES };
 
@@ -11,7 +17,7 @@ static struct lli_recorder_slot *recorder_slot(struct lli_recorder *recorder, ui
 
 static uint8_t *recorder_header(struct lli_recorder *recorder)
 {
-    return recorder->memory + (LLI_RECORDER_BLOCKS + 1) * (size_t)LLI_BLOCK_MAX;
+    return recorder->memory + (LLI_RECORDER_BLOCKS + 1) * (size_t)LLI_RECORDER_BLOCK;
 }
 
 /* Begins a segment behind what is durable; the blocks that are not will be sealed again. */
@@ -37,6 +43,24 @@ void lli_recorder_init(struct lli_recorder *recorder, const struct lli_segment *
 
 /* ------------------------------------------------------------------------------------------------ add */
 
+/* Takes the next slot. NULL: all are in use. */
+static struct lli_recorder_slot *recorder_take(struct lli_recorder *recorder)
+{
+    struct lli_recorder_slot *slot;
+
+    if (recorder->used == LLI_RECORDER_BLOCKS)
+        return NULL;
+    slot = recorder_slot(recorder, recorder->used++);
+    slot->state = LLI_SLOT_OPEN;
+    slot->mark.used = 0;
+    return slot;
+}
+
+static uint8_t *recorder_memory(const struct lli_recorder *recorder, const struct lli_recorder_slot *slot)
+{
+    return recorder->memory + (size_t)(slot - recorder->slots) * LLI_RECORDER_BLOCK;
+}
+
 /* Returns the slot that takes records, NULL if all are full. */
 static struct lli_recorder_slot *recorder_open(struct lli_recorder *recorder)
 {
@@ -44,12 +68,9 @@ static struct lli_recorder_slot *recorder_open(struct lli_recorder *recorder)
 
     if (slot != NULL && slot->state == LLI_SLOT_OPEN)
         return slot;
-    if (recorder->used == LLI_RECORDER_BLOCKS)
-        return NULL;
-    slot = recorder_slot(recorder, recorder->used++);
-    slot->state = LLI_SLOT_OPEN;
-    lli_block_begin(&slot->builder, recorder->memory + (size_t)(slot - recorder->slots) * LLI_BLOCK_MAX,
-                    LLI_BLOCK_MAX, &recorder->end);
+    slot = recorder_take(recorder);
+    if (slot != NULL)
+        lli_block_begin(&slot->builder, recorder_memory(recorder, slot), LLI_RECORDER_BLOCK, &recorder->end);
     return slot;
 }
 
@@ -61,40 +82,97 @@ static struct lli_recorder_slot *recorder_open_next(struct lli_recorder *recorde
     return recorder_open(recorder);
 }
 
-static bool recorder_added(struct lli_recorder *recorder, struct lli_recorder_slot *slot, uint64_t delivered)
+/* Bytes that are left empty after the records of a block. */
+static uint32_t recorder_empty(uint32_t used)
 {
+    return (uint32_t)lli_round_up(used, LLI_BLOCK_ALIGN) - used;
+}
+
+/* Bytes of the end of a block that may go to the next one. */
+static uint32_t recorder_reach(uint32_t used)
+{
+    return (uint32_t)lli_min(used / RECORDER_CUT_PART, RECORDER_CUT_MAX);
+}
+
+/*
+ * True if a record passes a multiple of LLI_BLOCK_ALIGN, and the place before it is the best one for the end of the block,
+ * of those that are in reach until the next multiple is passed.
+ */
+static bool recorder_marks(const struct lli_recorder_slot *slot, uint32_t before)
+{
+    const uint32_t mark = slot->mark.used;
+
+    return slot->builder.used > lli_round_up(before, LLI_BLOCK_ALIGN) &&
+           (mark <= LLI_BLOCK_HEADER || recorder_empty(before) <= recorder_empty(mark) ||
+            before - mark + LLI_BLOCK_ALIGN > recorder_reach(before));
+}
+
+/* Updates the mark after a record was added at `before`; message: of a block that would begin with it. */
+static bool recorder_added(struct lli_recorder *recorder, struct lli_recorder_slot *slot,
+                           const struct lli_block_mark *before, uint64_t message, uint64_t delivered)
+{
+    if (recorder_marks(slot, before->used)) {
+        slot->mark = *before;
+        slot->mark.message = message;
+        slot->mark_delivered = slot->delivered;
+    }
     slot->delivered = delivered;
     recorder->end.packet = slot->builder.next.packet;
     recorder->end.message = slot->builder.next.message;
     return true;
 }
 
+/* The end of the records of a slot. */
+static struct lli_block_mark recorder_mark(const struct lli_recorder_slot *slot)
+{
+    return (struct lli_block_mark){.used = slot == NULL ? 0 : slot->builder.used,
+                                   .next = slot == NULL ? (struct lli_block_position){.packet = 0}
+                                                        : slot->builder.next};
+}
+
 bool lli_recorder_add_packet(struct lli_recorder *recorder, const uint8_t *packet, uint32_t size,
                              uint64_t delivered)
 {
     struct lli_recorder_slot *slot = recorder_open(recorder);
+    struct lli_block_mark before = recorder_mark(slot);
 
-    while (slot != NULL && !lli_block_add_packet(&slot->builder, packet, size))
+    while (slot != NULL && !lli_block_add_packet(&slot->builder, packet, size)) {
         slot = recorder_open_next(recorder, slot);
-    return slot != NULL && recorder_added(recorder, slot, delivered);
+        before = recorder_mark(slot);
+    }
+    return slot != NULL && recorder_added(recorder, slot, &before, slot->builder.next.message, delivered);
 }
 
 bool lli_recorder_add_gap(struct lli_recorder *recorder, const struct lli_record *gap, uint64_t delivered)
 {
     struct lli_recorder_slot *slot = recorder_open(recorder);
+    struct lli_block_mark before = recorder_mark(slot);
 
-    while (slot != NULL && !lli_block_add_gap(&slot->builder, gap))
+    while (slot != NULL && !lli_block_add_gap(&slot->builder, gap)) {
         slot = recorder_open_next(recorder, slot);
-    return slot != NULL && recorder_added(recorder, slot, delivered);
+        before = recorder_mark(slot);
+    }
+    return slot != NULL && recorder_added(recorder, slot, &before, gap->message, delivered);
 }
 
 bool lli_recorder_add_end(struct lli_recorder *recorder, uint64_t messages, uint8_t reason)
 {
     struct lli_recorder_slot *slot = recorder_open(recorder);
+    struct lli_block_mark before = recorder_mark(slot);
 
-    while (slot != NULL && !lli_block_add_end(&slot->builder, messages, reason))
+    while (slot != NULL && !lli_block_add_end(&slot->builder, messages, reason)) {
         slot = recorder_open_next(recorder, slot);
-    return slot != NULL && recorder_added(recorder, slot, messages);
+        before = recorder_mark(slot);
+    }
+    return slot != NULL && recorder_added(recorder, slot, &before, messages, messages);
+}
+
+void lli_recorder_complete(struct lli_recorder *recorder, uint64_t delivered)
+{
+    if (recorder->used > 0)
+        recorder_slot(recorder, recorder->used - 1)->delivered = delivered;
+    else
+        recorder->delivered = delivered;
 }
 
 bool lli_recorder_add_name(struct lli_recorder *recorder, uint32_t topic, const uint8_t *name, uint8_t size)
@@ -103,8 +181,8 @@ bool lli_recorder_add_name(struct lli_recorder *recorder, uint32_t topic, const 
 
     assert(recorder->phase == LLI_RECORDER_NAMES);
     if (slot->state == LLI_SLOT_EMPTY) {
-        lli_block_begin(&slot->builder, recorder->memory + LLI_RECORDER_BLOCKS * (size_t)LLI_BLOCK_MAX,
-                        LLI_BLOCK_MAX, &recorder->sealed);
+        lli_block_begin(&slot->builder, recorder->memory + LLI_RECORDER_BLOCKS * (size_t)LLI_RECORDER_BLOCK,
+                        LLI_RECORDER_BLOCK, &recorder->sealed);
         slot->state = LLI_SLOT_OPEN;
     }
     if (slot->state != LLI_SLOT_OPEN)
@@ -138,6 +216,28 @@ static uint32_t recorder_size(const struct lli_recorder_slot *slot)
     return (uint32_t)lli_round_up(slot->builder.used, LLI_BLOCK_ALIGN);
 }
 
+/*
+ * Has a large block end just before a multiple of 4 KiB, if less of its last 4 KiB is empty then: the rest goes to the
+ * next block, which is written as soon as this one is. Of a block of 100 KiB, 0.6 KiB are empty instead of 2. Small
+ * blocks are written as they are, so that no message waits for a second write where messages are few.
+ */
+static void recorder_cut(struct lli_recorder *recorder, struct lli_recorder_slot *slot)
+{
+    const uint32_t used = slot->builder.used, mark = slot->mark.used;
+    struct lli_recorder_slot *rest;
+
+    if (slot->state != LLI_SLOT_OPEN || used < RECORDER_CUT_FROM || mark <= LLI_BLOCK_HEADER ||
+        used - mark > recorder_reach(used) || recorder_empty(mark) >= recorder_empty(used))
+        return;
+    rest = recorder_take(recorder);
+    if (rest == NULL)
+        return;
+    lli_block_split(&slot->builder, &slot->mark, &rest->builder, recorder_memory(recorder, rest));
+    rest->delivered = slot->delivered;
+    slot->delivered = slot->mark_delivered;
+    slot->state = LLI_SLOT_CLOSED;
+}
+
 /* Seals a block in its place in the chain, which is known only now. */
 static void recorder_issue_block(struct lli_recorder *recorder, struct lli_recorder_slot *slot, uint32_t id,
                                  lli_ns wall, lli_ns steady, struct lli_write *write)
@@ -157,7 +257,7 @@ static void recorder_issue_block(struct lli_recorder *recorder, struct lli_recor
 
 static bool recorder_next_header(struct lli_recorder *recorder, lli_ns wall, struct lli_write *write)
 {
-    recorder->segment.wall = wall;
+    recorder->segment.wall = lli_max(wall, recorder->sealed.wall);
     recorder->segment.ordinal = recorder->ordinal++;
     recorder->heading = true;
     lli_segment_put(recorder_header(recorder), &recorder->segment);
@@ -208,6 +308,7 @@ bool lli_recorder_next(struct lli_recorder *recorder, lli_ns wall, lli_ns steady
     }
     if (recorder->phase == LLI_RECORDER_NAMES || recorder->names.state != LLI_SLOT_EMPTY || slot == NULL)
         return false;
+    recorder_cut(recorder, slot);
     if (recorder->offset + recorder_size(slot) > recorder->segment.size) {
         if (recorder->blocks == 0) {
             recorder->phase = LLI_RECORDER_STOPPED;

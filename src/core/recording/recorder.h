@@ -4,7 +4,8 @@
  * output: the caller takes writes, does them in any order, and reports how each ended.
  *
  * A block is what arrived while the write before it was under way, so blocks grow with load and nothing waits
- * for a timer. Up to LLI_RECOVERY_FLIGHT writes are under way while full blocks wait. What was written counts
+ * for a timer. The end of a large one, some KiB, goes to the next block if this saves space on the disk. Up to
+ * LLI_RECOVERY_FLIGHT writes are under way while full blocks wait. What was written counts
  * as durable in order only. After a failed write nothing more goes to that segment: what is not durable is
  * written again, in another one. If that fails before anything of it is durable, the recorder stops.
  */
@@ -15,8 +16,9 @@
 
 enum {
     LLI_RECORDER_BLOCKS = LLI_RECOVERY_FLIGHT + 4, /* blocks in memory */
+    LLI_RECORDER_BLOCK = 512 << 10,                /* bytes of each, LLI_BLOCK_MAX at most */
     /* Memory of a recorder: its blocks, one of names, and the header of a segment. */
-    LLI_RECORDER_MEMORY = (LLI_RECORDER_BLOCKS + 1) * LLI_BLOCK_MAX + LLI_SEGMENT_HEADER,
+    LLI_RECORDER_MEMORY = (LLI_RECORDER_BLOCKS + 1) * LLI_RECORDER_BLOCK + LLI_SEGMENT_HEADER,
 };
 
 struct lli_write {
@@ -46,6 +48,8 @@ enum lli_recorder_slot_state {
 
 struct lli_recorder_slot {
     struct lli_block_builder builder;
+    struct lli_block_mark mark;     /* the best place to end the block at, before what it has by now */
+    uint64_t mark_delivered;        /* delivered, if the block ended there */
     struct lli_block_position next; /* after the block, once it is sealed */
     uint64_t delivered;             /* messages before this one are in this block or before it */
     enum lli_recorder_slot_state state;
@@ -87,6 +91,21 @@ bool lli_recorder_add_packet(struct lli_recorder *recorder, const uint8_t *packe
                              uint64_t delivered);
 bool lli_recorder_add_gap(struct lli_recorder *recorder, const struct lli_record *gap, uint64_t delivered);
 bool lli_recorder_add_end(struct lli_recorder *recorder, uint64_t messages, uint8_t reason);
+
+/* Notes that messages before this one are complete with the packet added last. */
+void lli_recorder_complete(struct lli_recorder *recorder, uint64_t delivered);
+
+/* True if the next packet, and a gap before it, can be added. */
+static inline bool lli_recorder_has_room(const struct lli_recorder *recorder)
+{
+    return recorder->used < LLI_RECORDER_BLOCKS;
+}
+
+/* True if everything added is on the disk. */
+static inline bool lli_recorder_is_settled(const struct lli_recorder *recorder)
+{
+    return recorder->used == 0 && recorder->flying == 0;
+}
 
 /*
  * In phase LLI_RECORDER_NAMES: adds a name of a topic that was announced before recorder->durable. False: the

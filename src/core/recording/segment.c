@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/recording/segment.h"
 
-#include "core/recording/hash.h"
+#include "core/base/hash.h"
 
 /* "llmsegmt", little-endian. */
 #define SEGMENT_MAGIC UINT64_C(0x746d6765736d6c6c)
@@ -23,6 +23,9 @@ enum {
     AT_SIZE = 88,
     AT_WALL = 96,
     AT_CHANNEL = 104,
+    AT_STREAM = 616, /* behind the longest channel */
+    AT_BASE = 624,
+    AT_TERM = 632,
 };
 
 void lli_segment_put(uint8_t *bytes, const struct lli_segment *segment)
@@ -44,6 +47,9 @@ void lli_segment_put(uint8_t *bytes, const struct lli_segment *segment)
     lli_store_u64(bytes + AT_SIZE, segment->size);
     lli_store_u64(bytes + AT_WALL, segment->wall);
     memcpy(bytes + AT_CHANNEL, segment->channel, channel_size);
+    lli_store_u64(bytes + AT_STREAM, segment->stream.id);
+    lli_store_u64(bytes + AT_BASE, segment->stream.base);
+    lli_store_u32(bytes + AT_TERM, segment->stream.term);
     lli_store_u64(bytes + AT_HASH, lli_hash(bytes + AT_MAGIC, LLI_SEGMENT_HEADER - AT_MAGIC));
 }
 
@@ -67,6 +73,9 @@ enum lli_segment_fault lli_segment_get(const uint8_t *bytes, struct lli_segment 
         .start = lli_load_u64(bytes + AT_START),
         .size = lli_load_u64(bytes + AT_SIZE),
         .wall = lli_load_u64(bytes + AT_WALL),
+        .stream = {.id = lli_load_u64(bytes + AT_STREAM),
+                   .base = lli_load_u64(bytes + AT_BASE),
+                   .term = lli_load_u32(bytes + AT_TERM)},
     };
     if (channel_size > LLI_SEGMENT_CHANNEL_MAX || segment->size < LLI_SEGMENT_MIN ||
         segment->size % LLI_BLOCK_ALIGN != 0)

@@ -15,12 +15,20 @@ enum {
     LLI_SEGMENT_MIN = LLI_SEGMENT_HEADER + LLI_BLOCK_MAX,
 };
 
+/* Stream that the session continues. */
+struct lli_segment_stream {
+    uint64_t id;   /* 0: none */
+    uint64_t base; /* number in the stream of the session's message 0 */
+    uint32_t term;
+};
+
 struct lli_segment {
     struct lli_block_position first; /* of its first block */
     uint64_t ordinal;                /* number of the segment in its recording, from 0 */
     lli_seq start;                   /* the first packet that the session sent, `start` of its heartbeats */
     uint64_t size;                   /* bytes of the file, a multiple of LLI_BLOCK_ALIGN */
-    lli_ns wall;                     /* wall clock when the segment was begun */
+    lli_ns wall; /* wall clock when the segment was begun; not before that of the first position */
+    struct lli_segment_stream stream;
     char channel[LLI_SEGMENT_CHANNEL_MAX + 1]; /* that the session was received from */
 };
 

@@ -230,15 +230,36 @@ int lli_gap_due(struct lli_gap *gap, lli_ns now, const struct lli_gap_retry *ret
     return count;
 }
 
-int lli_gap_list(const struct lli_gap *gap, lli_seq end, uint64_t most, struct lli_wire_range *ranges,
-                 int max, lli_seq *listed)
+uint64_t lli_gap_absent(struct lli_gap *gap, lli_seq first, lli_seq end, uint8_t bits, lli_seq until)
+{
+    uint64_t left = 0;
+
+    for (lli_seq seq = gap_next_missing(gap, gap->next); seq < gap->end;
+         seq = gap_next_missing(gap, seq + 1)) {
+        struct lli_gap_slot *slot = gap_slot(gap, seq);
+
+        if (seq >= first && seq < end)
+            slot->absent |= bits;
+        left += seq < until && !slot->unrepaired && (slot->absent & bits) == 0;
+    }
+    return left;
+}
+
+void lli_gap_not_absent(struct lli_gap *gap, uint8_t bits)
+{
+    for (lli_seq seq = gap_next_missing(gap, gap->next); seq < gap->end; seq = gap_next_missing(gap, seq + 1))
+        gap_slot(gap, seq)->absent &= (uint8_t)~bits;
+}
+
+int lli_gap_list(const struct lli_gap *gap, lli_seq end, uint64_t most, uint8_t absent,
+                 struct lli_wire_range *ranges, int max, lli_seq *listed)
 {
     int count = 0;
 
     end = lli_min(end, gap->end);
     for (lli_seq seq = gap_next_missing(gap, gap->next); seq < end && most > 0;
          seq = gap_next_missing(gap, seq + 1)) {
-        if (gap_slot(gap, seq)->unrepaired)
+        if (gap_slot(gap, seq)->unrepaired || gap_slot(gap, seq)->absent & absent)
             continue;
         if (count > 0 && ranges[count - 1].first + ranges[count - 1].count == (uint32_t)seq)
             ranges[count - 1].count++;
@@ -259,6 +280,20 @@ void lli_gap_hasten(struct lli_gap *gap, lli_seq from, lli_ns until)
         struct lli_gap_slot *slot = gap_slot(gap, seq);
 
         if (slot->unrepaired)
+            continue;
+        slot->nak_at = lli_min(slot->nak_at, until);
+        gap->due_at = lli_min(gap->due_at, slot->nak_at);
+    }
+}
+
+void lli_gap_passed(struct lli_gap *gap, lli_seq from, lli_seq end, lli_ns until)
+{
+    end = lli_min(end, gap->end);
+    for (lli_seq seq = gap_next_missing(gap, lli_max(from, gap->next)); seq < end;
+         seq = gap_next_missing(gap, seq + 1)) {
+        struct lli_gap_slot *slot = gap_slot(gap, seq);
+
+        if (slot->unrepaired || slot->tries > 0)
             continue;
         slot->nak_at = lli_min(slot->nak_at, until);
         gap->due_at = lli_min(gap->due_at, slot->nak_at);

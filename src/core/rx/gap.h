@@ -17,6 +17,7 @@ struct lli_gap_slot {
     uint8_t tries;   /* NAKs sent for it */
     bool unrepaired; /* it is not requested: see lli_gap_unrepaired() */
     bool passed;     /* ... and is not a loss; used by rx_*.c */
+    uint8_t absent;  /* a bit for each store that lacks it; used by rx_store.c */
 };
 
 struct lli_gap {
@@ -96,6 +97,9 @@ uint64_t lli_gap_cut(struct lli_gap *gap, lli_seq end);
 /* Brings NAKs for missing packets from this one on forward to `until` at the latest. */
 void lli_gap_hasten(struct lli_gap *gap, lli_seq from, lli_ns until);
 
+/* Brings the first NAKs for missing packets of [from, end) forward to `until` at the latest. */
+void lli_gap_passed(struct lli_gap *gap, lli_seq from, lli_seq end, lli_ns until);
+
 /*
  * Takes a packet in [next, next + window) up to which lli_gap_extend() was called. False if it is a
  * duplicate.
@@ -116,11 +120,21 @@ int lli_gap_due(struct lli_gap *gap, lli_ns now, const struct lli_gap_retry *ret
                 struct lli_wire_range *ranges, int max);
 
 /*
- * Lists the first missing packets before end, at most `most`, in at most max ranges; *listed is one past the
- * last of them. Changes no state. Returns the number of ranges.
+ * Lists the first missing packets before end, at most `most`, in at most max ranges, without those marked
+ * absent by one of these bits; *listed is one past the last of them. Changes no state. Returns the number of
+ * ranges.
  */
-int lli_gap_list(const struct lli_gap *gap, lli_seq end, uint64_t most, struct lli_wire_range *ranges,
-                 int max, lli_seq *listed);
+int lli_gap_list(const struct lli_gap *gap, lli_seq end, uint64_t most, uint8_t absent,
+                 struct lli_wire_range *ranges, int max, lli_seq *listed);
+
+/*
+ * Marks missing packets of [first, end) absent by these bits. Returns how many missing packets before `until`
+ * have none of the bits then.
+ */
+uint64_t lli_gap_absent(struct lli_gap *gap, lli_seq first, lli_seq end, uint8_t bits, lli_seq until);
+
+/* Clears these bits of all missing packets. */
+void lli_gap_not_absent(struct lli_gap *gap, uint8_t bits);
 
 /*
  * Notes that a missing packet arrived but could not be buffered. The network is fine, so the packet is

@@ -14,8 +14,9 @@
 
 enum {
     LLI_REORDER_CHUNK = 256,
-    LLI_REORDER_PACKET_MAX = 65536, /* longest packet, as its size is a 16-bit number */
-    LLI_REORDER_MEAN_ONE = 64,      /* unit of `mean`: one chunk */
+    LLI_REORDER_PACKET_MAX =
+        131072,                /* longest packet, whose size is a 16-bit number, with what lies behind it */
+    LLI_REORDER_MEAN_ONE = 64, /* unit of `mean`: one chunk */
 };
 
 /* Two packets may be read at a time: the one next in order, and one read ahead of order. */

@@ -75,7 +75,7 @@ static bool buffer_make_room(struct lli_rx *rx, lli_seq seq, uint32_t size, lli_
 
 bool lli_rx_buffer(struct lli_rx *rx, lli_seq seq, const struct lli_rx_packet *packet, lli_ns now)
 {
-    const uint32_t size = (uint32_t)packet->size;
+    const uint32_t size = lli_rx_whole(rx, (uint32_t)packet->size);
 
     if (!lli_reorder_fits(rx->buffer.reorder, size) && !buffer_make_room(rx, seq, size, now)) {
         rx->counters->reorder_full++;

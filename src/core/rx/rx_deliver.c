@@ -25,8 +25,17 @@ void lli_rx_forget_losses(struct lli_rx *rx)
 static bool rx_gap_item(struct lli_rx *rx, const struct lli_unpacked *lost, enum llm_reason reason,
                         struct lli_item *item)
 {
+    const bool merges = rx->pending.news & LLI_RX_MERGES;
     struct lli_unpacked shown = *lost;
 
+    if (merges && !lli_rx_merge_lost(rx, &shown)) {
+        rx->loss.broken_reason = LLM_REASON_MALFORMED;
+        rx->loss.passed = false;
+        rx->loss.run = 0;
+        return false;
+    }
+    if (merges)
+        lost = &shown;
     if (lli_rx_as_it_arrives(rx) && reason != LLM_REASON_TOO_LONG &&
         lli_rx_unordered_split(rx, &shown, reason))
         lost = &shown;
@@ -39,6 +48,10 @@ static bool rx_gap_item(struct lli_rx *rx, const struct lli_unpacked *lost, enum
     item->event.first = lost->number;
     item->event.last = lost->last;
     item->event.packets = rx->loss.run;
+    if (merges) {
+        item->event.first += rx->stream.claim.base;
+        item->event.last += rx->stream.claim.base;
+    }
     rx->loss.run = 0;
     /*
      * The acknowledged run restarts after the loss: earlier messages were acknowledged or never will be.
@@ -57,27 +70,25 @@ static bool rx_gap_item(struct lli_rx *rx, const struct lli_unpacked *lost, enum
 /* Events outside the stream. */
 static bool rx_next_news(struct lli_rx *rx, struct lli_item *item)
 {
-    if (rx->pending.news & LLI_RX_NEW) {
-        rx->pending.news &= (uint8_t)~LLI_RX_NEW;
-        (void)lli_rx_event(rx, LLM_EVENT_SESSION_NEW, item);
-        item->event.first = rx->join.first;
+    if (rx->pending.news & LLI_RX_NEW && lli_rx_stream_new(rx, item))
         return true;
-    }
     while (rx->pending.news & LLI_RX_REST) {
         const struct lli_unpacked rest = rx->unordered.rest;
 
-        rx->pending.news &= (uint8_t)~LLI_RX_REST;
+        rx->pending.news &= (uint16_t)~LLI_RX_REST;
         if (rx_gap_item(rx, &rest, rx->unordered.rest_reason, item))
             return true;
     }
     if (rx->pending.news & LLI_RX_SILENT) {
-        rx->pending.news &= (uint8_t)~LLI_RX_SILENT;
+        rx->pending.news &= (uint16_t)~LLI_RX_SILENT;
         return lli_rx_event(rx, LLM_EVENT_HEARTBEAT_LOST, item);
     }
     if (rx->pending.news & LLI_RX_RESUMED) {
-        rx->pending.news &= (uint8_t)~LLI_RX_RESUMED;
+        rx->pending.news &= (uint16_t)~LLI_RX_RESUMED;
         return lli_rx_event(rx, LLM_EVENT_RESUMED, item);
     }
+    if (rx->pending.news & LLI_RX_LINE)
+        return lli_rx_line_item(rx, item);
     if (rx->pending.news & LLI_RX_STANDING)
         return lli_rx_standing_item(rx, item);
     return lli_rx_next_topic(rx, item);
@@ -101,8 +112,10 @@ static LLI_INLINE bool rx_next_messages(struct lli_rx *rx, struct lli_item *item
             break;
         if (lli_topics_is_marked(&rx->topics, topic)) {
             count = lli_rx_account(rx, topic, item, count);
-            if (count == 0)
+            if (count == 0) {
+                lli_rx_pass_refused(rx);
                 continue;
+            }
         }
         if (like.topic[0] == '\0')
             rx->counters->topics_unknown += (uint64_t)count;
@@ -166,6 +179,16 @@ static LLI_OUT_OF_LINE bool rx_next_filtered(struct lli_rx *rx, struct lli_item 
     return rx->pending.news & LLI_RX_FILTERED && rx_next_unpacked_by(rx, item, lli_rx_filtered_messages);
 }
 
+/* Likewise for a session that is merged with others. */
+static LLI_OUT_OF_LINE bool rx_next_merged(struct lli_rx *rx, struct lli_item *item)
+{
+    while (rx_next_filtered(rx, item) || rx_next_unpacked(rx, item))
+        if (item->kind != LLI_ITEM_MESSAGES || lli_rx_merge_messages(rx, item))
+            return true;
+    lli_rx_merge_passed(rx);
+    return false;
+}
+
 /* Likewise for a packet with messages delivered ahead of order. */
 static LLI_OUT_OF_LINE bool rx_next_of_turn(struct lli_rx *rx, struct lli_item *item)
 {
@@ -173,7 +196,7 @@ static LLI_OUT_OF_LINE bool rx_next_of_turn(struct lli_rx *rx, struct lli_item *
         return false;
     if (rx_next_unpacked_by(rx, item, lli_rx_turn_messages))
         return true;
-    rx->pending.news &= (uint8_t)~LLI_RX_TURN;
+    rx->pending.news &= (uint16_t)~LLI_RX_TURN;
     return false;
 }
 
@@ -211,18 +234,55 @@ static enum llm_reason rx_is_lost(const struct lli_rx *rx, lli_ns now)
     const struct lli_gap *gap = &rx->gap;
     const struct lli_gap_slot *slot = &gap->slots[gap->next & gap->mask];
 
+    if (lli_rx_is_recalling(rx))
+        return LLM_REASON_NONE;
     if (gap->next < rx->loss.gone_below)
         return rx->loss.gone_reason;
     if (rx->loss.end_reason != LLM_REASON_NONE)
         return rx->loss.end_reason;
     if (slot->unrepaired &&
-        (slot->passed || (now >= slot->since + rx->config->nak_delay && lli_rx_is_confirmed(rx))))
+        (slot->passed || (now >= slot->since + rx->config->nak_delay + lli_rx_line_wait(rx, gap->next + 1) &&
+                          lli_rx_is_confirmed(rx))))
         return LLM_REASON_UNRELIABLE;
     /* A packet known only from heartbeats, or only from data, is not given up by time: section 4.3. */
     if (!lli_rx_is_fetching(rx) && gap->next < lli_min(gap->received, lli_rx_known(rx)) && slot->tries > 0 &&
         now >= slot->since + rx->config->nak_giveup)
         return LLM_REASON_TIMEOUT;
     return LLM_REASON_NONE;
+}
+
+/* Likewise, for a session that may be merged with others. */
+static enum llm_reason rx_gives_up(struct lli_rx *rx, lli_ns now)
+{
+    const enum llm_reason reason = rx_is_lost(rx, now);
+
+    return rx->pending.slow_path & LLI_RX_MERGING ? lli_rx_merge_gives_up(rx, reason, now) : reason;
+}
+
+/* Gives up a packet whose messages other sessions delivered. */
+static void rx_cover(struct lli_rx *rx)
+{
+    if (rx->loss.run == 0) {
+        rx->loss.run_reason = LLM_REASON_TIMEOUT;
+        rx->loss.run_first = rx->gap.next;
+    }
+    rx->loss.run++;
+    rx->counters->packets_covered++;
+}
+
+/*
+ * Gives up packets before `end`, of which the window has none, up to one that a store may have: the window
+ * then goes on there.
+ */
+static void rx_lose_up_to(struct lli_rx *rx, lli_seq end, enum llm_reason reason, lli_ns now)
+{
+    const lli_seq ahead = lli_rx_store_ahead(rx, rx->gap.next, end);
+
+    if (ahead > rx->gap.next) {
+        rx_lose(rx, ahead - rx->gap.next, reason);
+        lli_gap_reset(&rx->gap, ahead);
+    }
+    lli_gap_extend(&rx->gap, end, now, now + rx->config->nak_retry_max);
 }
 
 /*
@@ -240,33 +300,36 @@ static bool rx_next_packet(struct lli_rx *rx, lli_ns now)
         size_t body_size;
         uint32_t size;
 
+        if (rx->pending.slow_path & LLI_RX_MERGING && !lli_rx_merge_proceeds(rx, now))
+            return false;
         packet = lli_reorder_get(rx->buffer.reorder, *lli_rx_cell(rx, gap->next), LLI_REORDER_TURN, &size);
         lli_rx_give_back(rx, *lli_rx_cell(rx, gap->next));
+        size = lli_rx_alone(rx, size);
         /* It was parsed on arrival, so parsing cannot fail now. */
         (void)lli_wire_get_header(packet, size, &header, &body, &body_size);
         lli_gap_advance(gap);
         if (lli_rx_as_it_arrives(rx))
             lli_rx_unordered_turn(rx, gap->next - 1);
+        lli_rx_record(rx, gap->next - 1, packet, size);
         lli_rx_unpack(rx, gap->next - 1, &header, body, body_size);
         rx->pending.run++;
         return true;
     }
     while (gap->next < gap->end && !lli_gap_is_present(gap, gap->next) &&
-           (reason = rx_is_lost(rx, now)) != LLM_REASON_NONE) {
+           (reason = rx_gives_up(rx, now)) != LLM_REASON_NONE) {
         if (gap->slots[gap->next & gap->mask].passed)
             rx_pass_by(rx);
+        else if (rx->stream.covered)
+            rx_cover(rx);
         else
             rx_lose(rx, 1, reason);
         lli_gap_advance(gap);
     }
-    if (gap->next == gap->end && gap->next < rx->loss.gone_below) {
-        rx_lose(rx, rx->loss.gone_below - gap->next, rx->loss.gone_reason);
-        lli_gap_reset(gap, rx->loss.gone_below);
-    }
-    if (gap->next == gap->end && gap->next < lli_rx_known(rx) && rx->loss.end_reason != LLM_REASON_NONE) {
-        rx_lose(rx, lli_rx_known(rx) - gap->next, rx->loss.end_reason);
-        lli_gap_reset(gap, lli_rx_known(rx));
-    }
+    if (gap->next == gap->end && gap->next < rx->loss.gone_below)
+        rx_lose_up_to(rx, rx->loss.gone_below, rx->loss.gone_reason, now);
+    if (gap->next == gap->end && gap->next < lli_rx_known(rx) && rx->loss.end_reason != LLM_REASON_NONE &&
+        rx->loss.end_reason != LLM_REASON_SUPERSEDED)
+        rx_lose_up_to(rx, lli_rx_known(rx), rx->loss.end_reason, now);
     if (rx->loss.run > 0 && (!rx->unpack.broken || rx->loss.passed)) {
         rx->loss.passed = false;
         lli_unpack_break(&rx->unpack);
@@ -286,6 +349,29 @@ static bool rx_next_packet(struct lli_rx *rx, lli_ns now)
            gap->end < rx->heartbeat.lead;
 }
 
+/* Reports the end; number: of the message that would have come next. */
+static bool rx_end_item(struct lli_rx *rx, lli_ns now, uint64_t number, struct lli_item *item)
+{
+    const enum llm_reason reason =
+        rx->loss.end_reason != LLM_REASON_NONE ? rx->loss.end_reason : LLM_REASON_CLOSED;
+
+    (void)lli_rx_event(rx, LLM_EVENT_SESSION_END, item);
+    item->event.reason = reason;
+    item->event.first = number;
+    rx->counters->sessions_ended++;
+    lli_rx_drop_packets(rx);
+    rx->state = LLI_RX_ENDED;
+    if (reason == LLM_REASON_CLOSED || reason == LLM_REASON_TIMEOUT)
+        lli_rx_note(rx, number, reason);
+    lli_rx_stream_reached(rx, number);
+    lli_rx_stream_left(rx);
+    /* Nothing is requested any more, but an expelled receiver may return: lli_rx_may_return(). */
+    lli_rx_query_at(rx, rx->standing.rejoin_at);
+    if (rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_END)
+        lli_rx_status_soon(rx, now);
+    return true;
+}
+
 /* After everything before the end was delivered: reports a loss at the very end, then the end itself. */
 static bool rx_next_end(struct lli_rx *rx, lli_ns now, struct lli_item *item)
 {
@@ -294,6 +380,8 @@ static bool rx_next_end(struct lli_rx *rx, lli_ns now, struct lli_item *item)
                ended = rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_END;
     const lli_seq end = breaks ? lli_rx_known(rx) : rx->heartbeat.lead;
 
+    if (rx->loss.end_reason == LLM_REASON_SUPERSEDED)
+        return rx->gap.next >= rx->gap.end && rx_end_item(rx, now, lli_rx_delivered(rx), item);
     if (rx->gap.next < end || rx->gap.next < rx->gap.end)
         return false;
     if (rx->loss.run > 0) {
@@ -302,6 +390,9 @@ static bool rx_next_end(struct lli_rx *rx, lli_ns now, struct lli_item *item)
          * heartbeat.
          */
         if (rx->gap.next > lli_rx_known(rx) && !breaks)
+            return false;
+        if (rx->pending.slow_path & LLI_RX_MERGING && !breaks &&
+            lli_rx_merge_waits(rx, lli_max(lli_rx_known_messages(rx), rx->unpack.number), now))
             return false;
         if (lli_unpack_lost_before(&rx->unpack, lli_max(lli_rx_known_messages(rx), rx->unpack.number),
                                    &lost)) {
@@ -323,19 +414,7 @@ static bool rx_next_end(struct lli_rx *rx, lli_ns now, struct lli_item *item)
              rx_next_news(rx, item)))
             return true;
     }
-    (void)lli_rx_event(rx, LLM_EVENT_SESSION_END, item);
-    item->event.reason = rx->loss.end_reason != LLM_REASON_NONE ? rx->loss.end_reason : LLM_REASON_CLOSED;
-    item->event.first = rx->unpack.number;
-    rx->counters->sessions_ended++;
-    lli_rx_drop_packets(rx);
-    rx->state = LLI_RX_ENDED;
-    if (rx->loss.end_reason == LLM_REASON_NONE || rx->loss.end_reason == LLM_REASON_TIMEOUT)
-        lli_rx_note(rx, rx->unpack.number, item->event.reason);
-    /* Nothing is requested any more, but an expelled receiver may return: lli_rx_may_return(). */
-    lli_rx_query_at(rx, rx->standing.rejoin_at);
-    if (ended)
-        lli_rx_status_soon(rx, now);
-    return true;
+    return rx_end_item(rx, now, rx->unpack.number, item);
 }
 
 /*
@@ -391,6 +470,8 @@ static void rx_go_on(struct lli_rx *rx, lli_ns now)
         lli_rx_extend(rx, rx->heartbeat.lead, now);
     if (lli_rx_is_replaying(rx) && rx->loss.end_reason == LLM_REASON_NONE)
         lli_rx_extend(rx, rx->replay.end, now);
+    if (rx->heard.silent && rx->store.count > 0)
+        lli_rx_store_extend(rx, now);
     if (rx->pending.lag & LLI_RX_CHASED && rx->heartbeat.lead - rx->gap.next <= lli_gap_window(&rx->gap) / 2)
         rx->pending.lag &= (uint8_t)~LLI_RX_CHASED;
     if (rx->pending.slow_path & LLI_RX_LEARNING &&
@@ -419,7 +500,7 @@ static LLI_INLINE bool rx_is_idle(const struct lli_rx *rx)
 
 bool lli_rx_is_idle(const struct lli_rx *rx)
 {
-    return rx_is_idle(rx) && (rx->pending.news & ~LLI_RX_FILTERED) == 0 &&
+    return rx_is_idle(rx) && (rx->pending.news & ~(LLI_RX_FILTERED | LLI_RX_MERGES)) == 0 &&
            rx->names.reported >= rx->topics.known;
 }
 
@@ -429,14 +510,21 @@ static LLI_OUT_OF_LINE bool rx_next_item(struct lli_rx *rx, lli_ns now, struct l
     rx->pending.service_due = true;
     rx->pending.plain = false;
     for (;;) {
+        if (rx->pending.news & LLI_RX_RECORD && lli_rx_next_record(rx, item))
+            return true;
         if (rx_has_news(rx) &&
-            (rx_next_news(rx, item) || rx_next_filtered(rx, item) || rx_next_of_turn(rx, item)))
+            (rx_next_news(rx, item) ||
+             (rx->pending.news & LLI_RX_MERGES ? rx_next_merged(rx, item) : rx_next_filtered(rx, item)) ||
+             rx_next_of_turn(rx, item)))
             return true;
         if (rx_next_unpacked(rx, item))
             return true;
         rx_go_on(rx, now);
-        if (rx->pending.slow_path & LLI_RX_LEARNING)
+        if (rx->pending.slow_path & (LLI_RX_LEARNING | LLI_RX_STALLED)) {
+            if (lli_rx_merge_resumes(rx, now))
+                continue;
             return false;
+        }
         if (rx->pending.slow_path & LLI_RX_LATEST) {
             if (lli_rx_lost_lvc(rx, now, item))
                 return true;

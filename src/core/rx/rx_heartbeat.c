@@ -50,7 +50,7 @@ static void rx_contradict_end(struct lli_rx *rx, lli_ns now)
     const struct lli_former_session *session;
 
     if (rx->loss.end_reason != LLM_REASON_NONE || heartbeat.flags & LLI_WIRE_HEARTBEAT_END ||
-        rx->config->former == NULL)
+        rx->config->former == NULL || lli_rx_stream_is_superseded(rx))
         return;
     session = lli_former_find(rx->config->former, rx->session);
     if (session != NULL && rx->config->resumes) {
@@ -64,6 +64,7 @@ static void rx_contradict_end(struct lli_rx *rx, lli_ns now)
     rx->heard.heartbeat_at = now;
     rx->heard.lead_before = heartbeat.lead;
     rx->heard.messages_before = heartbeat.messages;
+    lli_rx_addressed(rx);
     lli_rx_found(rx, now);
 }
 

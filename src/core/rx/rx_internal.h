@@ -3,6 +3,7 @@
 #ifndef LLI_RX_INTERNAL_H
 #define LLI_RX_INTERNAL_H
 
+#include "core/protect/protect.h"
 #include "core/rx/rx_session.h"
 
 struct lli_former_session;
@@ -25,12 +26,12 @@ static inline void lli_rx_need_service(struct lli_rx *rx)
 
 static inline void lli_rx_set_news(struct lli_rx *rx, enum lli_rx_news news)
 {
-    rx->pending.news |= (uint8_t)news;
+    rx->pending.news |= (uint16_t)news;
 }
 
 static inline void lli_rx_clear_news(struct lli_rx *rx, enum lli_rx_news news)
 {
-    rx->pending.news &= (uint8_t) ~(unsigned)news;
+    rx->pending.news &= (uint16_t) ~(unsigned)news;
 }
 
 static inline void lli_rx_set_slow_path(struct lli_rx *rx, enum lli_rx_slow_path reason)
@@ -196,6 +197,49 @@ bool lli_rx_control_nak(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct l
 /* Handles a REJECT. */
 void lli_rx_input_reject(struct lli_rx *rx, const struct lli_wire_reject *reject, lli_ns now);
 
+/* Hastens NAKs for the missing packets of [from, end), which no line will bring. */
+void lli_rx_passed(struct lli_rx *rx, lli_seq from, lli_seq end, lli_ns now);
+
+/* ------------------------------------------------------------------------------------------- rx_line.c */
+
+void lli_rx_line_start(struct lli_rx *rx, lli_ns now);
+
+/* Sends the next requests over the other line, if that is up: one line may be broken in one direction only. */
+void lli_rx_line_turn(struct lli_rx *rx);
+
+/* Chooses the line for a NAK, the first of which goes over the line heard last: this is the tries-th. */
+void lli_rx_line_for_nak(struct lli_rx *rx, uint32_t tries);
+
+/* Returns the event that a line is down, or up. */
+bool lli_rx_line_item(struct lli_rx *rx, struct lli_item *item);
+
+/* Time to wait for lines that may still bring packets before end, from when one has passed them. */
+lli_ns lli_rx_lines_wait(const struct lli_rx *rx, lli_seq end);
+
+static inline lli_ns lli_rx_line_wait(const struct lli_rx *rx, lli_seq end)
+{
+    return rx->config->lines > 1 ? lli_rx_lines_wait(rx, end) : 0;
+}
+
+/* Notes that packets before end were requested: lines that have not passed them were waited for in vain. */
+void lli_rx_line_asked(struct lli_rx *rx, lli_seq end);
+
+/* Hastens NAKs for packets that all lines have passed since the latest call. */
+void lli_rx_line_passed(struct lli_rx *rx, lli_ns now);
+
+/* Takes a copy of a heartbeat that came on the other line before. False: the packet is something else. */
+bool lli_rx_line_copy(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_ns now);
+
+/* Notes that the latest heartbeat came on this line. */
+void lli_rx_line_heartbeat(struct lli_rx *rx, int line, lli_ns now);
+
+/*
+ * lli_rx_line_begin(): until lli_rx_line_end(), requests go over the line of a control packet. Returns the line
+ * before, over which they go again then.
+ */
+int lli_rx_line_begin(struct lli_rx *rx, const struct lli_rx_packet *packet);
+void lli_rx_line_end(struct lli_rx *rx, int before);
+
 /* ---------------------------------------------------------------------------------------- rx_topics.c */
 
 void lli_rx_topics_init(struct lli_rx *rx, struct lli_arena *arena);
@@ -237,6 +281,9 @@ bool lli_rx_topic_item(const struct lli_rx *rx, uint32_t topic, struct lli_item 
  * without history. Returns how many of them, from the first on, are delivered all the same.
  */
 int lli_rx_account(struct lli_rx *rx, uint32_t topic, struct lli_item *item, int count);
+
+/* Skips messages of refused topics that come next in the packet being unpacked, as far as they are whole. */
+void lli_rx_pass_refused(struct lli_rx *rx);
 
 /* ---------------------------------------------------------------------------------------- rx_notice.c */
 
@@ -346,9 +393,6 @@ void lli_rx_acknowledge_from(struct lli_rx *rx, uint64_t acknowledged_from, uint
 /* Restarts the run at this message. */
 void lli_rx_acknowledge_restart(struct lli_rx *rx, uint64_t number);
 
-/* Notes that a filter drops messages: none is acknowledged from now on. */
-void lli_rx_set_incomplete(struct lli_rx *rx);
-
 /* Schedules a status report: now, or spread over an interval if many other receivers report as well. */
 void lli_rx_status_soon(struct lli_rx *rx, lli_ns now);
 
@@ -364,6 +408,9 @@ void lli_rx_join_start(struct lli_rx *rx);
 
 /* Handles the first heartbeat, which confirms the session (section 4.2). */
 void lli_rx_found(struct lli_rx *rx, lli_ns now);
+
+/* Likewise, when it is decided that a session of a stream is followed. */
+void lli_rx_follow_found(struct lli_rx *rx, lli_ns now);
 
 /*
  * Resumes a session where it ended, if it ended for this receiver only, or by an END that other heartbeats
@@ -441,6 +488,52 @@ static inline void lli_rx_dropped(struct lli_rx *rx, lli_seq seq)
         rx->replay.end = lli_max(rx->replay.end, seq + 1);
 }
 
+/* Begins at the position that a store offered, or as the transmitter answered, once stores were sought. */
+void lli_rx_join_sought(struct lli_rx *rx, lli_ns now);
+
+/* ---------------------------------------------------------------------------------------- rx_store.c */
+
+void lli_rx_store_start(struct lli_rx *rx);
+
+/*
+ * Takes the transmitter's GRANT or REFUSE. True: stores are sought for an earlier position, and
+ * lli_rx_join_sought() follows.
+ */
+bool lli_rx_store_seek(struct lli_rx *rx, const struct lli_wire_join *answer, lli_ns now);
+
+/* Handles an OFFER or ABSENT. */
+void lli_rx_input_store(struct lli_rx *rx, const struct lli_wire_join *join, lli_ns now);
+
+/* Builds the SEEK or RECALL that is due. */
+bool lli_rx_control_store(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet);
+
+/* Time of the next call of lli_rx_control_store(). */
+lli_ns lli_rx_store_deadline(const struct lli_rx *rx);
+
+/* True if the missing packet next in order is asked of stores, so it is not given up. */
+bool lli_rx_is_recalling(const struct lli_rx *rx);
+
+/* True if it is asked of stores only, because the transmitter no longer has it. */
+static inline bool lli_rx_is_gone_for_store(const struct lli_rx *rx)
+{
+    return rx->store.count > 0 && rx->gap.next < rx->loss.gone_below && lli_rx_is_recalling(rx);
+}
+
+/* The first packet of [from, end) that a store may have; end if there is none. */
+lli_seq lli_rx_store_ahead(const struct lli_rx *rx, lli_seq from, lli_seq end);
+
+/* Makes packets known that stores offer, while the session is silent. */
+void lli_rx_store_extend(struct lli_rx *rx, lli_ns now);
+
+/* Notes the arrival of a missing packet. True: a store was asked for it. */
+bool lli_rx_recalled(struct lli_rx *rx, lli_seq seq, lli_ns now);
+
+/* True if a store was asked for this packet: it is no sign of life of the transmitter. */
+static inline bool lli_rx_is_recalled(const struct lli_rx *rx, uint32_t seq)
+{
+    return rx->store.recalling > 0 && lli_seq_extend(rx->gap.next, seq) < rx->store.recalled;
+}
+
 void lli_rx_filter_start(struct lli_rx *rx);
 
 /*
@@ -501,14 +594,85 @@ static inline int lli_rx_ranges_max(const struct lli_rx *rx)
  */
 lli_ns lli_rx_token_retry(const struct lli_rx *rx);
 
-/* Notes that a packet was sent to the transmitter; an unconfirmed address delays the next one. */
-void lli_rx_spoke(struct lli_rx *rx, lli_ns now);
+/*
+ * Notes that a packet of this size is to be sent to the transmitter; an unconfirmed address delays the next one.
+ * False: it must not be sent, as what came from there does not permit that many bytes.
+ */
+bool lli_rx_may_speak(struct lli_rx *rx, uint32_t size, lli_ns now);
 
-/* Notes a heartbeat's address, which may have answered before. */
+/* Notes a heartbeat from an address that has not answered: more may be sent to it. */
+void lli_rx_token_allow(struct lli_rx_token *token);
+
+/* The same for any heartbeat, whose address may have answered before. */
 void lli_rx_addressed(struct lli_rx *rx);
 
 /* Takes the token of an answer. */
 void lli_rx_take_token(struct lli_rx *rx, uint64_t token, lli_ns now);
+
+/* --------------------------------------------------------------------------------------- rx_stream.c */
+
+void lli_rx_stream_start(struct lli_rx *rx);
+
+/* Notes a heartbeat of a session that is not followed yet. True: it is not to be followed before a decision. */
+bool lli_rx_stream_found(struct lli_rx *rx);
+
+/* Notes that the session resumes where it ended. */
+void lli_rx_stream_resumed(struct lli_rx *rx);
+
+/* True if another session of the stream is followed instead of this one, which ended. */
+bool lli_rx_stream_is_superseded(const struct lli_rx *rx);
+
+/*
+ * Returns, while LLI_RX_NEW is set, LLM_EVENT_SESSION_NEW and then, for a session of a stream, what is missing
+ * or sent again; false: nothing.
+ */
+bool lli_rx_stream_new(struct lli_rx *rx, struct lli_item *item);
+
+/* Notes the position when the session ends, and that it is no longer followed. */
+void lli_rx_stream_reached(const struct lli_rx *rx, uint64_t number);
+void lli_rx_stream_left(struct lli_rx *rx);
+
+/* ---------------------------------------------------------------------------------------- rx_merge.c */
+
+/* Merges a session that is followed with the others of its stream, if it is one that merges. */
+void lli_rx_merge_begin(struct lli_rx *rx);
+void lli_rx_merge_end(struct lli_rx *rx);
+
+/*
+ * Places the beginning of a session, of this number in the stream. True: messages from *first on and before it are
+ * lost.
+ */
+bool lli_rx_merge_seam(struct lli_rx *rx, uint64_t number, uint64_t *first);
+
+/* True if a session that waited at its beginning goes on. */
+bool lli_rx_merge_resumes(struct lli_rx *rx, lli_ns now);
+
+/*
+ * Returns the reason to give up the missing packet next in order: `reason` is that of the session alone.
+ * rx->stream.covered: it is no loss.
+ */
+enum llm_reason lli_rx_merge_gives_up(struct lli_rx *rx, enum llm_reason reason, lli_ns now);
+
+/* True if the messages before this number of the session are missing, and another session may have them. */
+bool lli_rx_merge_waits(struct lli_rx *rx, uint64_t number, lli_ns now);
+
+/* True if lli_rx_merge_proceeds() decides about the packet next in order. */
+static inline bool lli_rx_merge_asks(const struct lli_rx *rx)
+{
+    return rx->loss.run > 0 || rx->stream.retry_at != 0;
+}
+
+/* True if the packet next in order, which is present, may be taken: after a loss the others are asked first. */
+bool lli_rx_merge_proceeds(struct lli_rx *rx, lli_ns now);
+
+/* Limits a loss to the messages that no session has. False: there are none. */
+bool lli_rx_merge_lost(struct lli_rx *rx, struct lli_unpacked *lost);
+
+/* Notes that the messages unpacked so far, some of them refused, are not missing. */
+void lli_rx_merge_passed(struct lli_rx *rx);
+
+/* Removes copies from an item, and numbers the rest as the stream does. False: nothing is left. */
+bool lli_rx_merge_messages(struct lli_rx *rx, struct lli_item *item);
 
 /* ------------------------------------------------------------------------------------------ rx_lvc.c */
 
@@ -541,6 +705,35 @@ bool lli_rx_lost_lvc(struct lli_rx *rx, lli_ns now, struct lli_item *item);
 
 /* Builds the LATEST request that is due. */
 bool lli_rx_control_lvc(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet);
+
+/* ---------------------------------------------------------------------------------------- rx_record.c */
+
+/* Starts recording, if config.records is set. Call after lli_rx_deliver_start(). */
+void lli_rx_record_start(struct lli_rx *rx);
+
+/* Notes the packet that is unpacked next. */
+static inline void lli_rx_record(struct lli_rx *rx, lli_seq seq, const uint8_t *bytes, size_t size)
+{
+    if (!(rx->pending.slow_path & LLI_RX_RECORDING))
+        return;
+    rx->record = (struct lli_rx_record){.bytes = bytes, .size = (uint32_t)size, .seq = seq};
+    lli_rx_set_news(rx, LLI_RX_RECORD);
+}
+
+/* Bytes of a packet of this size with what lies behind it. */
+static inline uint32_t lli_rx_whole(const struct lli_rx *rx, uint32_t size)
+{
+    return rx->config->records_protected ? 2 * size + LLI_PROTECT_DATA : size;
+}
+
+/* Likewise, the size of the packet alone. */
+static inline uint32_t lli_rx_alone(const struct lli_rx *rx, uint32_t whole)
+{
+    return rx->config->records_protected ? (whole - LLI_PROTECT_DATA) / 2 : whole;
+}
+
+/* Returns the item of the packet noted last, once. */
+bool lli_rx_next_record(struct lli_rx *rx, struct lli_item *item);
 
 /* ------------------------------------------------------------------------------------ rx_unordered.c */
 

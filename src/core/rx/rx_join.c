@@ -129,12 +129,19 @@ static bool rx_is_former(struct lli_rx *rx, lli_ns now)
 
 void lli_rx_found(struct lli_rx *rx, lli_ns now)
 {
+    rx->session = rx->heartbeat.session;
+    if (!lli_rx_stream_found(rx))
+        lli_rx_follow_found(rx, now);
+}
+
+void lli_rx_follow_found(struct lli_rx *rx, lli_ns now)
+{
     const uint8_t flags = rx->heartbeat.flags;
 
-    rx->session = rx->heartbeat.session;
     if (rx_is_former(rx, now))
         return;
-    if (flags & LLI_WIRE_HEARTBEAT_END && !(flags & LLI_WIRE_HEARTBEAT_YOUNG)) {
+    /* A store takes what a session that has ended still offers, and acknowledges what it has. */
+    if (flags & LLI_WIRE_HEARTBEAT_END && !(flags & LLI_WIRE_HEARTBEAT_YOUNG) && !rx->config->records) {
         /* The session ended before it was discovered. */
         lli_rx_drop_packets(rx);
         rx->state = LLI_RX_ENDED;
@@ -230,6 +237,7 @@ bool lli_rx_control_join(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct 
 static void rx_join_otherwise(struct lli_rx *rx, enum llm_reason reason, lli_ns now)
 {
     if (rx->config->otherwise == LLI_RX_ELSE_REFUSE) {
+        lli_rx_stream_left(rx);
         lli_rx_drop_packets(rx);
         rx->state = LLI_RX_REFUSED;
     } else if (rx->config->otherwise == LLI_RX_ELSE_OLDEST &&
@@ -293,7 +301,25 @@ void lli_rx_resume(struct lli_rx *rx, const struct lli_former_session *former, l
     lli_unpack_allow(&rx->unpack, UINT32_MAX, UINT64_MAX);
     /* Messages acknowledged before the interruption still are. */
     lli_rx_acknowledge_from(rx, former->acknowledged_from, former->acknowledged);
+    lli_rx_stream_resumed(rx);
     lli_rx_extend(rx, rx->heartbeat.lead, now);
+}
+
+bool lli_rx_continue(struct lli_rx *rx, const struct lli_former_session *former, lli_ns now)
+{
+    const lli_seq lead = rx->heartbeat.lead;
+
+    assert(rx->state == LLI_RX_REQUESTING && !rx->join.chosen);
+    if (former->next < rx->heartbeat.start || former->next > lead + lli_gap_window(&rx->gap))
+        return false;
+    rx->join.chosen = true;
+    rx->join.begin = rx->replay.fetched = former->next;
+    rx->replay.end = rx->join.live_seq = lli_max(lead, former->next);
+    rx->replay.fetching = 0;
+    lli_rx_request_start(rx, now);
+    lli_rx_resume(rx, former, now);
+    lli_rx_set_lag(rx, LLI_RX_REPLAYING);
+    return true;
 }
 
 static void rx_granted(struct lli_rx *rx, const struct lli_wire_join *join, lli_ns now)
@@ -322,8 +348,36 @@ static enum llm_reason rx_refusal(uint8_t reason)
                                              : LLM_REASON_HISTORY;
 }
 
+void lli_rx_join_sought(struct lli_rx *rx, lli_ns now)
+{
+    const struct lli_rx_offer *answer = &rx->store.answer, *offer = &rx->store.offer;
+    const bool granted = answer->kind == LLI_WIRE_JOIN_GRANT, offered = offer->kind != 0;
+    const struct lli_wire_join join = {
+        .from = (uint8_t)rx->join.position.mode,
+        .topics = answer->topics,
+        .packet = offered ? offer->packet : answer->packet,
+        .number = offered ? offer->number : answer->number,
+        .wanted = granted ? answer->wanted : rx->heartbeat.messages,
+        .lead = granted ? answer->lead : rx->heartbeat.lead,
+    };
+
+    if (!offered && !granted) {
+        rx_refused(rx, rx_refusal(answer->reason), answer->wanted, answer->number);
+        return;
+    }
+    rx_granted(rx, &join, now);
+    if (!offered)
+        return;
+    rx->counters->joins_from_stores++;
+    lli_rx_give_up(rx, lli_min(answer->packet, lli_rx_known(rx)), LLM_REASON_GONE);
+}
+
 void lli_rx_input_join(struct lli_rx *rx, const struct lli_wire_join *join, lli_ns now)
 {
+    if (join->kind == LLI_WIRE_JOIN_OFFER || join->kind == LLI_WIRE_JOIN_ABSENT) {
+        lli_rx_input_store(rx, join, now);
+        return;
+    }
     /* The answer is for another receiver at the same address. */
     if (join->receiver != rx->config->receiver)
         return;
@@ -335,6 +389,8 @@ void lli_rx_input_join(struct lli_rx *rx, const struct lli_wire_join *join, lli_
     /* The answer is to an earlier request, or to one already answered. */
     if (rx->state != LLI_RX_REQUESTING || !rx->join.chosen || rx->join.refused != LLM_REASON_NONE ||
         join->from != rx->join.position.mode || join->value != rx->join.position.value)
+        return;
+    if (rx->store.seeking || lli_rx_store_seek(rx, join, now))
         return;
     if (join->kind == LLI_WIRE_JOIN_GRANT && join->packet >= rx->heartbeat.start)
         rx_granted(rx, join, now);
@@ -430,7 +486,7 @@ bool lli_rx_control_fetch(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct
         lli_rx_give_up(rx, lli_max(rx->loss.gone_below, rx->replay.end), LLM_REASON_TIMEOUT);
     }
     rx->replay.fetch_at = now + rx->config->nak_retry_min;
-    join.count = (uint16_t)lli_gap_list(&rx->gap, rx->replay.end, most, join.ranges, LLI_WIRE_FETCH_MAX,
+    join.count = (uint16_t)lli_gap_list(&rx->gap, rx->replay.end, most, 0, join.ranges, LLI_WIRE_FETCH_MAX,
                                         &rx->replay.fetched);
     if (join.count == 0 || rx->gap.next < rx->loss.gone_below)
         return false;

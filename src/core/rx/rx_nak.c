@@ -60,6 +60,7 @@ static lli_ns rx_nak_delay(struct lli_rx *rx)
 void lli_rx_extend(struct lli_rx *rx, lli_seq end, lli_ns now)
 {
     uint64_t missing = rx->gap.missing;
+    lli_ns wait;
 
     if (end <= rx->gap.end)
         return;
@@ -68,21 +69,32 @@ void lli_rx_extend(struct lli_rx *rx, lli_seq end, lli_ns now)
         lli_gap_extend(&rx->gap, lli_min(end, rx->replay.end), now, LLI_NEVER);
         missing = rx->gap.missing;
     }
-    lli_gap_extend(&rx->gap, end, now, lli_max(now + rx_nak_delay(rx), rx->nak.delayed_until));
+    wait = rx_nak_delay(rx);
+    wait += lli_rx_line_wait(rx, end);
+    lli_gap_extend(&rx->gap, end, now, lli_max(now + wait, rx->nak.delayed_until));
     rx->counters->packets_missed += rx->gap.missing - missing;
+}
+
+void lli_rx_passed(struct lli_rx *rx, lli_seq from, lli_seq end, lli_ns now)
+{
+    if (lli_rx_is_replaying(rx))
+        from = lli_max(from, rx->replay.end);
+    lli_gap_passed(&rx->gap, from, end, lli_max(now + rx_nak_delay(rx), rx->nak.delayed_until));
+    lli_rx_need_service(rx);
 }
 
 /* Notes the arrival of a missing packet and, if it was requested, the time that took. */
 void lli_rx_note_repair(struct lli_rx *rx, lli_seq seq, lli_ns now)
 {
     const struct lli_gap_slot *slot = &rx->gap.slots[seq & rx->gap.mask];
+    const bool recalled = lli_rx_recalled(rx, seq, now);
     lli_ns elapsed = now - slot->since;
 
     if (lli_rx_is_replaying(rx) && seq < rx->replay.end) {
         lli_rx_replayed(rx, seq, now);
         return;
     }
-    if (slot->tries == 0)
+    if (recalled || slot->tries == 0)
         return;
     rx->counters->packets_recovered++;
     /* A queue at the transmitter, or a clock that jumped, must not delay NAKs for long. */
@@ -109,6 +121,17 @@ void lli_rx_nak_more(struct lli_rx *rx)
     rx->nak.excess = (uint32_t)lli_min(rx->nak.excess + 1, RX_NAK_EXCESS_MAX);
 }
 
+/* Chooses the line of a NAK of this many ranges, and its token. */
+static void rx_nak_line(struct lli_rx *rx, struct lli_wire_nak *nak, int count)
+{
+    const struct lli_wire_range *last = &nak->ranges[count - 1];
+    const lli_seq first = lli_seq_extend(rx->gap.next, nak->ranges[0].first);
+
+    lli_rx_line_for_nak(rx, rx->gap.slots[first & rx->gap.mask].tries);
+    lli_rx_line_asked(rx, lli_seq_extend(rx->gap.next, last->first) + last->count);
+    nak->token = lli_rx_token(rx);
+}
+
 bool lli_rx_control_nak(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
 {
     const struct lli_gap_retry retry = {
@@ -116,7 +139,8 @@ bool lli_rx_control_nak(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct l
         .retry_min = rx->config->nak_retry_min,
         .retry_max = rx->config->nak_retry_max,
         .most = lli_rx_room(rx) + rx->nak.excess,
-        .from = lli_rx_is_replaying(rx) ? rx->replay.end : 0,
+        .from = lli_max(lli_rx_is_replaying(rx) ? rx->replay.end : 0,
+                        lli_rx_is_gone_for_store(rx) ? rx->loss.gone_below : 0),
     };
     struct lli_wire_nak nak = {
         .session = rx->session,
@@ -128,6 +152,8 @@ bool lli_rx_control_nak(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct l
 
     if (count == 0)
         return false;
+    if (rx->config->lines > 1)
+        rx_nak_line(rx, &nak, count);
     nak.count = (uint16_t)count;
     for (int i = 0; i < count; i++)
         rx->counters->nak_packets += nak.ranges[i].count;
@@ -194,11 +220,12 @@ void lli_rx_input_reject(struct lli_rx *rx, const struct lli_wire_reject *reject
     /* GONE counts only for packets that were requested, and up to those known to exist. */
     if (reject->reason != LLI_WIRE_GONE || gap->missing == 0 || trail <= rx->loss.gone_below ||
         reject->trail > lli_max(rx->heartbeat.lead, gap->end) ||
-        (gap->slots[gap->next & gap->mask].tries == 0 &&
+        (gap->slots[gap->next & gap->mask].tries == 0 && !lli_rx_is_gone_for_store(rx) &&
          !(lli_rx_is_replaying(rx) && gap->next < rx->replay.fetched)))
         return;
     lli_rx_give_up(rx, trail, LLM_REASON_GONE);
-    if (rx->heartbeat.lead <= gap->next + lli_gap_window(gap))
+    /* A packet that a store may have is not lost, however long it takes. */
+    if (rx->heartbeat.lead <= gap->next + lli_gap_window(gap) || lli_rx_is_recalling(rx))
         return;
     /*
      * Lag of more than a window. The first time, continue with the oldest packets that the transmitter still

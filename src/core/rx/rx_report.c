@@ -164,8 +164,8 @@ static struct lli_wire_status rx_status(const struct lli_rx *rx, lli_ns now)
     struct lli_wire_status status = {
         .session = rx->session,
         .receiver = rx->config->receiver,
-        /* 0: flow control does not wait for a receiver that fetches the past. */
-        .next = lli_rx_is_replaying(rx) ? 0 : rx->gap.next,
+        /* 0: flow control does not wait for a receiver that fetches, or recalls, the past. */
+        .next = lli_rx_is_replaying(rx) || lli_rx_is_gone_for_store(rx) ? 0 : rx->gap.next,
         .highest = lli_max(rx->gap.end, rx->gap.next),
         .echo = rx->heartbeat.sent_at,
         .echo_age_ns = (uint32_t)lli_min(now - rx->heard.heartbeat_at, UINT32_MAX),
@@ -189,16 +189,21 @@ static struct lli_wire_status rx_status(const struct lli_rx *rx, lli_ns now)
 
 bool lli_rx_control_status(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
 {
-    const struct lli_wire_status status = rx_status(rx, now);
-    const lli_ns retry = lli_rx_token_retry(rx);
-    const lli_ns interval = lli_rx_is_unheard(rx) ? retry : lli_min(rx_next_interval(rx), retry);
+    struct lli_wire_status status;
+    lli_ns retry, interval, spread;
+    bool early;
+
+    lli_rx_line_turn(rx);
+    status = rx_status(rx, now);
+    retry = lli_rx_token_retry(rx);
+    interval = lli_rx_is_unheard(rx) ? retry : lli_min(rx_next_interval(rx), retry);
 
     /*
      * Spread by a tenth, so that receivers started together drift apart; the early reports by a half, as many
      * may join at the same time. On a connection there is one.
      */
-    const bool early = interval < rx_status_interval(rx) && !lli_rx_is_unheard(rx);
-    const lli_ns spread = early ? interval / 2 : interval / 10;
+    early = interval < rx_status_interval(rx) && !lli_rx_is_unheard(rx);
+    spread = early ? interval / 2 : interval / 10;
 
     /* After the end, only heartbeats trigger a report. */
     rx->report.at =

@@ -23,6 +23,7 @@ void lli_rx_start(struct lli_rx *rx, uint32_t tag, lli_ns now)
     rx->tag = tag;
     rx->session = 0;
     lli_rx_deliver_start(rx);
+    lli_rx_record_start(rx);
     lli_rx_heard_start(rx, now);
     lli_rx_report_start(rx);
     lli_rx_trust_start(rx);
@@ -31,6 +32,10 @@ void lli_rx_start(struct lli_rx *rx, uint32_t tag, lli_ns now)
     lli_rx_standing_start(rx);
     lli_rx_token_start(rx);
     lli_rx_join_start(rx);
+    lli_rx_store_start(rx);
+    lli_rx_stream_start(rx);
+    if (rx->config->lines > 1)
+        lli_rx_line_start(rx, now);
     lli_rx_filter_start(rx);
     lli_unpack_reset(&rx->unpack, 0);
     lli_gap_reset(&rx->gap, 0);
@@ -57,6 +62,7 @@ void lli_rx_stop(struct lli_rx *rx)
 {
     if (rx->state == LLI_RX_FREE)
         return;
+    lli_rx_stream_left(rx);
     lli_rx_drop_packets(rx);
     rx->state = LLI_RX_FREE;
     lli_rx_unsettle(rx);
@@ -80,6 +86,8 @@ void lli_rx_note(const struct lli_rx *rx, uint64_t number, enum llm_reason reaso
 
 void lli_rx_replace(struct lli_rx *rx)
 {
+    if (rx->state == LLI_RX_LIVE)
+        lli_rx_stream_reached(rx, lli_rx_delivered(rx));
     /* Messages delivered ahead of order would be delivered again. */
     if (rx->state == LLI_RX_LIVE && !(rx->pending.slow_path & LLI_RX_LATEST) && !lli_rx_as_it_arrives(rx))
         lli_rx_note(rx, lli_rx_delivered(rx), LLM_REASON_REPLACED);
@@ -89,6 +97,7 @@ void lli_rx_replace(struct lli_rx *rx)
 void lli_rx_refuse(struct lli_rx *rx)
 {
     lli_rx_unsettle(rx);
+    lli_rx_stream_left(rx);
     lli_rx_drop_packets(rx);
     rx->state = LLI_RX_REFUSED;
     rx->counters->sessions_refused++;
@@ -139,7 +148,7 @@ static void rx_input_joining(struct lli_rx *rx, const struct lli_rx_packet *pack
 static bool rx_input_duplicate(struct lli_rx *rx)
 {
     rx->counters->packets_duplicate++;
-    return (rx->pending.news & LLI_RX_RESUMED) != 0;
+    return (rx->pending.news & (LLI_RX_RESUMED | LLI_RX_LINE)) != 0;
 }
 
 /* Takes a packet that is not the next in order. */
@@ -169,7 +178,8 @@ static LLI_OUT_OF_LINE bool rx_input_other(struct lli_rx *rx, const struct lli_r
     lli_rx_extend(rx, seq, now);
     lli_gap_extend(gap, seq + 1, now, now + rx->config->nak_retry_min);
     rx_input_unrepaired(rx, packet, seq, now);
-    if (seq != gap->next || rx->pending.slow_path & (LLI_RX_LEARNING | LLI_RX_LATEST)) {
+    if (seq != gap->next || rx->pending.slow_path & (LLI_RX_LEARNING | LLI_RX_LATEST | LLI_RX_STALLED) ||
+        (rx->pending.slow_path & LLI_RX_MERGING && lli_rx_merge_asks(rx))) {
         if (lli_rx_buffer(rx, seq, packet, now)) {
             lli_rx_note_repair(rx, seq, now);
             if (lli_rx_as_it_arrives(rx))
@@ -187,6 +197,7 @@ static LLI_OUT_OF_LINE bool rx_input_other(struct lli_rx *rx, const struct lli_r
     lli_gap_advance(gap);
     if (rx->pending.slow_path & LLI_RX_AGAIN)
         lli_rx_unordered_turn(rx, seq);
+    lli_rx_record(rx, seq, packet->bytes, packet->size);
     lli_rx_unpack(rx, seq, &packet->header, packet->body, packet->body_size);
     return true;
 }
@@ -195,8 +206,13 @@ static bool rx_input_data(struct lli_rx *rx, const struct lli_rx_packet *packet,
 {
     lli_seq seq = lli_seq_extend(rx->gap.next, packet->header.seq);
 
-    if (seq != rx->gap.next || rx->pending.slow_path != 0 || !lli_gap_in_order(&rx->gap, seq))
+    if (seq != rx->gap.next || rx->pending.slow_path != 0 || !lli_gap_in_order(&rx->gap, seq)) {
+        /* A packet of a store is no sign of the transmitter. */
+        if (!lli_rx_is_recalled(rx, packet->header.seq))
+            lli_rx_heard(rx, now);
         return rx_input_other(rx, packet, seq, now);
+    }
+    lli_rx_heard(rx, now);
     if (lli_rx_owes_report(rx))
         lli_rx_need_service(rx);
     lli_unpack_begin(&rx->unpack, &packet->header, packet->body, packet->body_size);
@@ -230,7 +246,7 @@ static void rx_input_control(struct lli_rx *rx, const struct lli_wire_header *he
 
     switch (header->type) {
     case LLI_WIRE_HEARTBEAT:
-        if (lli_wire_get_heartbeat(body, size, header->tag, &packet.heartbeat))
+        if (lli_wire_get_heartbeat(body, size, header, &packet.heartbeat))
             lli_rx_input_heartbeat(rx, &packet.heartbeat, now);
         else
             rx->counters->control_malformed++;
@@ -254,6 +270,9 @@ static void rx_input_control(struct lli_rx *rx, const struct lli_wire_header *he
             lli_rx_input_topics(rx, &packet.topics, names, now);
         break;
     case LLI_WIRE_JOIN:
+        if (rx->state == LLI_RX_JOINING)
+            /* Of a store, perhaps: the session is not known yet. */
+            break;
         if (rx_is_mine(rx, lli_wire_get_join(body, size, header->tag, &packet.join), &packet.join.session))
             lli_rx_input_join(rx, &packet.join, now);
         break;
@@ -268,6 +287,21 @@ static void rx_input_control(struct lli_rx *rx, const struct lli_wire_header *he
     }
 }
 
+/* Takes a control packet of one of two lines. */
+static LLI_OUT_OF_LINE void rx_input_line(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_ns now)
+{
+    const uint64_t sent_at = rx->heartbeat.sent_at;
+    int before;
+
+    if (lli_rx_line_copy(rx, packet, now))
+        return;
+    before = lli_rx_line_begin(rx, packet);
+    rx_input_control(rx, &packet->header, packet->body, packet->body_size, now);
+    if (rx->heartbeat.sent_at != sent_at)
+        lli_rx_line_heartbeat(rx, packet->line, now);
+    lli_rx_line_end(rx, before);
+}
+
 bool lli_rx_input(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_ns now)
 {
     lli_rx_unsettle(rx);
@@ -275,16 +309,17 @@ bool lli_rx_input(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_ns 
         lli_rx_need_service(rx);
         if (packet->header.type == LLI_WIRE_LVC)
             rx->stamp_ns = packet->stamp_ns;
-        rx_input_control(rx, &packet->header, packet->body, packet->body_size, now);
+        if (rx->config->lines > 1)
+            rx_input_line(rx, packet, now);
+        else
+            rx_input_control(rx, &packet->header, packet->body, packet->body_size, now);
         return true;
     }
     rx->counters->packets_received++;
     rx->counters->bytes_received += packet->size;
     rx->stamp_ns = packet->stamp_ns;
-    if (rx->state == LLI_RX_LIVE) {
-        lli_rx_heard(rx, now);
+    if (rx->state == LLI_RX_LIVE)
         return rx_input_data(rx, packet, now);
-    }
     lli_rx_need_service(rx);
     if (rx->state == LLI_RX_JOINING || rx->state == LLI_RX_REQUESTING) {
         lli_rx_refresh(rx, now);
@@ -308,8 +343,19 @@ static bool rx_report_is_due(const struct lli_rx *rx, lli_ns now)
     return now >= rx->report.at || (rx->state == LLI_RX_LIVE && lli_rx_owes_report(rx));
 }
 
+/* True if a request is due whose predecessor was not answered. */
+static bool rx_repeats(const struct lli_rx *rx, lli_ns now)
+{
+    if (now >= rx->names.query_at && rx->names.tries > 0)
+        return true;
+    return rx->replay.tries > 0 &&
+           (rx->state == LLI_RX_REQUESTING ? now >= rx->join.request_at : now >= rx->replay.fetch_at);
+}
+
 static bool rx_control(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
 {
+    if (rx->config->lines > 1 && rx_repeats(rx, now))
+        lli_rx_line_turn(rx);
     if (rx->state == LLI_RX_REQUESTING)
         return lli_rx_control_join(rx, now, buffer, packet);
     if (now >= rx->names.query_at && lli_rx_control_query(rx, now, buffer, packet))
@@ -319,7 +365,7 @@ static bool rx_control(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct ll
     if (rx->pending.slow_path & LLI_RX_LATEST && rx->state == LLI_RX_LIVE) {
         if (lli_rx_control_lvc(rx, now, buffer, packet))
             return true;
-    } else if (rx->state == LLI_RX_LIVE && lli_rx_is_fetching(rx) &&
+    } else if (rx->state == LLI_RX_LIVE && lli_rx_is_fetching(rx) && !lli_rx_is_gone_for_store(rx) &&
                lli_rx_control_fetch(rx, now, buffer, packet)) {
         return true;
     }
@@ -333,12 +379,13 @@ bool lli_rx_control(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_p
         return false;
     if (rx->state == LLI_RX_LIVE)
         lli_rx_check_silence(rx, now);
+    if (rx->config->stores && lli_rx_control_store(rx, now, buffer, packet))
+        return true;
     /* An unanswered join request is reported in time, too. */
     if ((now < rx->token.speak_at && !(rx->state == LLI_RX_REQUESTING && now >= rx->join.request_until)) ||
         !rx_control(rx, now, buffer, packet))
         return false;
-    lli_rx_spoke(rx, now);
-    return true;
+    return lli_rx_may_speak(rx, packet->size, now);
 }
 
 bool lli_rx_control_meanwhile(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
@@ -346,8 +393,7 @@ bool lli_rx_control_meanwhile(struct lli_rx *rx, lli_ns now, uint8_t *buffer, st
     if (rx->state != LLI_RX_LIVE || now < rx->token.speak_at || !rx_report_is_due(rx, now) ||
         !lli_rx_control_status(rx, now, buffer, packet))
         return false;
-    lli_rx_spoke(rx, now);
-    return true;
+    return lli_rx_may_speak(rx, packet->size, now);
 }
 
 /* Time at which missing packets are fetched or given up. */
@@ -356,9 +402,11 @@ static lli_ns rx_missing_deadline(const struct lli_rx *rx)
     const struct lli_gap *gap = &rx->gap;
     const struct lli_gap_slot *slot = &gap->slots[gap->next & gap->mask];
 
+    if (rx->store.count > 0 && lli_rx_is_recalling(rx))
+        return lli_rx_is_fetching(rx) && !lli_rx_is_gone_for_store(rx) ? rx->replay.fetch_at : LLI_NEVER;
     if (!(rx->pending.slow_path & LLI_RX_LEARNING) && slot->unrepaired && gap->next < gap->end &&
         (slot->passed || lli_rx_is_confirmed(rx)))
-        return slot->since + rx->config->nak_delay;
+        return slot->since + rx->config->nak_delay + lli_rx_line_wait(rx, gap->next + 1);
     if (lli_rx_is_fetching(rx))
         return rx->replay.fetch_at;
     if (rx->pending.slow_path & LLI_RX_LEARNING || gap->next >= lli_min(gap->received, lli_rx_known(rx)) ||
@@ -376,15 +424,22 @@ lli_ns lli_rx_deadline(const struct lli_rx *rx)
         return lli_max(at, rx->token.speak_at);
     if (rx->state != LLI_RX_LIVE)
         return rx->state == LLI_RX_REQUESTING
-                   ? lli_min(lli_max(rx->join.request_at, rx->token.speak_at), rx->join.request_until)
+                   ? lli_min(
+                         lli_min(lli_max(rx->join.request_at, rx->token.speak_at), rx->join.request_until),
+                         lli_rx_store_deadline(rx))
                    : LLI_NEVER;
     if (rx->pending.news & LLI_RX_RESOLVING)
         return 0;
     at = lli_rx_owes_report(rx) ? 0 : lli_min(at, gap->due_at);
     if (rx->pending.slow_path & LLI_RX_LATEST)
         at = lli_min(at, rx->pending.slow_path & LLI_RX_LEARNING ? LLI_NEVER : rx->replay.fetch_at);
+    else if (rx->stream.retry_at != 0 && !(rx->pending.slow_path & (LLI_RX_LEARNING | LLI_RX_STALLED)))
+        at = lli_min(at, rx->stream.retry_at);
     else if (gap->missing > 0)
         at = lli_min(at, rx_missing_deadline(rx));
-    return lli_min(lli_max(at, rx->token.speak_at),
-                   rx->heard.silent ? rx->heard.at + rx->config->timeout : lli_rx_silent_at(rx));
+    at = lli_min(lli_max(at, rx->token.speak_at), lli_rx_store_deadline(rx));
+    /* Ended by silence: packets of stores may follow. */
+    if (rx->loss.end_reason == LLM_REASON_TIMEOUT && lli_rx_is_recalling(rx))
+        return at;
+    return lli_min(at, rx->heard.silent ? rx->heard.at + rx->config->timeout : lli_rx_silent_at(rx));
 }

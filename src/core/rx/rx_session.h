@@ -11,9 +11,11 @@
 
 #include "core/rx/delay.h"
 #include "core/rx/gap.h"
+#include "core/rx/line.h"
 #include "core/rx/reorder.h"
 #include "core/rx/topics.h"
 #include "core/pack/unpack.h"
+#include "core/stream/stream.h"
 #include "core/wire/packet.h"
 #include "core/wire/wire.h"
 
@@ -22,6 +24,10 @@
     X(packets_received, "data packets received, repairs and duplicates included")                            \
     X(bytes_received, "bytes of these packets")                                                              \
     X(messages_delivered, "messages delivered")                                                              \
+    X(messages_copies,                                                                                       \
+      "messages of merged sessions dropped, as another session of the stream delivered them")                \
+    X(packets_covered,                                                                                       \
+      "packets missing in one session, whose messages another session of the stream delivered")              \
     X(messages_unordered, "of these, delivered ahead of order (option order=arrival)")                       \
     X(messages_refused, "messages on topics that no subject takes, or that the accept predicate refused")    \
     X(messages_stale, "messages of topics without history, sent before this receiver joined")                \
@@ -55,6 +61,11 @@
     X(crowded, "reports by a transmitter of a full member table (receivers_max) or many replays "            \
                "(replay_bytes_per_s)")                                                                       \
     X(fetches_sent, "requests for past packets sent")                                                        \
+    X(packets_withheld, "of these and of reports, those not sent, as the address has not answered")          \
+    X(stores_sought, "questions which stores have the past sent")                                            \
+    X(joins_from_stores, "joins that begin with packets of a store")                                         \
+    X(recalls_sent, "requests to stores for packets sent")                                                   \
+    X(packets_from_stores, "packets received that a store was asked for")                                    \
     X(cache_fetches_sent, "requests for cached messages sent")                                               \
     X(cache_packets_received, "packets of cached messages received")                                         \
     X(cache_losses, "joins for which not all cached messages came, each reported by an event")               \
@@ -65,6 +76,16 @@
     X(sessions_ended, "sessions ended")                                                                      \
     X(sessions_refused, "sessions refused by the accept predicate")                                          \
     X(sessions_dropped, "packets of sessions beyond sessions_max")                                           \
+    X(streams_continued, "sessions followed that continue a stream after another session")                   \
+    X(stream_messages_missing, "messages of streams missing between two sessions")                           \
+    X(stream_messages_again, "numbers of streams sent again by a later session")                             \
+    X(stream_sessions_refused, "sessions refused as one of a higher term was followed")                      \
+    X(line_1_first, "packets of a channel of two lines that came first on line 1")                           \
+    X(line_1_second, "... and those that had come on line 2 before, and were dropped")                       \
+    X(line_1_lost, "... and those that did not come on line 1, whether or not they came on line 2")          \
+    X(line_2_first, "packets of a channel of two lines that came first on line 2")                           \
+    X(line_2_second, "... and those that had come on line 1 before, and were dropped")                       \
+    X(line_2_lost, "... and those that did not come on line 2, whether or not they came on line 1")          \
     X(control_malformed, "control packets that contradict themselves")                                       \
     X(control_foreign, "control packets with another session's identity")                                    \
     X(data_malformed, "data packets that contradict themselves or the previous one")                         \
@@ -81,13 +102,15 @@ enum lli_rx_otherwise { LLI_RX_ELSE_OLDEST, LLI_RX_ELSE_LIVE, LLI_RX_ELSE_REFUSE
 
 struct lli_filter;
 struct lli_former;
+struct lli_former_session;
 
 struct lli_rx_config {
     uint64_t receiver;  /* random identity, not 0 */
     bool as_it_arrives; /* unordered delivery: messages of packets ahead of order are delivered at once */
     bool chooses;       /* LLI_ITEM_JOIN asks where to begin in a session; else begin with live data */
     enum lli_rx_otherwise otherwise;
-    struct lli_former *former; /* sessions that were forgotten; NULL: none are recorded */
+    struct lli_former *former;   /* sessions that were forgotten; NULL: none are recorded */
+    struct lli_streams *streams; /* NULL: streams are ignored */
     bool resumes; /* such a session that is heard again resumes where it ended, without LLI_ITEM_JOIN */
     bool unread;  /* unread packets may be waiting: no session is declared silent */
     uint32_t window_packets;
@@ -109,11 +132,21 @@ struct lli_rx_config {
     const struct lli_filter *filter;
     /* The application acknowledges by lli_rx_acknowledge(); else delivery does. */
     bool application_acknowledges;
+    /* LLI_ITEM_PACKET precedes the items of each packet; set before sessions start. */
+    bool records;
+    /*
+     * Packets are opened ones (protocol 14): behind each lies the protected packet that came, which is longer by
+     * LLI_PROTECT_DATA, and is what LLI_ITEM_PACKET has; set likewise.
+     */
+    bool records_protected;
     uint8_t name_size;
     /* Identifies the receiver to topics that wait for it by name; empty: none. */
     char name[LLI_WIRE_RECEIVER_NAME_MAX + 1];
     struct lli_wire_address address; /* destination of repairs and answers */
     bool confirms; /* send few packets to a transmitter until it answers from the address that it announces */
+    bool stores;   /* ask stores for what the transmitter no longer has */
+    int lines;     /* on which sessions arrive; 0 and 1: one */
+    lli_ns store_wait; /* time that a joiner waits for an OFFER */
 };
 
 /* Received packet, its header read by lli_wire_get_header(). */
@@ -124,6 +157,7 @@ struct lli_rx_packet {
     const uint8_t *bytes; /* the whole packet */
     size_t size;
     uint64_t stamp_ns; /* arrival time stamp, 0: unknown */
+    uint8_t line;      /* on which it arrived, from 0 */
 };
 
 enum lli_rx_state {
@@ -141,7 +175,9 @@ enum lli_item_kind {
     /* Event is LLM_EVENT_TOPIC_NEW; lli_rx_topic_subscribe() and lli_rx_topic_refuse() may follow. */
     LLI_ITEM_TOPIC,
     LLI_ITEM_EVENT,
-    LLI_ITEM_JOIN, /* event.session asks where to begin: lli_rx_begin() or lli_rx_refuse() has to follow */
+    /* event.session asks where to begin: lli_rx_begin(), lli_rx_continue() or lli_rx_refuse() has to follow */
+    LLI_ITEM_JOIN,
+    LLI_ITEM_PACKET, /* a packet in order, before its items: with config.records */
 };
 
 enum lli_rx_news {
@@ -152,7 +188,21 @@ enum lli_rx_news {
     LLI_RX_RESOLVING = 16,
     LLI_RX_FILTERED = 32, /* persistent: messages are taken from lli_rx_filtered_messages() */
     LLI_RX_TURN = 64, /* set while unpacking a packet, some messages of which were delivered ahead of order */
-    LLI_RX_REST = 128 /* the rest of a loss is pending, after messages that were delivered ahead of order */
+    LLI_RX_REST = 128, /* the rest of a loss is pending, after messages that were delivered ahead of order */
+    LLI_RX_RECORD = 256,  /* a packet is to be returned to whoever records the session */
+    LLI_RX_LINE = 512,    /* a line is down, or is heard again */
+    LLI_RX_MERGES = 1024, /* persistent: messages are taken from lli_rx_merge_messages() */
+};
+
+/* A packet in order, byte for byte, and the loss before it. */
+struct lli_rx_recorded {
+    const uint8_t *bytes;
+    uint32_t size;
+    lli_seq seq;
+    lli_seq first;          /* the first of the lost packets directly before it; seq: none was lost */
+    enum llm_reason reason; /* of that loss */
+    uint64_t message;       /* number of the message that is next, or of the first lost one ... */
+    uint64_t message_next;  /* ... and of the first that starts in this packet or later */
 };
 
 /* Messages in one item; mostly those of one packet. */
@@ -162,6 +212,7 @@ struct lli_item {
     enum lli_item_kind kind;
     int count;
     struct llm_event event;
+    struct lli_rx_recorded packet;
     struct llm_message messages[LLI_ITEM_MESSAGES_MAX];
 };
 
@@ -191,7 +242,7 @@ struct lli_rx_pending {
      * lli_rx_take_service() clears it.
      */
     bool service_due;
-    uint8_t news;      /* enum lli_rx_news: pending events */
+    uint16_t news;     /* enum lli_rx_news: pending events */
     uint8_t slow_path; /* enum lli_rx_slow_path */
     uint8_t lag;       /* enum lli_rx_lag */
     uint32_t run;      /* buffered packets unpacked since the caller of lli_rx_next() cleared it */
@@ -293,6 +344,7 @@ struct lli_rx_token {
     uint64_t value;               /* token from the transmitter for this receiver, 0: none yet ... */
     struct lli_wire_address from; /* ... and the address that answered with it */
     uint32_t unanswered;          /* packets sent to an address that has not answered */
+    uint32_t allowance;           /* bytes that may still be sent to it */
     lli_ns speak_at;              /* earliest time of the next packet to such an address; 0: any time */
 };
 
@@ -335,6 +387,71 @@ struct lli_rx_replay {
     lli_ns distance;   /* smoothed time between two of them, 0: not measured */
 };
 
+enum { LLI_RX_STORES = 4 };
+
+/* A store that offered packets of the session. */
+struct lli_rx_known_store {
+    struct lli_wire_address address; /* size 0: free place */
+    uint64_t token;                  /* 0: it has not answered this receiver ... */
+    uint32_t allowance;              /* ... and may be sent so many bytes */
+    lli_seq first;                   /* packets that it offered, of which it may lack some ... */
+    lli_seq end;
+    bool ended;        /* ... and has none beyond, nor will have */
+    lli_ns expires_at; /* it is forgotten then, unless it is heard */
+};
+
+/* A position from which a transmitter, or a store, offers the past. */
+struct lli_rx_offer {
+    uint8_t kind; /* of the answer; 0: none */
+    uint8_t reason;
+    uint32_t topics;
+    lli_seq packet;
+    uint64_t number;
+    uint64_t wanted;
+    lli_seq lead;
+};
+
+/* Stores, and packets asked of them: rx_store.c. */
+struct lli_rx_store {
+    uint32_t count;      /* stores known */
+    uint32_t recalling;  /* packets outstanding of the latest RECALL ... */
+    lli_seq recalled;    /* ... all before this one */
+    bool active;         /* the missing packet next in order is recalled */
+    bool seeking;        /* a join waits for OFFERs */
+    uint8_t at;          /* the store that is asked */
+    uint8_t tries;       /* RECALLs to it since it answered */
+    uint8_t waits;       /* RECALLs since the latest packet for what may be recorded yet */
+    uint8_t seeks;       /* SEEKs sent */
+    uint32_t unanswered; /* packets to addresses of stores that have not answered ... */
+    lli_ns speak_at;     /* ... and the earliest time of the next one */
+    lli_ns recall_at;
+    lli_ns latest;   /* arrival of the latest recalled packet, or when recalling began */
+    lli_ns distance; /* smoothed time between two of them, 0: not measured */
+    lli_ns seek_at;
+    lli_ns seek_until;
+    struct lli_rx_offer answer; /* what the transmitter answered to ASK ... */
+    struct lli_rx_offer offer;  /* ... and the best of the stores so far */
+    struct lli_rx_known_store known[LLI_RX_STORES];
+};
+
+/* Stream that the session continues: rx_stream.c. */
+struct lli_rx_stream {
+    struct lli_stream_claim claim; /* of its first heartbeat; stream 0: none */
+    uint32_t heartbeats;           /* heartbeats that came before it was followed, while `asks` */
+    bool asks;                     /* lli_rx_stream_ask() is due */
+    bool announced;                /* LLM_EVENT_SESSION_NEW was delivered, and the seam not yet */
+    bool taken;                    /* the refusal for its term was reported */
+    /* While LLI_RX_MERGING is set: rx_merge.c. */
+    struct lli_merge *merge;         /* sequence that the sessions of the stream are merged into ... */
+    struct lli_merge_member *member; /* ... and the place of this one in it */
+    bool merges;     /* ... until the session is forgotten: its numbers are those of the stream */
+    bool joined;     /* others were delivered before this one began */
+    bool ahead;      /* this session is ahead of the others, and waits: LLI_RX_STALLED is set */
+    bool lost;       /* nobody has the messages before this session: to be reported */
+    bool covered;    /* the missing packet next in order is given up, as others delivered its messages */
+    lli_ns retry_at; /* the packet next in order waits for others; 0: not so */
+};
+
 /* Unordered delivery: rx_unordered.c. */
 struct lli_rx_unordered {
     struct lli_rx_mark *marks; /* by packet number; NULL: ordered delivery */
@@ -368,11 +485,45 @@ struct lli_rx_lvc {
     enum llm_reason lost; /* set once the fetch is given up */
 };
 
+enum { LLI_RX_LINES_MAX = 2 };
+
+/* Address of the transmitter on a line. */
+struct lli_rx_line_address {
+    struct lli_wire_address address; /* size 0: not known */
+    struct lli_rx_token token;
+};
+
+/* With config.lines = 2, the two lines: rx_line.c. */
+struct lli_rx_lines {
+    struct lli_line line[LLI_RX_LINES_MAX];
+    uint8_t chosen;         /* line of requests: heartbeat.address and `token` are of this one ... */
+    uint8_t latest;         /* line of the latest packet */
+    uint8_t heartbeat_line; /* line of the latest heartbeat */
+    uint8_t news;           /* a bit for each line whose state is to be reported */
+    /* ... and these of the other. */
+    struct lli_rx_line_address transmitter[LLI_RX_LINES_MAX];
+    lli_seq passed;      /* all lines that are waited for have passed the packets before this one */
+    lli_seq sample_seq;  /* packet whose second copy is waited for, to measure the lateness of its line ... */
+    uint8_t sample_line; /* ... the line on which it came first ... */
+    lli_ns sample_at;    /* ... and when; 0: none */
+    lli_ns measured;     /* lateness measured by the latest packet; LLI_NEVER: none */
+};
+
+/* Packet to be returned as LLI_ITEM_PACKET: rx_record.c. */
+struct lli_rx_record {
+    const uint8_t *bytes; /* NULL: none */
+    uint32_t size;
+    lli_seq seq;
+};
+
 enum lli_rx_slow_path {
-    LLI_RX_LEARNING = 1,  /* delivery waits for names of topics */
-    LLI_RX_FILTERING = 2, /* a filter is set, or the rest of a message that one rejected follows */
-    LLI_RX_AGAIN = 8,     /* packets arrive again that delivered messages before */
-    LLI_RX_LATEST = 4,    /* LVC messages are being fetched, and delivery of the stream waits for them */
+    LLI_RX_LEARNING = 1,   /* delivery waits for names of topics */
+    LLI_RX_FILTERING = 2,  /* a filter is set, or the rest of a message that one rejected follows */
+    LLI_RX_AGAIN = 8,      /* packets arrive again that delivered messages before */
+    LLI_RX_LATEST = 4,     /* LVC messages are being fetched, and delivery of the stream waits for them */
+    LLI_RX_RECORDING = 16, /* config.records: packets are returned, too */
+    LLI_RX_STALLED = 32,   /* whoever records them has no room: packets are buffered as after a gap */
+    LLI_RX_MERGING = 64,   /* the session is merged with others of its stream */
 };
 
 enum lli_rx_lag {
@@ -410,15 +561,25 @@ struct lli_rx {
     struct lli_rx_token token;
     struct lli_rx_join join;
     struct lli_rx_replay replay;
+    struct lli_rx_store store;
+    struct lli_rx_stream stream;
     struct lli_rx_unordered unordered;
     struct lli_rx_lvc lvc; /* used while LLI_RX_LATEST is set; its `live` until the session is live */
     struct lli_rx_filter filter;
+    struct lli_rx_record record;
+    struct lli_rx_lines lines;
 };
 
 /* Every message of the stream before this one was delivered or reported lost. */
 static inline uint64_t lli_rx_delivered(const struct lli_rx *rx)
 {
     return rx->pending.slow_path & LLI_RX_LATEST ? rx->join.first : rx->unpack.number - rx->unpack.assembling;
+}
+
+/* Number of the session's message 0 as the application sees it: not 0 if the session is merged with others. */
+static inline uint64_t lli_rx_number_offset(const struct lli_rx *rx)
+{
+    return rx->stream.merges ? rx->stream.claim.base : 0;
 }
 
 /* True if the session is in use: not ended, not refused, and confirmed by a heartbeat. */
@@ -488,6 +649,32 @@ void lli_rx_stop(struct lli_rx *rx);
  */
 void lli_rx_begin(struct lli_rx *rx, const struct llm_join *join, lli_ns now);
 
+/*
+ * Answers LLI_ITEM_JOIN, too: goes on where an earlier run ended, with the past from there on fetched as by a
+ * late join. False: the session has not reached that position, or had begun later; lli_rx_begin() has to
+ * follow then.
+ */
+bool lli_rx_continue(struct lli_rx *rx, const struct lli_former_session *former, lli_ns now);
+
+/* Delivers nothing until called again with false: packets in order are buffered as far as there is room. */
+void lli_rx_stall(struct lli_rx *rx, bool stalled);
+
+/*
+ * Decides about a session of a stream, if lli_rx_asks_stream() is true after a packet was taken. sessions: the
+ * count sessions of the receiver. Returns true if it is to be followed: deliver the items of *before, if it is
+ * not NULL, which then ends, and call lli_rx_stream_begin(). False: report *event if its kind is not 0.
+ */
+bool lli_rx_stream_ask(struct lli_rx *rx, struct lli_rx *sessions, uint32_t count, struct lli_rx **before,
+                       struct llm_event *event);
+
+static inline bool lli_rx_asks_stream(const struct lli_rx *rx)
+{
+    return rx->stream.asks;
+}
+
+/* Follows the session, as lli_rx_stream_ask() decided; items may be available. */
+void lli_rx_stream_begin(struct lli_rx *rx, lli_ns now);
+
 /* Notes that the accept predicate refused the session, which is retained to drop its packets. */
 void lli_rx_refuse(struct lli_rx *rx);
 
@@ -512,6 +699,13 @@ void lli_rx_resolve(struct lli_rx *rx);
  * the packet's memory is reused.
  */
 bool lli_rx_input(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_ns now);
+
+/*
+ * Takes the packet number of a DATA packet for the group that arrived on one of two lines, before
+ * lli_rx_input(). True: the other line has brought it before, so that it can be dropped. If lines.measured is
+ * not LLI_NEVER afterwards, it is the lateness of this line.
+ */
+bool lli_rx_line_data(struct lli_rx *rx, int line, uint32_t low, lli_ns now);
 
 /* True if enough packets for a report arrived since the last one. */
 static inline bool lli_rx_owes_report(const struct lli_rx *rx)
@@ -569,6 +763,9 @@ bool lli_rx_control(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_p
  * delivered.
  */
 bool lli_rx_control_meanwhile(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet);
+
+/* Notes that messages are dropped from now on, by a filter or a store: none is acknowledged any more. */
+void lli_rx_set_incomplete(struct lli_rx *rx);
 
 /* Acknowledges messages up to this one for the application. False: it was not delivered. */
 bool lli_rx_acknowledge(struct lli_rx *rx, uint64_t number, lli_ns now);

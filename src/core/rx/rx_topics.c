@@ -192,6 +192,38 @@ bool lli_rx_next_topic(struct lli_rx *rx, struct lli_item *item)
 
 /* ----------------------------------------------------------------------------------------------- messages */
 
+/* A receiver of few of many topics spends most of its time here, so the position is in registers. */
+LLI_OUT_OF_LINE void lli_rx_pass_refused(struct lli_rx *rx)
+{
+    struct lli_unpack *unpack = &rx->unpack;
+    const uint8_t *at = unpack->at, *const end = unpack->end;
+    uint32_t topic = unpack->topic;
+    uint64_t passed = 0;
+    bool refused = lli_topics_is_refused(&rx->topics, topic);
+
+    while (at < end) {
+        struct lli_frame frame;
+        const uint8_t *next = lli_frame_get(at, end, &frame);
+
+        if (frame.kind == LLI_FRAME_TOPIC) {
+            topic = frame.value;
+            refused = lli_topics_is_refused(&rx->topics, topic);
+        } else if (frame.kind == LLI_FRAME_MESSAGE) {
+            if (!refused || frame.value > (size_t)(end - next))
+                break;
+            next += frame.value;
+            passed++;
+        } else if (frame.kind != LLI_FRAME_SKIP) {
+            break;
+        }
+        at = next;
+    }
+    unpack->at = at;
+    unpack->topic = topic;
+    unpack->number += passed;
+    rx->counters->messages_refused += passed;
+}
+
 LLI_OUT_OF_LINE int lli_rx_account(struct lli_rx *rx, uint32_t topic, struct lli_item *item, int count)
 {
     struct llm_message *messages = item->messages + item->count;

@@ -19,6 +19,12 @@ enum { TX_LOSSY_PART = 3, TX_LOSSY_SHARE = 2 };
 #define TX_LOSSY_NS ((lli_ns)1000000000)
 
 /*
+ * If each data packet follows the one before within two of the first distances, heartbeats between them show no
+ * loss that the next packet does not show as soon. The first one then waits for four distances (ADR 54).
+ */
+enum { TX_STEADY_GAP = 2, TX_STEADY_PART = 4 };
+
+/*
  * On a connection where no report was received yet, heartbeat intervals double up to this multiple of their
  * usual maximum.
  */
@@ -76,6 +82,10 @@ static size_t tx_build_heartbeat(struct lli_tx *tx, lli_ns now, uint8_t *buffer)
         .topics = tx->topics.count,
         .report_packets = lli_flow_report_packets(&tx->flow),
         .address = tx->config.address,
+        .stream = tx->config.stream,
+        .base = tx->config.stream_base,
+        .term = tx->config.stream_term,
+        .merges = tx->config.stream_merge,
     };
 
     lli_members_announce(&tx->members, lli_tx_status_interval(tx), now);
@@ -99,12 +109,34 @@ static size_t tx_build_heartbeat(struct lli_tx *tx, lli_ns now, uint8_t *buffer)
 /* Least interval from data to the first heartbeat. */
 static lli_ns tx_heartbeat_least(const struct lli_tx *tx)
 {
-    return tx->heartbeat.lossy_until == 0 ? tx->config.heartbeat_min
-                                          : tx->config.heartbeat_min / TX_LOSSY_PART;
+    if (tx->heartbeat.lossy_until != 0)
+        return tx->config.heartbeat_min / TX_LOSSY_PART;
+    return tx->heartbeat.steady ? lli_min(TX_STEADY_PART * tx->config.heartbeat_min, tx->config.heartbeat_max)
+                                : tx->config.heartbeat_min;
+}
+
+/*
+ * Two heartbeats one after the other, each directly after data, show the distance of data. Blocked packets and
+ * assured topics wait for the reports that heartbeats request.
+ */
+static bool tx_heartbeat_is_steady(const struct lli_tx *tx, lli_ns now)
+{
+    return tx->heartbeat.flowing && tx->heartbeat.followed &&
+           now <= tx->heartbeat.last + TX_STEADY_GAP * tx->config.heartbeat_min &&
+           tx->heartbeat.lossy_until == 0 && tx->ack.count == 0 && !lli_tx_is_waiting(tx);
+}
+
+static void tx_heartbeat_set_steady(struct lli_tx *tx, bool steady)
+{
+    if (steady == tx->heartbeat.steady)
+        return;
+    tx->heartbeat.steady = steady;
+    tx->heartbeat.first = tx_heartbeat_least(tx);
 }
 
 void lli_tx_heartbeat_lossy(struct lli_tx *tx, lli_ns now)
 {
+    tx_heartbeat_set_steady(tx, false);
     if (tx->heartbeat.lossy_until == 0)
         tx->heartbeat.first /= TX_LOSSY_PART;
     tx->heartbeat.lossy_until = now + TX_LOSSY_NS;
@@ -117,6 +149,7 @@ static void tx_heartbeat_next(struct lli_tx *tx, lli_ns now)
         tx->heartbeat.first = lli_max(tx->heartbeat.first, tx_heartbeat_least(tx));
     }
     tx->heartbeat.interval = tx_heartbeat_distance(tx);
+    tx_heartbeat_set_steady(tx, tx_heartbeat_is_steady(tx, now));
     if (tx->heartbeat.flowing)
         lli_slow_flows(&tx->slow);
     lli_tx_look_soon(tx);

@@ -5,7 +5,7 @@
 
 #include <llm/llm.h>
 
-#include "core/tx/ranges.h"
+#include "core/wire/ranges.h"
 #include "core/tx/tx_session.h"
 
 static inline void lli_tx_count(struct lli_tx *tx, uint64_t bytes)

@@ -18,7 +18,7 @@
 #include "core/pack/pack.h"
 #include "core/tx/repair.h"
 #include "core/join/replay.h"
-#include "core/tx/token.h"
+#include "core/wire/token.h"
 #include "core/wire/packet.h"
 #include "core/wire/wire.h"
 
@@ -115,6 +115,11 @@ struct lli_tx_config {
     bool confirms; /* receivers count, and are sent more than a token, only after they returned it */
     struct lli_token_key key;
     struct lli_wire_address address; /* where receivers reach the session */
+    /* Stream that the session continues, 0: none; number in it of message 0; term of the session. */
+    uint64_t stream;
+    uint64_t stream_base;
+    uint32_t stream_term;
+    bool stream_merge; /* receivers merge the session with others of the stream */
 };
 
 /* Capacity of the queue of rejects and answers. */
@@ -170,6 +175,7 @@ struct lli_tx_heartbeat {
     lli_ns lossy_until; /* `first` is shorter until then, as packets were lost lately */
     bool flowing;       /* data was sent since the last heartbeat */
     bool followed;      /* data was sent since the heartbeat before that */
+    bool steady;        /* data follows data soon: the first heartbeat waits longer (ADR 54) */
     bool ended;
     uint32_t ends_sent; /* heartbeats with END sent */
 };

@@ -258,6 +258,12 @@ size_t lli_wire_put_heartbeat(uint8_t *packet, const struct lli_wire_heartbeat *
         for (int i = 0; i < heartbeat->assured; i++)
             write_u32(&writer, heartbeat->assured_topics[i]);
     }
+    if (heartbeat->stream != 0) {
+        packet[1] = LLI_WIRE_FLAG_STREAM | (heartbeat->merges ? LLI_WIRE_FLAG_MERGE : 0);
+        write_u64(&writer, heartbeat->stream);
+        write_u64(&writer, heartbeat->base);
+        write_u32(&writer, heartbeat->term);
+    }
     return control_end(packet, &writer);
 }
 
@@ -274,14 +280,24 @@ static bool read_assured(struct lli_reader *reader, struct lli_wire_heartbeat *h
            heartbeat->unacknowledged_messages <= heartbeat->messages;
 }
 
-bool lli_wire_get_heartbeat(const uint8_t *body, size_t size, uint32_t tag,
+/* Reads the fields for streams. False: the stream is 0, or a number in it is beyond 2^63. */
+static bool read_stream(struct lli_reader *reader, struct lli_wire_heartbeat *heartbeat)
+{
+    heartbeat->stream = lli_read_u64(reader);
+    heartbeat->base = lli_read_u64(reader);
+    heartbeat->term = lli_read_u32(reader);
+    return heartbeat->stream != 0 && heartbeat->base <= INT64_MAX &&
+           heartbeat->base + heartbeat->messages <= INT64_MAX;
+}
+
+bool lli_wire_get_heartbeat(const uint8_t *body, size_t size, const struct lli_wire_header *header,
                             struct lli_wire_heartbeat *heartbeat)
 {
     struct lli_reader reader = lli_reader_of(body, size);
     uint8_t address_size;
 
     *heartbeat = (struct lli_wire_heartbeat){0}; /* as in a status */
-    heartbeat->session = read_session(&reader, tag);
+    heartbeat->session = read_session(&reader, header->tag);
     heartbeat->lead = lli_read_u64(&reader);
     heartbeat->trail = lli_read_u64(&reader);
     heartbeat->start = lli_read_u64(&reader);
@@ -297,6 +313,9 @@ bool lli_wire_get_heartbeat(const uint8_t *body, size_t size, uint32_t tag,
     read_address(&reader, address_size, &heartbeat->address);
     if (heartbeat->flags & LLI_WIRE_HEARTBEAT_ASSURED && !read_assured(&reader, heartbeat))
         return false;
+    if (header->flags & LLI_WIRE_FLAG_STREAM && !read_stream(&reader, heartbeat))
+        return false;
+    heartbeat->merges = heartbeat->stream != 0 && header->flags & LLI_WIRE_FLAG_MERGE;
     /*
      * No session lives long enough for numbers beyond 2^63, and arithmetic on numbers below cannot overflow.
      */
@@ -792,4 +811,28 @@ bool lli_wire_get_announced(uint8_t type, const uint8_t *body, size_t size, stru
         return false;
     memcpy(address->bytes, body + place.at, address->size);
     return true;
+}
+
+size_t lli_wire_readdress(const uint8_t *packet, size_t size, const struct lli_wire_address *from,
+                          const struct lli_wire_address *to, uint8_t *out, size_t room)
+{
+    struct lli_wire_header header;
+    struct lli_wire_address announced;
+    struct wire_place place;
+    const uint8_t *body;
+    size_t body_size, at, moved;
+
+    if (lli_wire_get_header(packet, size, &header, &body, &body_size) != LLI_WIRE_OK ||
+        !lli_wire_get_announced(header.type, body, body_size, &announced) ||
+        !lli_wire_is_address(&announced, from) || size - from->size + to->size > room)
+        return 0;
+    place = wire_places[header.type & 15];
+    at = (size_t)(body - packet) + place.at;
+    moved = at + from->size;
+    memcpy(out, packet, at);
+    out[(size_t)(body - packet) + place.size_at] = to->size;
+    memcpy(out + at, to->bytes, to->size);
+    memcpy(out + at + to->size, packet + moved, size - moved);
+    lli_wire_put_size(out, size - from->size + to->size);
+    return size - from->size + to->size;
 }

@@ -55,6 +55,8 @@ enum {
     LLI_WIRE_FLAG_EXTENDED = 0x80,
     /* DATA: unrepaired packets directly before this one; the maximum: this many or more */
     LLI_WIRE_FLAGS_UNREPAIRED = 0x3f,
+    LLI_WIRE_FLAG_STREAM = 0x01, /* HEARTBEAT: of a session that continues a stream ... */
+    LLI_WIRE_FLAG_MERGE = 0x02,  /* ... together with other sessions that have this flag */
 };
 
 /* Base header, section 2. */
@@ -117,6 +119,11 @@ struct lli_wire_heartbeat {
     uint8_t assured;                  /* number of topics that are or were assured */
     /* Their ids; an id keeps its position for the session's life. */
     uint32_t assured_topics[LLI_WIRE_ASSURED_MAX];
+    /* Stream that the session continues, 0: none; then the next two are valid, else 0. */
+    uint64_t stream;
+    uint64_t base; /* the number of a message in the stream is this plus its number in the session */
+    uint32_t term; /* a session of a higher term continues those of lower terms */
+    bool merges;   /* the session is followed together with others of the stream */
 };
 
 enum {
@@ -243,6 +250,22 @@ enum lli_wire_join_kind {
     LLI_WIRE_JOIN_FETCH = 4,  /* receiver requests packets of the past */
     LLI_WIRE_JOIN_LATEST = 5, /* receiver requests LVC messages */
     LLI_WIRE_JOIN_TOKEN = 6,  /* transmitter sends a token, perhaps with a reason for reduced service */
+    /* Between receivers and stores, section 12.5. */
+    LLI_WIRE_JOIN_SEEK = 7,    /* receiver asks the group which stores have the past from a position on */
+    LLI_WIRE_JOIN_OFFER = 8,   /* store says what it has; receiver 0: to the group, unasked */
+    LLI_WIRE_JOIN_RECALL = 9,  /* receiver requests packets of a store */
+    LLI_WIRE_JOIN_ABSENT = 10, /* store lacks the position, or packets, asked for */
+    /* Of a stream, whose identity is in the place of the session's. */
+    LLI_WIRE_JOIN_STREAM = 11,     /* transmitter asks the group where the stream ends */
+    LLI_WIRE_JOIN_STREAM_END = 12, /* store says where: number, term in lead, session in wanted */
+    /* Between members of a failover group, section 12.7; the stream's identity is in the place of the session's. */
+    LLI_WIRE_JOIN_CANVASS = 13,
+    LLI_WIRE_JOIN_SURVEY = 14,
+    LLI_WIRE_JOIN_BEAT = 15,
+    LLI_WIRE_JOIN_ANSWER = 16,
+    LLI_WIRE_JOIN_DENIAL = 17,
+    LLI_WIRE_JOIN_TAIL_FETCH = 18, /* requests messages of the tail, from number and offset (value) */
+    LLI_WIRE_JOIN_TAIL = 19,       /* a part of one, behind the fields: name of the topic, then bytes */
 };
 
 enum lli_wire_join_reason {
@@ -252,7 +275,8 @@ enum lli_wire_join_reason {
     LLI_WIRE_JOIN_NOTHING = 3,  /* no topic has an LVC */
     /* TOKEN: the transmitter's table of receivers is full, and this one is not in it */
     LLI_WIRE_JOIN_FULL = 4,
-    LLI_WIRE_JOIN_BUSY = 5, /* TOKEN: the transmitter is serving many late joiners, so replay is slow */
+    LLI_WIRE_JOIN_BUSY = 5,  /* TOKEN: the transmitter is serving many late joiners, so replay is slow */
+    LLI_WIRE_JOIN_ENDED = 6, /* OFFER, ABSENT: the recording has ended, no later packet will be in it */
 };
 
 /* Position among the LVC messages, which are ordered by topic, then by number. */
@@ -278,29 +302,40 @@ static inline bool lli_wire_is_before(const struct lli_wire_place *a, const stru
 /* JOIN, section 12. */
 struct lli_wire_join {
     uint64_t session;
-    uint64_t receiver; /* receiver that asks, or that the answer is for */
+    /* Receiver that asks, or that the answer is for; to and from stores, its identity for stores. */
+    uint64_t receiver;
     uint8_t kind;
     uint8_t from; /* enum llm_join_mode; in an answer, as requested */
     uint8_t reason;
     uint32_t topics; /* GRANT: topics announced so far */
     /*
-     * Messages, ns or a message number; in an answer, as requested; LATEST: messages of each topic, 0: all.
+     * Messages, ns or a message number; in an answer, as requested; LATEST: messages of each topic, 0: all;
+     * OFFER to the group: ns within which the next one follows.
      */
     uint64_t value;
-    uint64_t packet; /* GRANT: first packet to fetch; REFUSE: oldest packet in the history */
-    /* GRANT: first message to deliver; REFUSE: first that starts in `packet` or later; LATEST: as granted */
+    /* GRANT, OFFER: first packet to fetch; REFUSE, ABSENT, OFFER unasked: oldest packet that is there */
+    uint64_t packet;
+    /*
+     * GRANT, OFFER: first message to deliver; REFUSE: first that starts in `packet` or later; LATEST: as
+     * granted
+     */
     uint64_t number;
     /*
-     * REFUSE: message requested, 0: unknown; GRANT: first that starts at lead or later; LATEST: packets
-     * requested
+     * REFUSE: message requested, 0: unknown; GRANT, OFFER, ABSENT: first that starts at lead or later;
+     * LATEST: packets requested
      */
     uint64_t wanted;
-    uint64_t lead;                   /* GRANT, REFUSE: next packet to be sent; FETCH: as granted */
-    struct lli_wire_address address; /* ASK, FETCH, LATEST: destination of answers and packets */
+    /* GRANT, REFUSE: next packet to be sent; OFFER, ABSENT: next to be recorded; FETCH: as granted */
+    uint64_t lead;
+    /* ASK, FETCH, LATEST, SEEK, RECALL: destination of answers and packets; OFFER, ABSENT: of RECALL */
+    struct lli_wire_address address;
     uint16_t count;
-    struct lli_wire_range ranges[LLI_WIRE_FETCH_MAX]; /* FETCH */
+    struct lli_wire_range ranges[LLI_WIRE_FETCH_MAX]; /* FETCH, RECALL, ABSENT */
     struct lli_wire_span spans[LLI_WIRE_SPANS_MAX];   /* LATEST */
-    /* ASK, FETCH, LATEST: as in a NAK; GRANT, REFUSE, TOKEN: token for the receiver at its address */
+    /*
+     * ASK, FETCH, LATEST, RECALL: as in a NAK; GRANT, REFUSE, TOKEN, OFFER, ABSENT: token for the receiver at
+     * its address
+     */
     uint64_t token;
 };
 
@@ -757,7 +792,7 @@ size_t lli_wire_put_name(char *to, const char *name, uint8_t flags);
 size_t lli_wire_get_name(const uint8_t *bytes, size_t size, uint8_t *flags);
 
 /* Each decoder reads the body of a control packet whose header had this tag. */
-bool lli_wire_get_heartbeat(const uint8_t *body, size_t size, uint32_t tag,
+bool lli_wire_get_heartbeat(const uint8_t *body, size_t size, const struct lli_wire_header *header,
                             struct lli_wire_heartbeat *heartbeat);
 bool lli_wire_get_nak(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_nak *nak);
 bool lli_wire_get_reject(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_reject *reject);
@@ -788,6 +823,13 @@ bool lli_wire_next_record(struct lli_reader *records, struct lli_wire_record *re
  * False: none.
  */
 bool lli_wire_get_announced(uint8_t type, const uint8_t *body, size_t size, struct lli_wire_address *address);
+
+/*
+ * Copies a control packet that announces address `from`, with address `to` in its place, and returns the size of
+ * the copy. 0: it announces another address, or none, or the copy needs more than room bytes.
+ */
+size_t lli_wire_readdress(const uint8_t *packet, size_t size, const struct lli_wire_address *from,
+                          const struct lli_wire_address *to, uint8_t *out, size_t room);
 
 /*
  * Spans of a JOIN. Empty spans, and more than LLI_WIRE_SPANS_MAX, are not read: the reader's ok is false

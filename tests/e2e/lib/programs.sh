@@ -124,8 +124,9 @@ channel() {
     echo "$transport://$(group "${3:-1}"):5003?$(common "$1")${2:+&$2}"
 }
 
+# Options of every channel of a test; `keyed` is a key file, if the test has one.
 common() {
-    [ "${transport#impair+}" = shm ] && echo "shm_directory=$memory" || echo "interface=$1"
+    echo "$([ "${transport#impair+}" = shm ] && echo "shm_directory=$memory" || echo "interface=$1")${keyed:+&keys=$keyed}"
 }
 
 # common() for several transmitters in one group.

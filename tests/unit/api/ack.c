@@ -150,6 +150,16 @@ static void impossible_assurances_are_refused_with_the_reason(void **state)
     expect_refused(LLM_EINVAL, "names");
     assurance.names = "a-name-that-has-thirty-two-bytes";
     expect_refused(LLM_EINVAL, "31 bytes");
+    assurance.names = "a,store-*-*:2";
+    expect_refused(LLM_EINVAL, "\"store-*-*:2\" has more than one \"*\"");
+    assurance.names = "store-*:two";
+    expect_refused(LLM_EINVAL, "\"store-*:two\" has no number from 1 to 16");
+    assurance.names = "store-*:17,a";
+    expect_refused(LLM_EINVAL, "\"store-*:17,a\": \"store-*:17\" has no number from 1 to 16");
+    assurance.names = "store-*:2,a,store-*:3";
+    expect_refused(LLM_EINVAL, "\"store-*\" twice");
+    assurance.names = "store-*:5";
+    expect_refused(LLM_ELIMIT, "5 receivers \"store-*\" are to acknowledge, receivers_max is 4");
     for (int i = 0; i < 16; i++)
         (void)snprintf(names + strlen(names), sizeof names - strlen(names), ",b%d", i);
     assurance.names = names;
@@ -287,6 +297,35 @@ static void missing_acknowledgements_are_logged_without_a_handler(void **state)
         assert_true(llm_poll(context) >= 0 && llm_clock() < began + UINT64_C(20000000000));
 }
 
+static void a_pattern_waits_for_two_names_and_is_logged_with_them(void **state)
+{
+    const uint64_t began = llm_clock();
+    struct llm_receiver *first, *second;
+
+    (void)state;
+    assert_int_equal(llm_transmitter_close(&transmitter), LLM_OK);
+    transmitter_up(CHANNEL, NULL);
+    assurance.receivers = 0;
+    assurance.names = "store-*:2";
+    assurance.patience_ns = 0;
+    assert_int_equal(llm_topic_assure(topic, &assurance), LLM_OK);
+    receiver_up(CHANNEL "&receiver_name=store-1");
+    first = receiver;
+    while (llm_transmitter_receivers(transmitter) < 1)
+        assert_true(llm_poll(context) >= 0 && llm_clock() < began + UINT64_C(20000000000));
+    assert_int_equal(llm_send(topic, "one", 3, 0), LLM_OK);
+    while (strstr(logged,
+                  "0 to 0 of topic orders are not acknowledged: too few receivers, store-*, 1 of 2") == NULL)
+        assert_true(llm_poll(context) >= 0 && llm_clock() < began + UINT64_C(20000000000));
+    assert_int_equal(counter("messages_unacknowledged"), 1);
+    messages = 0;
+    receiver_up(CHANNEL "&receiver_name=store-2");
+    second = receiver;
+    until_acknowledged();
+    assert_int_equal(llm_receiver_close(&first), LLM_OK);
+    assert_int_equal(llm_receiver_close(&second), LLM_OK);
+}
+
 /* All receivers have left, so the result is not their number. */
 static void closing_reports_unacknowledged_messages(void **state)
 {
@@ -376,6 +415,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(acknowledging_after_the_end_and_closing_suffices, up, down),
         cmocka_unit_test_setup_teardown(a_list_of_destinations_acknowledges_as_a_group_does, up, down),
         cmocka_unit_test_setup_teardown(missing_acknowledgements_are_logged_without_a_handler, up, down),
+        cmocka_unit_test_setup_teardown(a_pattern_waits_for_two_names_and_is_logged_with_them, up, down),
         cmocka_unit_test_setup_teardown(closing_reports_unacknowledged_messages, up, down),
         cmocka_unit_test_setup_teardown(closing_after_the_last_acknowledgement_reports_nothing, up, down),
     };

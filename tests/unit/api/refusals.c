@@ -8,10 +8,13 @@
  */
 #define _GNU_SOURCE
 #include "refused.h"
+#include "tree.h"
 
 #include <glob.h>
 #include <limits.h>
 #include <sched.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 /* ----------------------------------------------------------------------------------------------- the rows */
 
@@ -42,6 +45,7 @@ static void text_and_init_calls_refuse_wrong_arguments(void **state)
     ROW_VOID(llm_context_options_init(NULL));
     ROW_VOID(llm_filter_init(NULL));
     ROW_VOID(llm_receiver_handlers_init(NULL));
+    ROW_VOID(llm_replay_options_init(NULL));
     ROW_VOID(llm_cache_init(NULL));
     ROW_VOID(llm_listener_handlers_init(NULL));
     ROW_VOID(llm_options_init(NULL));
@@ -568,6 +572,118 @@ static void calls_on_an_ended_connection_are_refused(void **state)
     ROW(llm_connection_reply(connection, 1, "x", 1), LLM_ESTATE, "is not open");
 }
 
+static int remove_all(const char *directory)
+{
+    return tree_remove(directory);
+}
+
+static void store_calls_refuse_wrong_arguments(void **state)
+{
+    struct llm_store_handlers handlers = {.size = 0};
+    struct llm_store_options options = {.size = 0};
+    char directory[] = "/tmp/llm-refusals-XXXXXX";
+    struct llm_store *opened = NULL;
+    struct llm_options channel, stream;
+
+    (void)state;
+    ROW_VOID(llm_store_options_init(NULL));
+    ROW_VOID(llm_store_handlers_init(NULL));
+    ROW(llm_store_open(NULL, &options, NULL, &opened), LLM_EINVAL, NULL);
+    ROW(llm_store_open(context, NULL, NULL, &opened), LLM_EINVAL, "options is NULL");
+    ROW(llm_store_open(context, &options, NULL, NULL), LLM_EINVAL, "store is NULL");
+    ROW_SIZES(llm_store_options, options, llm_store_open(context, &options, NULL, &opened));
+    llm_store_options_init(&options);
+    ROW_SIZES(llm_store_handlers, handlers, llm_store_open(context, &options, &handlers, &opened));
+    ROW(llm_store_open(context, &options, NULL, &opened), LLM_EINVAL, "directory is NULL");
+    options.directory = "/nowhere";
+    ROW(llm_store_open(context, &options, NULL, &opened), LLM_ENOTFOUND, "/nowhere");
+    options.spares = 65;
+    ROW(llm_store_open(context, &options, NULL, &opened), LLM_EOPTION, "spares is 65");
+    ROW_INSIDE(llm_store_open(context, &options, NULL, &opened), LLM_ESTATE, "llm_store_open");
+    assert_null(opened);
+    ROW(llm_store_close(NULL), LLM_OK, NULL);
+    ROW(llm_store_close(&opened), LLM_OK, NULL);
+    options.spares = 0;
+    options.directory = mkdtemp(directory);
+    assert_int_equal(llm_store_open(context, &options, NULL, &opened), LLM_OK);
+    llm_options_init(&channel);
+    llm_options_init(&stream);
+    ROW(llm_store_ask(NULL, CALLS, &stream, 1, 0), LLM_EINVAL, NULL);
+    ROW(llm_store_ask(context, NULL, &stream, 1, 0), LLM_EINVAL, "channel is NULL");
+    ROW(llm_store_ask(context, CALLS, NULL, 1, 0), LLM_EINVAL, "options is NULL");
+    ROW(llm_store_ask(context, CALLS, &stream, 1, 0), LLM_EOPTION, "stream is empty");
+    ROW_SIZES(llm_options, stream, llm_store_ask(context, CALLS, &stream, 1, 0));
+    llm_options_init(&stream);
+    strcpy(stream.stream, "s");
+    ROW(llm_store_ask(context, CALLS, &stream, 0, 0), LLM_EOPTION, "stores is 0");
+    ROW(llm_store_ask(context, CALLS, &stream, 65, 0), LLM_EOPTION, "stores is 65");
+    ROW(llm_store_ask(context, "loop://a", &stream, 1, 0), LLM_EINVAL, "port");
+    ROW_INSIDE(llm_store_ask(context, CALLS, &stream, 1, 0), LLM_ESTATE, "llm_store_ask");
+    ROW(llm_store_follow(NULL, CALLS, NULL), LLM_EINVAL, NULL);
+    ROW(llm_store_follow(opened, NULL, NULL), LLM_EINVAL, "channel is NULL");
+    ROW_SIZES(llm_options, channel, llm_store_follow(opened, CALLS, &channel));
+    ROW_INSIDE(llm_store_follow(opened, CALLS, NULL), LLM_ESTATE, "llm_store_follow");
+    ROW_INSIDE(llm_store_close(&opened), LLM_ESTATE, "llm_store_close");
+    assert_int_equal(llm_store_close(&opened), LLM_OK);
+    assert_int_equal(remove_all(directory), 0);
+}
+
+static void failover_calls_refuse_wrong_arguments(void **state)
+{
+    struct llm_failover_options options;
+    struct llm_failover_handlers handlers;
+    struct llm_failover *opened = NULL;
+    struct llm_options channel;
+    struct llm_topic *found = NULL;
+
+    (void)state;
+    ROW_VOID(llm_failover_options_init(NULL));
+    ROW_VOID(llm_failover_handlers_init(NULL));
+    llm_failover_options_init(&options);
+    llm_failover_handlers_init(&handlers);
+    llm_options_init(&channel);
+    strcpy(channel.stream, "s");
+    options.voters = 3;
+    ROW(llm_failover_open(NULL, CALLS, &channel, &options, &handlers, &opened), LLM_EINVAL, NULL);
+    ROW(llm_failover_open(context, NULL, &channel, &options, &handlers, &opened), LLM_EINVAL,
+        "channel is NULL");
+    ROW(llm_failover_open(context, CALLS, &channel, NULL, &handlers, &opened), LLM_EINVAL,
+        "failover is NULL");
+    ROW(llm_failover_open(context, CALLS, &channel, &options, NULL, &opened), LLM_EINVAL, "handlers is NULL");
+    ROW(llm_failover_open(context, CALLS, &channel, &options, &handlers, NULL), LLM_EINVAL, "result is NULL");
+    ROW(llm_failover_open(context, "loop://a", &channel, &options, &handlers, &opened), LLM_EINVAL, "port");
+    ROW_SIZES(llm_options, channel,
+              llm_failover_open(context, CALLS, &channel, &options, &handlers, &opened));
+    llm_options_init(&channel);
+    strcpy(channel.stream, "s");
+    ROW_SIZES(llm_failover_options, options,
+              llm_failover_open(context, CALLS, &channel, &options, &handlers, &opened));
+    llm_failover_options_init(&options);
+    options.voters = 3;
+    ROW_SIZES(llm_failover_handlers, handlers,
+              llm_failover_open(context, CALLS, &channel, &options, &handlers, &opened));
+    llm_failover_handlers_init(&handlers);
+    ROW_INSIDE(llm_failover_open(context, CALLS, &channel, &options, &handlers, &opened), LLM_ESTATE,
+               "llm_failover_open");
+    options.voters = 2;
+    ROW(llm_failover_open(context, CALLS, &channel, &options, &handlers, &opened), LLM_EOPTION,
+        "voters is 2");
+    assert_null(opened);
+    ROW(llm_failover_close(NULL), LLM_OK, NULL);
+    ROW(llm_failover_close(&opened), LLM_OK, NULL);
+    ROW(llm_failover_topic(NULL, "t", &found), LLM_EINVAL, NULL);
+    options.voters = 3;
+    assert_int_equal(llm_failover_open(context, CALLS, &channel, &options, &handlers, &opened), LLM_OK);
+    ROW(llm_failover_topic(opened, NULL, &found), LLM_EINVAL, "name is NULL");
+    ROW(llm_failover_topic(opened, "t", NULL), LLM_EINVAL, "topic is NULL");
+    ROW(llm_failover_topic(opened, "t", &found), LLM_ESTATE, "is not the primary");
+    ROW_INSIDE(llm_failover_close(&opened), LLM_ESTATE, "llm_failover_close");
+    ROW((int)llm_failover_role(NULL), LLM_ROLE_BACKUP, NULL);
+    ROW((int)llm_failover_fence(NULL), LLM_FENCE_NONE, NULL);
+    ROW((int)llm_failover_next(NULL), 0, NULL);
+    assert_int_equal(llm_failover_close(&opened), LLM_OK);
+}
+
 static void listener_calls_refuse_wrong_arguments(void **state)
 {
     struct llm_listener_handlers handlers = {.size = 0};
@@ -645,6 +761,84 @@ static void a_waiting_caller_is_not_accepted_with_handlers_of_a_wrong_size(void 
     ROW(llm_listener_accept(listener, id, &answers), LLM_ENOTFOUND, "answered already");
     caller_waits(&id);
     ROW_SIZE_LARGER(llm_connection_handlers, answers, llm_listener_accept(listener, id, &answers));
+}
+
+static void count_recording(void *arg, const struct llm_recording *recording)
+{
+    (void)recording;
+    ++*(int *)arg;
+}
+
+static void replay_calls_refuse_wrong_arguments(void **state)
+{
+    char directory[] = "/tmp/llm-refusals-XXXXXX";
+    const struct llm_message message = {.number = 5};
+    struct llm_attributes attributes;
+    struct llm_receiver_handlers handlers;
+    struct llm_replay_options options;
+    struct llm_replay *replay = NULL;
+    struct llm_options stream;
+    int found = 0;
+
+    (void)state;
+    assert_non_null(mkdtemp(directory));
+    llm_receiver_handlers_init(&handlers);
+    ROW(llm_replay_open(NULL, NULL, &handlers, log_count, NULL, &replay), LLM_EINVAL, "directory is NULL");
+    ROW(llm_replay_open(directory, NULL, NULL, log_count, NULL, &replay), LLM_EINVAL, "handlers is NULL");
+    ROW(llm_replay_open(directory, NULL, &handlers, log_count, NULL, NULL), LLM_EINVAL, "replay is NULL");
+    ROW(llm_replay_open("/nowhere/at/all", NULL, &handlers, log_count, NULL, &replay), LLM_ENOTFOUND,
+        "/nowhere/at/all");
+    llm_replay_options_init(&options);
+    ROW_SIZES(llm_replay_options, options,
+              llm_replay_open(directory, &options, &handlers, log_count, NULL, &replay));
+    llm_replay_options_init(&options);
+    options.from = LLM_JOIN_LIVE;
+    ROW(llm_replay_open(directory, &options, &handlers, log_count, NULL, &replay), LLM_EINVAL, "from is 0");
+    options.from = (enum llm_join_mode)77;
+    ROW(llm_replay_open(directory, &options, &handlers, log_count, NULL, &replay), LLM_EINVAL, "from is 77");
+    llm_replay_options_init(&options);
+    options.message_bytes_max = UINT64_C(1) << 32;
+    ROW(llm_replay_open(directory, &options, &handlers, log_count, NULL, &replay), LLM_EINVAL,
+        "message_bytes_max is 4294967296");
+    llm_replay_options_init(&options);
+    options.session = 0xabc;
+    ROW(llm_replay_open(directory, &options, &handlers, log_count, NULL, &replay), LLM_ENOTFOUND,
+        "no session 0000000000000abc");
+    ROW_SIZES(llm_receiver_handlers, handlers,
+              llm_replay_open(directory, NULL, &handlers, log_count, NULL, &replay));
+    assert_null(replay);
+    llm_receiver_handlers_init(&handlers);
+    assert_int_equal(llm_replay_open(directory, NULL, &handlers, log_count, NULL, &replay), LLM_OK);
+    ROW(llm_replay_next(NULL, 1), LLM_EINVAL, NULL);
+    ROW(llm_replay_next(replay, 0), LLM_EINVAL, "packets_max is 0");
+    ROW(llm_replay_next(replay, INT_MIN), LLM_EINVAL, "packets_max is -2147483648");
+    ROW(llm_replay_next(replay, 1), 0, NULL);
+    llm_attributes_init(&attributes);
+    ROW(llm_replay_attributes(NULL, &message, &attributes), LLM_EINVAL, NULL);
+    ROW(llm_replay_attributes(replay, NULL, &attributes), LLM_EINVAL, "message is NULL");
+    ROW(llm_replay_attributes(replay, &message, NULL), LLM_EINVAL, "attributes is NULL");
+    ROW(llm_replay_attributes(replay, &message, &attributes), LLM_EINVAL, "message 5 is not one");
+    ROW_SIZES(llm_attributes, attributes, llm_replay_attributes(replay, &message, &attributes));
+    ROW(llm_replay_close(NULL), LLM_OK, NULL);
+    ROW(llm_replay_close(&replay), LLM_OK, NULL);
+    ROW(llm_replay_close(&replay), LLM_OK, NULL);
+    ROW(llm_replay_recordings(NULL, count_recording, &found, log_count, NULL), LLM_EINVAL,
+        "directory is NULL");
+    ROW(llm_replay_recordings(directory, NULL, &found, log_count, NULL), LLM_EINVAL, "found is NULL");
+    ROW(llm_replay_recordings("/nowhere/at/all", count_recording, &found, log_count, NULL), LLM_ENOTFOUND,
+        "/nowhere/at/all");
+    ROW(llm_replay_recordings(directory, count_recording, &found, log_count, NULL), 0, NULL);
+    assert_int_equal(found, 0);
+    llm_options_init(&stream);
+    ROW(llm_replay_continue(NULL, &stream, log_count, NULL), LLM_EINVAL, "directory is NULL");
+    ROW(llm_replay_continue(directory, NULL, log_count, NULL), LLM_EINVAL, "options is NULL");
+    ROW(llm_replay_continue(directory, &stream, log_count, NULL), LLM_EOPTION, "stream is empty");
+    ROW_SIZES(llm_options, stream, llm_replay_continue(directory, &stream, log_count, NULL));
+    llm_options_init(&stream);
+    strcpy(stream.stream, "s");
+    ROW(llm_replay_continue("/nowhere/at/all", &stream, log_count, NULL), LLM_ENOTFOUND, "/nowhere/at/all");
+    ROW(llm_replay_continue(directory, &stream, log_count, NULL), 0, NULL);
+    assert_int_equal(rmdir(directory), 0);
 }
 
 static void every_public_function_is_in_a_row(void **state)
@@ -784,8 +978,11 @@ int main(void)
         TEST(acknowledge_calls_refuse_wrong_arguments),
         TEST(connection_calls_refuse_wrong_arguments),
         TEST(calls_on_an_ended_connection_are_refused),
+        TEST(store_calls_refuse_wrong_arguments),
+        TEST(failover_calls_refuse_wrong_arguments),
         TEST(listener_calls_refuse_wrong_arguments),
         TEST(a_waiting_caller_is_not_accepted_with_handlers_of_a_wrong_size),
+        TEST(replay_calls_refuse_wrong_arguments),
         cmocka_unit_test(every_public_function_is_in_a_row),
         cmocka_unit_test(every_versioned_parameter_is_in_rows_of_wrong_sizes),
         TEST(a_call_refused_in_a_loop_is_logged_once_a_second),

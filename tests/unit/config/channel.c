@@ -147,6 +147,71 @@ static void options_of_the_structure_are_checked(void **state)
     assert_int_equal(lli_channel_parse(&channel, "udp://a:1", &options, &keeper), LLM_EINVAL);
 }
 
+static void two_lines_are_parsed_each_with_its_options(void **state)
+{
+    struct lli_channel channel;
+
+    (void)state;
+    assert_int_equal(
+        parse(&channel,
+              "udp://239.1.1.1:5001?interface=eth0&ttl=2&flow=window&receivers_max=7&check_source=0&"
+              "history_bytes=1M&receiver_name=a&rcvbuf_bytes=1M + "
+              "impair+udp://[ff15::1]:5002?interface=eth1&impair_loss_ppm=5&ttl=3"),
+        LLM_OK);
+    assert_true(lli_channel_has_lines(&channel));
+    assert_string_equal(channel.scheme, "udp");
+    assert_string_equal(channel.options.interface, "eth0");
+    assert_int_equal(channel.options.ttl, 2);
+    assert_int_equal(channel.options.flow, LLM_FLOW_WINDOW);
+    assert_string_equal(channel.second.scheme, "impair+udp");
+    assert_string_equal(channel.second.host, "ff15::1");
+    assert_int_equal(channel.second.port, 5002);
+    assert_string_equal(channel.second.options.interface, "eth1");
+    assert_int_equal(channel.second.options.ttl, 3);
+    /* Options of both lines stand in the first. */
+    assert_int_equal(channel.second.options.receivers_max, 7);
+    assert_int_equal(channel.second.options.check_source, 0);
+    assert_int_equal(channel.second.options.history_bytes, 1 << 20);
+    assert_int_equal(channel.second.options.flow, LLM_FLOW_WINDOW);
+    assert_string_equal(channel.second.options.receiver_name, "a");
+    assert_int_equal(channel.options.rcvbuf_bytes, 1 << 20);
+    assert_int_equal(channel.second.options.rcvbuf_bytes, 16 << 20);
+    assert_int_equal(parse(&channel, "udp://239.1.1.1:5001 + shm://prices"), LLM_OK);
+    assert_string_equal(channel.second.host, "prices");
+    assert_int_equal(parse(&channel, "udp://239.1.1.1:5001?stream=a + b"), LLM_OK);
+    assert_false(lli_channel_has_lines(&channel));
+    assert_string_equal(channel.options.stream, "a + b");
+}
+
+static void lines_that_make_no_channel_are_refused(void **state)
+{
+    static const struct {
+        const char *text;
+        int error;
+        const char *said;
+    } wrong[] = {
+        {"udp://239.1.1.1:1 + udp://239.1.1.2:1 + udp://239.1.1.3:1", LLM_EINVAL, "one line or two"},
+        {"udp://239.1.1.1:1+udp://239.1.1.2:1", LLM_EINVAL, "spaces around"},
+        {"udp://239.1.1.1:1 +udp://239.1.1.2:1", LLM_EINVAL, "spaces around"},
+        {"udp://239.1.1.1:1 + udp://239.1.1.2", LLM_EINVAL, "a port of 1 to 65535"},
+        {"udp://239.1.1.1 + udp://239.1.1.2:1", LLM_EINVAL, "a port of 1 to 65535"},
+        {"udp://239.1.1.1:1 + ://239.1.1.2:1", LLM_EINVAL, "scheme://group:port"},
+        {"udp://239.1.1.1:1 + udp://239.1.1.1:1", LLM_EINVAL, "both lines are the same"},
+        {"udp://239.1.1.1:1 + udp://239.1.1.2:1?flow=window", LLM_EOPTION, "option flow: it applies to both"},
+        {"udp://239.1.1.1:1 + udp://239.1.1.2:1?check_source=0", LLM_EOPTION, "check_source"},
+        {"udp://239.1.1.1:1 + udp://239.1.1.2:1?flaw=window", LLM_EOPTION, "\"flaw\" does not exist"},
+        {"udp://239.1.1.1:1 + udp://239.1.1.2:1?mtu=99999", LLM_EOPTION, "mtu"},
+        {"udp://239.1.1.1:1?destinations=10.0.0.1:1 + udp://239.1.1.2:1", LLM_EOPTION, "destinations"},
+    };
+    struct lli_channel channel;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        if (parse(&channel, wrong[i].text) != wrong[i].error || strstr(logged, wrong[i].said) == NULL)
+            fail_msg("\"%s\": \"%s\"", wrong[i].text, logged);
+    }
+}
+
 static void mangled_channels_are_read_within_their_bounds(void **state)
 {
     const char alphabet[] = "udp:/[]?&=.0159ax";
@@ -211,6 +276,8 @@ int main(void)
         cmocka_unit_test(options_of_the_structure_are_checked),
         cmocka_unit_test(destinations_are_parsed_one_by_one),
         cmocka_unit_test(wrong_destinations_are_refused_and_quoted),
+        cmocka_unit_test(two_lines_are_parsed_each_with_its_options),
+        cmocka_unit_test(lines_that_make_no_channel_are_refused),
         cmocka_unit_test(mangled_channels_are_read_within_their_bounds),
     };
 

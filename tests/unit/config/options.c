@@ -351,6 +351,10 @@ static void contradictory_slow_receiver_policies_are_refused(void **state)
 
     (void)state;
     expect_refused("receiver_name", "a,b", "comma");
+    expect_refused("receiver_name", "store-*", "patterns of names");
+    expect_refused("stream_base", "7", "option stream_base: 7 is of no stream");
+    expect_refused("stream_term", "8", "option stream_term: 8 is of no stream");
+    expect_refused("stream_merge", "1", "option stream_merge: 1 is of no stream");
     expect_both("order", "arrival", "acknowledge", "application");
     expect_both("slow_warn_percent", "80", "slow_unicast_percent", "60");
     expect_both("slow_recover_ns", "5000", "slow_expel_ns", "4000");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a transmitter logs about its receivers, whose packets are built by hand, over the loop transport. */
+/* Log of a transmitter about its receivers, whose packets are built by hand, over the loop transport. */
 #include "log_lines.h"
 
 #include "engine/objects.h"

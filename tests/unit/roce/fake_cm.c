@@ -272,9 +272,10 @@ int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex
 {
     struct membership *membership;
 
-    atomic_fetch_add(&fake.joins, 1);
-    if (fake_fails(FAKE_CALL_JOIN))
+    if (fake_fails(FAKE_CALL_JOIN)) {
+        atomic_fetch_add(&fake.joins, 1);
         return -1;
+    }
     membership = fake_zeroed(sizeof *membership);
     membership->id = id;
     memcpy(&membership->address, wanted->addr,
@@ -292,6 +293,8 @@ int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex
         event_send(id, membership, RDMA_CM_EVENT_MULTICAST_JOIN, 0);
     else if (atomic_load(&fake.join) == FAKE_JOIN_NO)
         event_send(id, membership, RDMA_CM_EVENT_MULTICAST_ERROR, atomic_load(&fake.join_error));
+    /* A test that has seen the join sends events to the membership. */
+    atomic_fetch_add(&fake.joins, 1);
     fake_events_unlock();
     return 0;
 }

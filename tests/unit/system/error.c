@@ -133,11 +133,41 @@ static void every_event_has_a_sentence(void **state)
     event.receivers_wanted = 3;
     text_is(&event, "session 0000000000000abc: messages 3 to 4 of topic \"orders\" are not acknowledged: too "
                     "few receivers: 2 of 3");
+    event.receiver = "store-*";
+    text_is(&event, "session 0000000000000abc: messages 3 to 4 of topic \"orders\" are not acknowledged: too "
+                    "few receivers: store-*: 2 of 3");
     event.receivers = event.receivers_wanted = 0;
     event.reason = LLM_REASON_RECEIVER_ABSENT;
     event.receiver = "book";
     text_is(&event, "session 0000000000000abc: messages 3 to 4 of topic \"orders\" are not acknowledged: a "
                     "receiver is absent: book");
+    event.receiver = NULL;
+    event.stream = 0xdef;
+    event.stream_base = 1000;
+    event.stream_term = 2;
+    event.kind = LLM_EVENT_SESSION_NEW;
+    text_is(&event,
+            "session 0000000000000abc is followed from message 3, number 1003 of stream 0000000000000def "
+            "in term 2");
+    event.kind = LLM_EVENT_LINE_DOWN;
+    event.first = 2;
+    text_is(&event, "session 0000000000000abc is no longer heard on line 2");
+    event.kind = LLM_EVENT_LINE_UP;
+    text_is(&event, "session 0000000000000abc is heard again on line 2");
+    event.first = 3;
+    event.kind = LLM_EVENT_STREAM_GAP;
+    event.reason = LLM_REASON_RESTARTED;
+    text_is(&event, "session 0000000000000abc: messages 3 to 4 of stream 0000000000000def are missing: the "
+                    "transmitter restarted");
+    event.kind = LLM_EVENT_STREAM_AGAIN;
+    text_is(&event,
+            "session 0000000000000abc: messages 3 to 4 of stream 0000000000000def are sent again: the "
+            "transmitter restarted");
+    event.kind = LLM_EVENT_STREAM_REFUSED;
+    event.reason = LLM_REASON_SUPERSEDED;
+    text_is(&event,
+            "session 0000000000000abc of stream 0000000000000def is not followed in term 2: another session "
+            "continues the stream");
     event.kind = LLM_EVENT_CONNECTED;
     text_is(&event, "session 0000000000000abc is connected");
     event.kind = LLM_EVENT_DISCONNECTED;

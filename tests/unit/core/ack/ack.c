@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "session.h"
 
+#include <fnmatch.h>
 #include <llm/llm.h>
 
 #include "core/ack/ack.h"
@@ -14,13 +15,18 @@ static struct lli_ack_message ring[PLACES], ring_more[PLACES];
 static struct lli_arena arena;
 static uint64_t sent; /* messages sent in the session */
 
+static void require(struct lli_ack_rule *rule, const char *name)
+{
+    assert_int_equal(lli_ack_name_parse(name, strlen(name), &rule->name[rule->names++]), LLI_ACK_NAME_OK);
+}
+
 static struct lli_ack_rule rule_of(uint32_t receivers, const char *name)
 {
     struct lli_ack_rule rule = {
         .receivers = receivers, .messages_max = PLACES, .bytes_max = 1000, .patience = 100 * MS};
 
     if (name != NULL)
-        strcpy(rule.name[rule.names++], name);
+        require(&rule, name);
     return rule;
 }
 
@@ -207,6 +213,84 @@ static void a_named_receiver_is_required_beside_the_count(void **state)
     expect_acknowledged(1, 1);
 }
 
+static void a_pattern_waits_for_receivers_of_different_names(void **state)
+{
+    (void)state;
+    ack_by(0, "store-*:2");
+    for (int i = 0; i < 4; i++)
+        send_message(10);
+    assert_true(report(1, 0, 3, 1, "store-a"));
+    assert_true(report(2, 0, 4, 1, "store-a"));
+    assert_true(report(3, 0, 4, 1, "archive"));
+    assert_true(report(4, 0, 4, 1, ""));
+    expect_nothing();
+    assert_true(report(5, 0, 2, 1, "store-b"));
+    expect_acknowledged(0, 1);
+    /* A third one counts in the place of the second, of which no report comes. */
+    assert_true(report(6, 2, 3, 1, "store-c"));
+    expect_acknowledged(2, 2);
+    /* The other receiver of the first name has left, and what it acknowledged does not count. */
+    lli_members_del(&members, 2);
+    assert_true(report(6, 2, 4, 1, "store-c"));
+    expect_nothing();
+    assert_true(report(5, 0, 4, 1, "store-b"));
+    expect_acknowledged(3, 3);
+}
+
+static void a_receiver_counts_for_every_name_and_pattern_that_it_matches(void **state)
+{
+    struct lli_ack_rule rule = rule_of(2, "store-1");
+
+    (void)state;
+    require(&rule, "store-*:2");
+    require(&rule, "*-2");
+    assert_true(lli_ack_set(&ack, &members, &topic, &rule, ring, PLACES));
+    send_message(10);
+    assert_true(report(1, 0, 1, 1, "store-1"));
+    expect_nothing();
+    assert_true(report(2, 0, 1, 1, "store-2"));
+    expect_acknowledged(0, 0);
+}
+
+static void expect_waits_for(enum llm_reason reason, const char *receiver, uint32_t receivers,
+                             uint32_t wanted)
+{
+    struct llm_event event;
+
+    assert_true(lli_ack_event(&ack, &event));
+    assert_int_equal(event.reason, reason);
+    assert_string_equal(event.receiver, receiver);
+    assert_int_equal(event.receivers, receivers);
+    assert_int_equal(event.receivers_wanted, wanted);
+}
+
+static void waits_for_a_pattern_name_it_and_count_its_receivers(void **state)
+{
+    (void)state;
+    ack_by(0, "store-*:2");
+    send_message(10);
+    lli_ack_look(&ack, &members, 0);
+    lli_ack_look(&ack, &members, 100 * MS);
+    expect_waits_for(LLM_REASON_RECEIVERS_FEW, "store-*", 0, 2);
+    /* Of two with this name, and a suspended one, one counts; the second name joined after the message. */
+    assert_true(report(1, 0, 0, 1, "store-a"));
+    assert_true(report(2, 0, 0, 1, "store-a"));
+    assert_true(report(3, 1, 1, 1, "store-b"));
+    members.table[lli_members_get(&members, 3)].standing = LLI_STANDING_SUSPENDED;
+    lli_ack_look(&ack, &members, 200 * MS);
+    expect_nothing();
+    assert_true(report(4, 1, 1, 1, "store-c"));
+    lli_ack_look(&ack, &members, 300 * MS);
+    expect_waits_for(LLM_REASON_GIVEN_UP, "store-*", 1, 2);
+    assert_true(report(5, 0, 0, 1, "store-d"));
+    lli_ack_look(&ack, &members, 400 * MS);
+    expect_waits_for(LLM_REASON_PENDING, "store-*", 0, 0);
+    assert_int_equal(owes(5), 1000);
+    assert_int_equal(owes(4), 0);
+    assert_true(lli_ack_close(&ack));
+    expect_waits(LLM_REASON_CLOSED, NULL);
+}
+
 static void lost_or_refused_messages_are_not_acknowledged(void **state)
 {
     (void)state;
@@ -360,34 +444,89 @@ static void assured_topics_beyond_the_limit_are_refused(void **state)
 
 /* ---------------------------------------------------------------------------------------- against a model */
 
+/* Names of receivers; some have none, and some share one. */
+static const char *const model_names[] = {"", "book", "store-1", "store-2", "store-3", "s-1", "ledger"};
+static const char *const model_required[] = {"book",   "store-2", "store-*", "store-*:2", "*:2",
+                                             "s*-1:2", "*er",     "*:4",     "b*k",       "nobody-*"};
+
+enum {
+    MODEL_NAMES = sizeof model_names / sizeof model_names[0],
+    MODEL_REQUIRED = sizeof model_required / sizeof model_required[0],
+    MODEL_RULE_MAX = 3,
+};
+
 struct model {
     uint64_t id, from, next;
-    bool accepts, named, known;
+    uint32_t name; /* index in model_names */
+    bool accepts, known, suspended;
+};
+
+struct model_rule {
+    uint32_t receivers, names;
+    uint32_t name[MODEL_RULE_MAX]; /* indices in model_required */
 };
 
 static bool model_holds(const struct model *m, uint64_t number)
 {
-    return m->known && m->accepts && m->from <= number && number < m->next;
+    return m->known && !m->suspended && m->accepts && m->from <= number && number < m->next;
+}
+
+/* Splits what is required at its colon, and counts the names that match and hold the message. */
+static bool model_has_names(const struct model *models, uint64_t number, const char *required)
+{
+    const char *colon = strchr(required, ':');
+    const size_t size = colon == NULL ? strlen(required) : (size_t)(colon - required);
+    const int wanted = colon == NULL ? 1 : atoi(colon + 1);
+    char pattern[32] = "";
+    int found = 0;
+
+    memcpy(pattern, required, size);
+    for (uint32_t name = 1; name < MODEL_NAMES; name++) {
+        bool holds = false;
+
+        for (int i = 0; i < MEMBERS; i++)
+            holds |= models[i].name == name && model_holds(&models[i], number);
+        found += holds && fnmatch(pattern, model_names[name], 0) == 0;
+    }
+    return found >= wanted;
 }
 
 /* Returns the end of the acknowledged messages, by checking them one by one. */
-static uint64_t model_acknowledged(const struct model *models, uint64_t head, const struct lli_ack_rule *rule)
+static uint64_t model_acknowledged(const struct model *models, uint64_t head, const struct model_rule *rule)
 {
     for (; head < sent; head++) {
-        uint32_t holders = 0, named = 0;
+        uint32_t holders = 0;
 
-        for (int i = 0; i < MEMBERS; i++) {
+        for (int i = 0; i < MEMBERS; i++)
             holders += model_holds(&models[i], head);
-            named += model_holds(&models[i], head) && models[i].named;
-        }
-        if (holders < rule->receivers || (rule->names > 0 && named == 0))
+        for (uint32_t i = 0; i < rule->names; i++)
+            if (!model_has_names(models, head, model_required[rule->name[i]]))
+                return head;
+        if (holders < rule->receivers)
             break;
     }
     return head;
 }
 
-/* A forgotten member returns under another identity. */
-static void model_step(uint64_t *random, struct model *models, uint64_t head)
+/* Draws a rule, and applies it. */
+static struct model_rule model_require(uint64_t *random)
+{
+    struct model_rule rule = {.receivers = below(random, 5), .names = below(random, MODEL_RULE_MAX + 1)};
+    struct lli_ack_rule applied;
+
+    if (rule.receivers + rule.names == 0)
+        rule.receivers = 1;
+    applied = rule_of(rule.receivers, NULL);
+    for (uint32_t i = 0; i < rule.names; i++) {
+        rule.name[i] = below(random, MODEL_REQUIRED);
+        require(&applied, model_required[rule.name[i]]);
+    }
+    assert_true(lli_ack_set(&ack, &members, &topic, &applied, topic.ring == ring ? ring_more : ring, PLACES));
+    return rule;
+}
+
+/* A forgotten member returns under another identity. False: nothing was evaluated. */
+static bool model_step(uint64_t *random, struct model *models, uint64_t head)
 {
     static uint64_t id;
     const uint32_t i = below(random, MEMBERS);
@@ -396,20 +535,27 @@ static void model_step(uint64_t *random, struct model *models, uint64_t head)
     if (m->known && chance(random, 5)) {
         lli_members_del(&members, m->id);
         *m = (struct model){.known = false};
-        return;
+        return false;
+    }
+    if (m->known && chance(random, 5)) {
+        m->suspended = !m->suspended;
+        members.table[lli_members_get(&members, m->id)].standing =
+            m->suspended ? LLI_STANDING_SUSPENDED + below(random, 2) : LLI_STANDING_FINE;
+        return false;
     }
     if (!m->known)
         *m = (struct model){.id = ++id,
                             .known = true,
                             .accepts = chance(random, 80),
-                            .named = i < 3,
+                            .name = below(random, MODEL_NAMES),
                             .from = head,
                             .next = head};
     if (chance(random, 3) && m->next < sent)
         m->from = m->next = m->next + 1 + below(random, (uint32_t)(sent - m->next));
     else
         m->next += below(random, (uint32_t)(sent - m->next) + 1);
-    assert_true(report(m->id, m->from, m->next, m->accepts, m->named ? "book" : i == 5 ? "other" : ""));
+    assert_true(report(m->id, m->from, m->next, m->accepts, model_names[m->name]));
+    return true;
 }
 
 static void random_reports_agree_with_a_simple_model(void **state)
@@ -418,18 +564,22 @@ static void random_reports_agree_with_a_simple_model(void **state)
     for (uint64_t seed = 1; seed <= 200; seed++) {
         struct model models[MEMBERS] = {{0}};
         uint64_t random = seed, head = 0;
-        struct lli_ack_rule rule = rule_of(below(&random, 5), chance(&random, 50) ? "book" : NULL);
+        struct model_rule rule;
 
-        if (rule.receivers + rule.names == 0)
-            rule.receivers = 1;
         up(NULL);
-        assert_true(lli_ack_set(&ack, &members, &topic, &rule, ring, PLACES));
+        rule = model_require(&random);
         for (int step = 0; step < 400; step++) {
+            const bool changes = chance(&random, 2);
+
             while (chance(&random, 70) && lli_ack_topic_allows(&topic, 1))
                 send_message(1);
-            model_step(&random, models, head);
-            /* Only reports acknowledge messages; forgetting a member does not. */
-            head = model_acknowledged(models, head, &rule);
+            /* Only reports and rules acknowledge messages; forgetting or readmitting a member does not. */
+            if (changes) {
+                rule = model_require(&random);
+                head = model_acknowledged(models, head, &rule);
+            }
+            if (model_step(&random, models, head))
+                head = model_acknowledged(models, head, &rule);
             if (sent - ack.waiting != head)
                 fail_msg("seed %llu step %d: %llu are acknowledged, not %llu", (unsigned long long)seed, step,
                          (unsigned long long)(sent - ack.waiting), (unsigned long long)head);
@@ -451,7 +601,7 @@ static void expect_heartbeat(struct lli_tx *tx, lli_ns now, struct lli_wire_hear
 
     assert_true(lli_tx_control(tx, now, buffer, sizeof buffer, &packet));
     assert_int_equal(lli_wire_get_header(packet.data, packet.size, &header, &body, &size), LLI_WIRE_OK);
-    assert_true(lli_wire_get_heartbeat(body, size, header.tag, heartbeat));
+    assert_true(lli_wire_get_heartbeat(body, size, &header, heartbeat));
 }
 
 static void acknowledge(struct lli_tx *tx, uint64_t receiver, uint64_t next, uint8_t flags, lli_ns now)
@@ -525,6 +675,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_suspended_receiver_still_has_unacknowledged_messages, up, down),
         cmocka_unit_test_setup_teardown(a_receiver_counts_once_and_not_after_it_is_forgotten, up, down),
         cmocka_unit_test_setup_teardown(a_named_receiver_is_required_beside_the_count, up, down),
+        cmocka_unit_test_setup_teardown(a_pattern_waits_for_receivers_of_different_names, up, down),
+        cmocka_unit_test_setup_teardown(a_receiver_counts_for_every_name_and_pattern_that_it_matches, up,
+                                        down),
+        cmocka_unit_test_setup_teardown(waits_for_a_pattern_name_it_and_count_its_receivers, up, down),
         cmocka_unit_test_setup_teardown(lost_or_refused_messages_are_not_acknowledged, up, down),
         cmocka_unit_test_setup_teardown(overtaken_and_impossible_reports_change_nothing, up, down),
         cmocka_unit_test_setup_teardown(unacknowledged_data_is_bounded_by_messages_and_bytes, up, down),

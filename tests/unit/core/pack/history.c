@@ -177,6 +177,47 @@ static void random_packets_stay_unchanged_until_forgotten_in_order(void **state)
     }
 }
 
+static void packets_grow_into_their_tails_and_touch_no_other(void **state)
+{
+    enum { TAIL = 20 };
+    const struct lli_history_config config = {.bytes = 16 * STRIDE,
+                                              .packets = 64,
+                                              .packet_max = PACKET_MAX,
+                                              .headroom = HEADROOM,
+                                              .tail = TAIL,
+                                              .align = ALIGN,
+                                              .start = 500};
+    struct lli_history history;
+    struct lli_arena arena = {.memory = NULL};
+    uint64_t random = 9;
+
+    (void)state;
+    lli_history_init(&history, &config, &arena);
+    arena_fill(&arena);
+    lli_history_init(&history, &config, &arena);
+    for (int i = 0; i < 1000; i++) {
+        const uint32_t size = chance(&random, 30) ? PACKET_MAX : 1 + below(&random, PACKET_MAX);
+        const lli_seq seq = history.next;
+        uint8_t *packet;
+
+        history_add(&history, size, seq);
+        packet = lli_history_packet(&history, seq);
+        assert_true(packet + size + TAIL <= history.bytes + history.bytes_size);
+        memset(packet + size, 0xdd, TAIL);
+        lli_history_extend(&history, seq, size + TAIL);
+        assert_int_equal(lli_history_slot(&history, seq)->size, size + TAIL);
+        for (lli_seq k = history.trail; k < history.next; k++) {
+            const uint32_t own = lli_history_slot(&history, k)->size - TAIL;
+
+            pattern_check(lli_history_packet(&history, k), own, k);
+            for (uint32_t at = own; at < own + TAIL; at++)
+                assert_int_equal(lli_history_packet(&history, k)[at], 0xdd);
+        }
+    }
+    assert_true(history.trail > 500);
+    free(arena.memory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -184,6 +225,7 @@ int main(void)
         cmocka_unit_test(the_reported_room_is_usable_without_forgetting_busy_packets),
         cmocka_unit_test(an_idle_history_has_room_for_nearly_all_its_memory),
         cmocka_unit_test(random_packets_stay_unchanged_until_forgotten_in_order),
+        cmocka_unit_test(packets_grow_into_their_tails_and_touch_no_other),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

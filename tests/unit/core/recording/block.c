@@ -183,6 +183,37 @@ static void a_full_block_takes_no_more(void **state)
     assert_int_equal(lli_block_check(bytes, size, &at, &block, &next), LLI_BLOCK_OK);
 }
 
+/* Both parts are read back, and the second one follows the first. */
+static void records_behind_a_mark_begin_another_block(void **state)
+{
+    const struct lli_record gap = {
+        .next = 105, .message = 1001, .message_next = 1009, .reason = LLM_REASON_GONE};
+    static uint8_t more[LLI_BLOCK_ALIGN];
+    struct lli_block_builder builder, rest;
+    struct lli_block_position next, last;
+    struct lli_block_mark mark;
+    struct lli_block block;
+    uint8_t packet[64];
+
+    (void)state;
+    lli_block_begin(&builder, bytes, LLI_BLOCK_ALIGN, &at);
+    assert_true(lli_block_add_packet(&builder, packet, recording_packet(packet, 100, 1000, 10)));
+    mark = (struct lli_block_mark){.used = builder.used, .next = builder.next, .message = gap.message};
+    assert_true(lli_block_add_gap(&builder, &gap));
+    assert_true(lli_block_add_packet(&builder, packet, recording_packet(packet, 105, 1009, 10)));
+    lli_block_split(&builder, &mark, &rest, more);
+    (void)lli_block_seal(&builder, 600, 0, &next);
+    assert_int_equal(next.packet, 101);
+    assert_int_equal(lli_block_check(bytes, LLI_BLOCK_ALIGN, &at, &block, NULL), LLI_BLOCK_OK);
+    assert_int_equal(block.message, 1000);
+    rest.at.sequence = next.sequence;
+    rest.at.previous = next.previous;
+    (void)lli_block_seal(&rest, 600, 0, &last);
+    assert_int_equal(lli_block_check(more, LLI_BLOCK_ALIGN, &next, &block, NULL), LLI_BLOCK_OK);
+    assert_int_equal(block.message, 1001);
+    assert_int_equal(last.packet, 106);
+}
+
 static void a_clock_that_steps_back_counts_as_stopped(void **state)
 {
     struct lli_block_builder builder;
@@ -294,6 +325,7 @@ int main(void)
         cmocka_unit_test(a_block_of_another_place_is_foreign),
         cmocka_unit_test(a_part_of_a_block_is_short),
         cmocka_unit_test(a_full_block_takes_no_more),
+        cmocka_unit_test(records_behind_a_mark_begin_another_block),
         cmocka_unit_test(a_clock_that_steps_back_counts_as_stopped),
         cmocka_unit_test(a_block_of_names_has_no_number),
         cmocka_unit_test(malformed_records_make_no_block),

@@ -8,7 +8,7 @@
 
 #include "core/recording/recorder.h"
 
-enum { SEGMENTS = 24, SEGMENT_SIZE = LLI_SEGMENT_HEADER + 2 * LLI_BLOCK_MAX + (256 << 10), TOPICS = 40 };
+enum { SEGMENTS = 24, SEGMENT_SIZE = LLI_SEGMENT_HEADER + 2 * LLI_RECORDER_BLOCK + (256 << 10), TOPICS = 40 };
 
 struct disk_write {
     struct lli_write write;
@@ -366,7 +366,7 @@ static void a_block_has_what_arrived_during_the_write_before_it(void **state)
     complete_one(); /* the names */
     issue_all();
     assert_int_equal(w.count, 1);
-    for (int i = 0; i < 20; i++)
+    for (int i = 0; i < 10; i++)
         assert_true(record_one());
     assert_false(lli_recorder_next(&w.recorder, 1, 1, &write));
     complete_one();
@@ -407,6 +407,42 @@ static void full_blocks_do_not_wait_for_each_other(void **state)
     down();
 }
 
+/* Less than a packet is empty behind its records, and the moved ones are written next. */
+static void the_end_of_a_large_block_goes_to_the_next_one(void **state)
+{
+    uint64_t size = 0, used = 0;
+
+    (void)state;
+    up(7);
+    assert_true(record_one());
+    /* The header, the names, and the first packet. */
+    for (int i = 0; i < 3; i++) {
+        issue_all();
+        assert_int_equal(w.count, 1);
+        if (i < 2)
+            complete_one();
+    }
+    for (int i = 0; i < 10; i++) {
+        struct lli_block block;
+
+        for (int packets = 0; packets < 120; packets++)
+            assert_true(record_one());
+        complete_one();
+        issue_all();
+        assert_int_equal(w.count, 1);
+        assert_int_equal(lli_block_get(w.flying[0].write.bytes, w.flying[0].write.size, &block),
+                         LLI_BLOCK_OK);
+        assert_true(block.size > 32 << 10);
+        assert_true(block.size - block.used < LLI_WIRE_DATA_HEADER + 1400 + 2);
+        size += block.size;
+        used += block.used;
+    }
+    assert_true(size * 1000 < used * 1013);
+    complete_one();
+    complete();
+    down();
+}
+
 static void names_that_fill_a_segment_stop(void **state)
 {
     static const uint8_t name[250];
@@ -418,7 +454,7 @@ static void names_that_fill_a_segment_stop(void **state)
     assert_true(lli_recorder_next(&w.recorder, 1, 1, &header));
     begin_write(&header);
     complete_one();
-    for (uint32_t topic = 0; w.recorder.offset + LLI_BLOCK_MAX < SEGMENT_SIZE; topic++)
+    for (uint32_t topic = 0; w.recorder.offset + LLI_RECORDER_BLOCK < SEGMENT_SIZE; topic++)
         while (!lli_recorder_add_name(&w.recorder, topic, name, sizeof name)) {
             struct lli_write write;
 
@@ -443,6 +479,7 @@ int main(void)
         cmocka_unit_test(a_second_failure_stops),
         cmocka_unit_test(a_block_has_what_arrived_during_the_write_before_it),
         cmocka_unit_test(full_blocks_do_not_wait_for_each_other),
+        cmocka_unit_test(the_end_of_a_large_block_goes_to_the_next_one),
         cmocka_unit_test(names_that_fill_a_segment_stop),
     };
 

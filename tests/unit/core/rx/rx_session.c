@@ -161,6 +161,41 @@ static void take_token(uint64_t token)
     rx_take(packet, lli_wire_put_join(packet, &join));
 }
 
+/* Lets five seconds pass, and returns the bytes of all packets to the transmitter. */
+static uint64_t spoken(void)
+{
+    struct lli_packet packet;
+    uint64_t bytes = 0;
+
+    for (const lli_ns until = now + 5000 * MS; now < until; now += MS)
+        while (lli_rx_control(rx, now, buffer, &packet))
+            bytes += packet.size;
+    return bytes;
+}
+
+static void an_address_that_does_not_answer_gets_three_times_the_bytes_of_its_heartbeats(void **state)
+{
+    struct lli_wire_heartbeat heartbeat = heartbeat_now(START + 1, 1);
+    uint64_t bytes, more, size, withheld;
+
+    (void)state;
+    r.config.confirms = true;
+    heartbeat.topics = 100;
+    size = lli_wire_put_heartbeat(buffer, &heartbeat);
+    rx_take(buffer, size);
+    bytes = spoken();
+    assert_in_range(bytes, size, 3 * size);
+    assert_true(r.counters.packets_withheld > 0);
+    heartbeat.sent_at = now;
+    heartbeat_made(&heartbeat);
+    more = spoken();
+    assert_true(more > 0 && bytes + more <= 2 * 3 * size);
+    withheld = r.counters.packets_withheld;
+    take_token(7);
+    assert_true(spoken() > 0);
+    assert_int_equal(r.counters.packets_withheld, withheld);
+}
+
 /*
  * The first report with a token may be lost, where 10,000 receivers join at a time: without further ones the
  * transmitter would not know the receiver for 100 s.
@@ -870,6 +905,46 @@ static void a_refused_session_drops_its_packets(void **state)
     assert_int_equal(r.reorder.used, 0);
 }
 
+/* Builds a packet of these frames. first: bytes of a message that began in the packet before. */
+static void frames_made(lli_seq seq, uint64_t number, uint16_t first, const char *frames, size_t size)
+{
+    uint8_t packet[256];
+    const struct lli_wire_header header = {
+        .type = LLI_WIRE_DATA,
+        .tag = (uint32_t)SESSION,
+        .seq = (uint32_t)seq,
+        .number = (uint32_t)number,
+        .first = first,
+        .size = (uint16_t)(LLI_WIRE_DATA_HEADER + size),
+    };
+
+    lli_wire_put_header(packet, &header);
+    memcpy(packet + LLI_WIRE_DATA_HEADER, frames, size);
+    rx_take(packet, header.size);
+}
+
+static void messages_of_refused_topics_are_skipped_among_others(void **state)
+{
+    /* Topics 0, 1, 2 and 1 again, whose last message goes on in the next packet; then topic 2. */
+    static const char frames[] = "\001a\300\001\001b\002cc\300\002\001d\300\001\001e\004f",
+                      rest[] = "fff\300\002\001g\300\001\001h";
+
+    (void)state;
+    heartbeat_due();
+    got.message_count = 0;
+    lli_rx_topic_refuse(rx, 1);
+    frames_made(START, 0, 0, frames, sizeof frames - 1);
+    frames_made(START + 1, 6, 3, rest, sizeof rest - 1);
+    assert_int_equal(got.message_count, 3);
+    assert_int_equal(got.messages[0], 0);
+    assert_int_equal(got.messages[1], 3);
+    assert_int_equal(got.messages[2], 6);
+    assert_int_equal(r.counters.messages_refused, 5);
+    assert_int_equal(r.counters.messages_delivered, 3);
+    assert_int_equal(r.counters.data_malformed, 0);
+    assert_int_equal(rx->unpack.number, 8);
+}
+
 static void messages_in_order_need_service_only_for_a_due_report(void **state)
 {
     struct lli_wire_heartbeat heartbeat;
@@ -946,6 +1021,7 @@ int main(void)
         T(a_heartbeat_reveals_a_loss_at_the_tail),
         T(topic_names_are_queried_for_most_of_a_second),
         T(queries_keep_the_distance_at_which_the_last_one_was_answered),
+        T(an_address_that_does_not_answer_gets_three_times_the_bytes_of_its_heartbeats),
         T(reports_with_a_new_token_follow_at_doubling_distances),
         T(the_first_nak_in_a_large_group_is_delayed_at_random),
         T(a_pending_nak_is_suppressed),
@@ -967,6 +1043,7 @@ int main(void)
         T(the_end_is_reported_after_all_messages),
         T(an_already_ended_session_gets_no_reports),
         T(a_refused_session_drops_its_packets),
+        T(messages_of_refused_topics_are_skipped_among_others),
         T(messages_in_order_need_service_only_for_a_due_report),
         T(shuffled_packets_are_delivered_once_and_in_order),
     };

@@ -316,7 +316,7 @@ static void invented_receivers_count_for_nothing(void **state)
     assert_true(lli_tx_control(tx, now, buffer, sizeof buffer, &packet));
     assert_int_equal(lli_wire_get_header(packet.data, packet.size, &header, &body, &size), LLI_WIRE_OK);
     assert_int_equal(header.type, LLI_WIRE_HEARTBEAT);
-    assert_true(lli_wire_get_heartbeat(body, size, header.tag, &heartbeat));
+    assert_true(lli_wire_get_heartbeat(body, size, &header, &heartbeat));
     assert_int_equal(heartbeat.receivers, 1);
 }
 
@@ -507,7 +507,7 @@ static void an_unanswering_session_gets_few_short_packets(void **state)
             continue;
         assert_true(lli_rx_deadline(&r.rx) > now);
     }
-    assert_true(count > 4 && count <= 24);
+    assert_true(count > 2 && count <= 24);
     assert_true(bytes <= 3000);
 }
 

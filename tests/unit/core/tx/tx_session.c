@@ -35,7 +35,7 @@ static const struct lli_wire_address *expect_control(lli_ns now, uint8_t type, v
     assert_int_equal(lli_wire_get_header(packet.data, packet.size, &header, &body, &size), LLI_WIRE_OK);
     assert_int_equal(header.type, type);
     if (type == LLI_WIRE_HEARTBEAT)
-        assert_true(lli_wire_get_heartbeat(body, size, header.tag, out));
+        assert_true(lli_wire_get_heartbeat(body, size, &header, out));
     else
         assert_true(lli_wire_get_reject(body, size, header.tag, out));
     return packet.to;
@@ -174,6 +174,55 @@ static void heartbeats_take_at_most_a_quarter_of_the_time(void **state)
     expect_distance(&now, 100 * MS, UINT64_MAX);
     expect_distance(&now, 100 * MS, 0);
     expect_distance(&now, 50 * US, 0);
+}
+
+/* Expects the first heartbeat this time after a message. */
+static void expect_first(lli_ns sent_at, lli_ns distance)
+{
+    struct lli_wire_heartbeat heartbeat;
+
+    send_one(tx, "a", sent_at);
+    expect_no_control(sent_at + distance - 1);
+    (void)expect_control(sent_at + distance, LLI_WIRE_HEARTBEAT, &heartbeat);
+}
+
+static void heartbeats_wait_longer_in_a_steady_stream(void **state)
+{
+    struct lli_wire_heartbeat heartbeat;
+    lli_ns now = 500 * MS;
+
+    (void)state;
+    tx->config.heartbeat_busy = 10000 * MS;
+    (void)expect_control(now, LLI_WIRE_HEARTBEAT, &heartbeat);
+    /* Packets every 101 us are too far apart. */
+    for (int i = 0; i < 5; i++)
+        expect_first(now += 101 * US, 50 * US);
+    /* Of packets every 100 us the second one shows it. */
+    expect_first(now += 200 * US, 50 * US);
+    expect_first(now += 100 * US, 50 * US);
+    for (int i = 0; i < 5; i++)
+        send_one(tx, "a", now += 100 * US);
+    expect_first(now += 199 * US, 200 * US);
+    /* The stream paused. */
+    expect_first(now += 300 * US, 50 * US);
+    expect_first(now += 100 * US, 50 * US);
+    expect_first(now += 100 * US, 200 * US);
+}
+
+static void heartbeats_of_a_steady_stream_follow_soon_after_a_loss(void **state)
+{
+    struct lli_wire_heartbeat heartbeat;
+    lli_ns now = 500 * MS;
+
+    (void)state;
+    tx->config.heartbeat_busy = 10000 * MS;
+    (void)expect_control(now, LLI_WIRE_HEARTBEAT, &heartbeat);
+    expect_first(now += 200 * US, 50 * US);
+    expect_first(now += 100 * US, 50 * US);
+    nak(1, (uint32_t)START, 1, now);
+    (void)repairs(now, false);
+    for (int i = 0; i < 3; i++)
+        expect_first(now += 60 * US, 50 * US / 3);
 }
 
 /* A third of 50 us, or twice the time of a send, until no packet was lost for a second. */
@@ -705,6 +754,8 @@ int main(void)
         T(idle_heartbeats_double_their_distance),
         T(a_heartbeat_follows_the_last_packet_soon),
         T(heartbeats_take_at_most_a_quarter_of_the_time),
+        T(heartbeats_wait_longer_in_a_steady_stream),
+        T(heartbeats_of_a_steady_stream_follow_soon_after_a_loss),
         T(heartbeats_follow_sooner_after_a_loss),
         T(heartbeats_are_few_while_data_flows),
         T(a_heartbeat_covers_only_packets_taken_by_the_transport),

@@ -111,6 +111,25 @@ static const struct lli_wire_heartbeat assured_value = {
     .assured_topics = {1, 256},
 };
 
+static const struct lli_wire_heartbeat stream_value = {
+    .session = SESSION,
+    .lead = LEAD,
+    .trail = LEAD - 4,
+    .start = LEAD - 20,
+    .messages = NUMBER,
+    .sent_at = 123456789,
+    .interval_us = 10000,
+    .rtt_ns = 50000,
+    .receivers = 3,
+    .topics = 2,
+    .report_packets = 512,
+    .flags = LLI_WIRE_HEARTBEAT_YOUNG,
+    .address = ADDRESS_VALUE,
+    .stream = UINT64_C(0x123456789abcdef0),
+    .base = 1000000,
+    .term = 5,
+};
+
 static const struct lli_wire_status acknowledging_value = {
     .session = SESSION,
     .receiver = RECEIVER,
@@ -165,6 +184,68 @@ static const struct lli_wire_join join_fetch_value = {
     .count = 1,
     .ranges = {{16, 16}},
     .token = TOKEN,
+};
+
+static const struct lli_wire_join join_seek_value = {
+    .session = SESSION,
+    .receiver = RECEIVER,
+    .kind = LLI_WIRE_JOIN_SEEK,
+    .from = 4,
+    .value = 1000,
+    .address = ADDRESS_VALUE,
+    .token = TOKEN,
+};
+static const struct lli_wire_join join_offer_value = {
+    .session = SESSION,
+    .receiver = RECEIVER,
+    .kind = LLI_WIRE_JOIN_OFFER,
+    .from = 4,
+    .reason = LLI_WIRE_JOIN_ENDED,
+    .value = 1000,
+    .packet = 0x100000010,
+    .number = 1000,
+    .wanted = 1066,
+    .lead = 0x100000020,
+    .address = ADDRESS_VALUE,
+    .token = TOKEN,
+};
+static const struct lli_wire_join join_recall_value = {
+    .session = SESSION,
+    .receiver = RECEIVER,
+    .kind = LLI_WIRE_JOIN_RECALL,
+    .address = ADDRESS_VALUE,
+    .count = 1,
+    .ranges = {{16, 16}},
+    .token = TOKEN,
+};
+static const struct lli_wire_join join_absent_value = {
+    .session = SESSION,
+    .receiver = RECEIVER,
+    .kind = LLI_WIRE_JOIN_ABSENT,
+    .packet = 0x100000010,
+    .number = 9,
+    .wanted = 42,
+    .lead = 0x100000020,
+    .address = ADDRESS_VALUE,
+    .count = 1,
+    .ranges = {{18, 2}},
+    .token = TOKEN,
+};
+
+static const struct lli_wire_join join_stream_value = {
+    .session = SESSION,
+    .receiver = RECEIVER,
+    .kind = LLI_WIRE_JOIN_STREAM,
+    .address = ADDRESS_VALUE,
+};
+static const struct lli_wire_join join_stream_end_value = {
+    .session = SESSION,
+    .receiver = RECEIVER,
+    .kind = LLI_WIRE_JOIN_STREAM_END,
+    .number = 1000,
+    .wanted = 42,
+    .lead = 3,
+    .address = ADDRESS_VALUE,
 };
 
 static const struct lli_wire_join join_token_value = {.session = SESSION,
@@ -240,12 +321,19 @@ static void control_packets_are_written_as_specified(void **state)
     expect_vector(&passed_vector, packet, lli_wire_put_reject(packet, &passed_value));
     expect_vector(&status_vector, packet, lli_wire_put_status(packet, &status_value));
     expect_vector(&assured_vector, packet, lli_wire_put_heartbeat(packet, &assured_value));
+    expect_vector(&stream_vector, packet, lli_wire_put_heartbeat(packet, &stream_value));
     expect_vector(&acknowledging_vector, packet, lli_wire_put_status(packet, &acknowledging_value));
     expect_vector(&query_vector, packet, lli_wire_put_query(packet, &query_value));
     expect_vector(&join_ask_vector, packet, lli_wire_put_join(packet, &join_ask_value));
     expect_vector(&join_grant_vector, packet, lli_wire_put_join(packet, &join_grant_value));
     expect_vector(&join_fetch_vector, packet, lli_wire_put_join(packet, &join_fetch_value));
     expect_vector(&join_token_vector, packet, lli_wire_put_join(packet, &join_token_value));
+    expect_vector(&join_seek_vector, packet, lli_wire_put_join(packet, &join_seek_value));
+    expect_vector(&join_offer_vector, packet, lli_wire_put_join(packet, &join_offer_value));
+    expect_vector(&join_recall_vector, packet, lli_wire_put_join(packet, &join_recall_value));
+    expect_vector(&join_absent_vector, packet, lli_wire_put_join(packet, &join_absent_value));
+    expect_vector(&join_stream_vector, packet, lli_wire_put_join(packet, &join_stream_value));
+    expect_vector(&join_stream_end_vector, packet, lli_wire_put_join(packet, &join_stream_end_value));
     expect_vector(&notice_vector, packet, lli_wire_put_notice(packet, &notice_value));
     used = lli_wire_add_topic(packet, used, sizeof packet, "px", 2);
     used = lli_wire_add_topic(packet, used, sizeof packet, name,
@@ -383,6 +471,8 @@ static void control_packets_are_read_as_specified(void **state)
     assert_memory_equal(&out.status, &status_value, sizeof status_value);
     decode_vector(&assured_vector, &out);
     assert_memory_equal(&out.heartbeat, &assured_value, sizeof assured_value);
+    decode_vector(&stream_vector, &out);
+    assert_memory_equal(&out.heartbeat, &stream_value, sizeof stream_value);
     decode_vector(&acknowledging_vector, &out);
     assert_memory_equal(&out.status, &acknowledging_value, sizeof acknowledging_value);
     decode_vector(&query_vector, &out);
@@ -395,6 +485,18 @@ static void control_packets_are_read_as_specified(void **state)
     assert_memory_equal(&out.join, &join_fetch_value, sizeof join_fetch_value);
     decode_vector(&join_token_vector, &out);
     assert_memory_equal(&out.join, &join_token_value, sizeof join_token_value);
+    decode_vector(&join_seek_vector, &out);
+    assert_memory_equal(&out.join, &join_seek_value, sizeof join_seek_value);
+    decode_vector(&join_offer_vector, &out);
+    assert_memory_equal(&out.join, &join_offer_value, sizeof join_offer_value);
+    decode_vector(&join_recall_vector, &out);
+    assert_memory_equal(&out.join, &join_recall_value, sizeof join_recall_value);
+    decode_vector(&join_absent_vector, &out);
+    assert_memory_equal(&out.join, &join_absent_value, sizeof join_absent_value);
+    decode_vector(&join_stream_vector, &out);
+    assert_memory_equal(&out.join, &join_stream_value, sizeof join_stream_value);
+    decode_vector(&join_stream_end_vector, &out);
+    assert_memory_equal(&out.join, &join_stream_end_value, sizeof join_stream_end_value);
     decode_vector(&notice_vector, &out);
     assert_memory_equal(&out.notice, &notice_value, sizeof notice_value);
     decode_vector(&topics_vector, &out);
@@ -425,7 +527,7 @@ static void fields_without_their_flag_are_zero(void **state)
     assert_int_equal(
         lli_wire_get_header(packet, lli_wire_put_heartbeat(packet, &heartbeat_value), &header, &body, &size),
         LLI_WIRE_OK);
-    assert_true(lli_wire_get_heartbeat(body, size, header.tag, &heartbeat));
+    assert_true(lli_wire_get_heartbeat(body, size, &header, &heartbeat));
     assert_memory_equal(&heartbeat, &heartbeat_value, sizeof heartbeat);
 }
 
@@ -804,6 +906,40 @@ static double wire_share(uint32_t size)
     return messages * (double)size / (double)wire;
 }
 
+/* Every control packet with an address is read with the new one, and is otherwise the same. */
+static void the_address_of_a_packet_is_replaced(void **state)
+{
+    const struct lli_wire_address from = {7, {4, 10, 0, 0, 1, 1, 2}}, other = {7, {4, 10, 0, 0, 2, 1, 2}},
+                                  to = {19,
+                                        {6, 0xfd, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17}};
+    const struct lli_wire_heartbeat heartbeat = {.session = 7,
+                                                 .lead = 5,
+                                                 .trail = 3,
+                                                 .start = 1,
+                                                 .address = from,
+                                                 .flags = LLI_WIRE_HEARTBEAT_ASSURED};
+    struct lli_wire_nak nak = {.session = 7, .receiver = 9, .address = from, .token = 11, .count = 1};
+    uint8_t packet[LLI_WIRE_CONTROL_MAX], copy[LLI_WIRE_CONTROL_MAX], whole[LLI_WIRE_CONTROL_MAX];
+    struct lli_wire_heartbeat moved = heartbeat;
+    size_t size = lli_wire_put_heartbeat(packet, &heartbeat);
+
+    (void)state;
+    nak.ranges[0] = (struct lli_wire_range){1, 2};
+    moved.address = to;
+    assert_int_equal(lli_wire_readdress(packet, size, &from, &to, copy, sizeof copy),
+                     lli_wire_put_heartbeat(whole, &moved));
+    assert_memory_equal(copy, whole, size + 12);
+    assert_int_equal(lli_wire_readdress(copy, size + 12, &to, &from, whole, sizeof whole), size);
+    assert_memory_equal(whole, packet, size);
+    assert_int_equal(lli_wire_readdress(packet, size, &other, &to, copy, sizeof copy), 0);
+    assert_int_equal(lli_wire_readdress(packet, size, &from, &to, copy, size + 11), 0);
+    size = lli_wire_put_nak(packet, &nak);
+    nak.address = to;
+    assert_int_equal(lli_wire_readdress(packet, size, &from, &to, copy, sizeof copy),
+                     lli_wire_put_nak(whole, &nak));
+    assert_memory_equal(copy, whole, size + 12);
+}
+
 static void under_load_the_wire_carries_payload(void **state)
 {
     (void)state;
@@ -837,6 +973,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(frames_are_written_as_they_are_read),
         cmocka_unit_test(mangled_packets_are_read_within_their_bounds),
         cmocka_unit_test(a_reader_stays_at_its_end_after_an_overrun),
+        cmocka_unit_test(the_address_of_a_packet_is_replaced),
         cmocka_unit_test(under_load_the_wire_carries_payload),
     };
 

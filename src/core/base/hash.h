@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hash of everything that a store writes: XXH3, 64 bits (xxhash). */
+/* Hash of what a store writes, and of the name of a stream: XXH3, 64 bits (xxhash). */
 #ifndef LLI_HASH_H
 #define LLI_HASH_H
 

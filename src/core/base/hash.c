@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/recording/hash.h"
+#include "core/base/hash.h"
 
 /* The functions of xxhash are compiled here: the core depends on no shared library. */
 #define XXH_INLINE_ALL

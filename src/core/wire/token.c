@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/tx/token.h"
+#include "core/wire/token.h"
 
 enum { TOKEN_WORDS = (1 + LLI_WIRE_ADDRESS_MAX) / 8 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "core/tx/ranges.h"
+#include "core/wire/ranges.h"
 
 #define NEAR (((lli_seq)5 << 32) + 3) /* low halves wrap shortly before */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "core/tx/token.h"
+#include "core/wire/token.h"
 
 static const struct lli_token_key key = {{0x0706050403020100, 0x0f0e0d0c0b0a0908}};
 static const struct lli_wire_address address = {.size = 7, .bytes = {4, 192, 0, 2, 1, 0x13, 0x89}};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/tx/ranges.h"
+#include "core/wire/ranges.h"
 
 /* Inserts a range among the first `count`, which are sorted relative to `near` (insertion sort). */
 static void ranges_insert(struct lli_wire_range *ranges, uint16_t count, lli_seq near,
