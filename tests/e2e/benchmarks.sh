@@ -76,7 +76,8 @@ benchmark_assured() {
 e2e benchmark_store needs=namespaces over=udp
 benchmark_store() {
     mkdir "$work/disk" || return
-    benchmark_on store --quick --duration 0.1 --directory "$work/disk" --rate 1000 --segments 2 --joiners 2 --past 5000 --mib 128 || return
+    benchmark_on store --quick --duration 0.1 --directory "$work/disk" --rate 1000 --size 1000 --level synced --segments 2 \
+        --joiners 1 --past 5000 --mib 128 || return
     [ -z "$(ls "$work/disk")" ] || { why="there is still $(ls "$work/disk")" && return 1; }
 }
 

@@ -22,7 +22,7 @@ skip() {
 
 status=0
 "$here/suite.sh" --plan "$build" 1 "$@"
-setup_packages rdma-core ibverbs-providers ibverbs-utils rdmacm-utils perftest iproute2 nftables 2>"$SETUP_SCRATCH/packages" ||
+setup_packages rdma-core ibverbs-providers ibverbs-utils rdmacm-utils perftest iproute2 nftables ethtool 2>"$SETUP_SCRATCH/packages" ||
     skip "$(tail -n 1 "$SETUP_SCRATCH/packages")"
 setup_slowness
 # Far more than all tests take; each program in the guest has a limit of its own.
