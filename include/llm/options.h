@@ -160,6 +160,7 @@ enum llm_keys_mode { LLM_KEYS_MODE_ENCRYPT = 0, LLM_KEYS_MODE_AUTHENTICATE = 1 }
     X(word, INSTANCE, keys_mode, LLM_KEYS_MODE_ENCRYPT, llm_keys_mode, LLM_KEYS_MODE_AUTHENTICATE, "with keys: encrypt messages, or only authenticate them") \
     X(str, TRANSMITTER, seal, "", 0, 256, "file of a private key, with which a transmitter signs its packets; empty: it does not")      \
     X(str, INSTANCE, seal_keys, "", 0, 256, "file of public keys of transmitters, by which packets that others forge are found; empty: none")  \
+    X(u32, INSTANCE, seal_hold, 0, 0, 1, "with seal_keys: a message is delivered once the packets before its end are sealed, and never if another member forged one") \
     X(u32, TRANSMITTER, stream_merge, 0, 0, 1, "receivers merge this session with others of its stream that send the same messages")
 /* clang-format on */
 

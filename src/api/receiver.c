@@ -6,6 +6,7 @@
 
 #include "api/lifecycle.h"
 #include "engine/objects.h"
+#include "engine/sealing.h"
 #include "config/options.h"
 #include "security/guard.h"
 
@@ -54,6 +55,7 @@ static void receiver_configure(struct llm_receiver *receiver, const struct llm_o
         .store_wait = options->store_wait_ns,
     };
     memcpy(receiver->config.name, options->receiver_name, receiver->config.name_size);
+    lli_sealing_hold(receiver->endpoint, &receiver->config);
 }
 
 /* Streams that a receiver remembers, if it follows fewer sessions. */

@@ -405,6 +405,7 @@ int llm_transmitter_close(struct llm_transmitter **handle)
     lli_tx_end(&transmitter->tx, lli_context_time(context, lli_ticks()));
     lli_endpoint_due(transmitter->endpoint, 0);
     (void)lli_context_poll(context);
+    lli_sealer_finish(transmitter);
     until = lli_clock_ns() + transmitter->linger;
     while (!(lli_tx_drained(&transmitter->tx) && transmitter->tx.ack.waiting == 0) &&
            lli_clock_ns() < until) {

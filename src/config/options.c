@@ -302,7 +302,7 @@ bool lli_options_have(const struct lli_option_values *values, const char *key)
 static bool option_is_of_line(const struct lli_option *option)
 {
     static const char *const of_groups[] = {"source", "ttl", "loop"};
-    static const char *const of_both[] = {"check_source", "keys", "keys_mode", "seal_keys"};
+    static const char *const of_both[] = {"check_source", "keys", "keys_mode", "seal_keys", "seal_hold"};
 
     for (size_t i = 0; i < sizeof of_groups / sizeof of_groups[0]; i++)
         if (strcmp(option->name, of_groups[i]) == 0)
@@ -585,6 +585,24 @@ static int option_check_acknowledge(const struct llm_options *o, const struct ll
     return LLM_OK;
 }
 
+static int option_check_seal(const struct llm_options *o, const struct lli_log *log)
+{
+    if (o->seal_hold == 0)
+        return LLM_OK;
+    if (o->seal_keys[0] == '\0')
+        return lli_fail(log, LLM_EOPTION,
+                        "option seal_hold: 1 waits for seals that nothing verifies: set seal_keys, too");
+    if (lli_options_as_it_arrives(o))
+        return lli_fail(
+            log, LLM_EOPTION,
+            "option seal_hold: 1 delivers in sequence, and order=arrival does not: leave one out");
+    if (o->join == LLM_JOIN_LATEST)
+        return lli_fail(
+            log, LLM_EOPTION,
+            "option seal_hold: 1 delivers sealed messages, and those of join=latest are not: leave one out");
+    return LLM_OK;
+}
+
 static int option_check_stream(const struct llm_options *o, const struct lli_log *log)
 {
     const bool base = o->stream_base != 0;
@@ -628,5 +646,7 @@ int lli_options_check(const struct llm_options *o, const struct lli_log *log)
         error = option_check_order(o, log);
     if (error == LLM_OK)
         error = option_check_stream(o, log);
+    if (error == LLM_OK)
+        error = option_check_seal(o, log);
     return error;
 }

@@ -286,6 +286,9 @@ bool lli_sessions_second(struct lli_endpoint *endpoint, const struct lli_in *in,
 /* Delivers what a session has, after the store that stalled it, or positioned it, lets it go on. */
 void lli_sessions_go_on(struct llm_receiver *receiver, struct lli_rx *rx, lli_ns now);
 
+/* Likewise for the session with an identity, if it is followed. */
+void lli_sessions_resume(struct llm_receiver *receiver, uint64_t session, lli_ns now);
+
 /* Posts a control packet of a receiver, to its address or to the group, which is joined for it the first time. */
 void lli_sessions_post(struct llm_receiver *receiver, const struct lli_packet *packet);
 

@@ -29,6 +29,7 @@ struct sealing_session {
 struct lli_sealing {
     struct lli_verifier *verifier;
     struct lli_digest digest;
+    bool holds;       /* option seal_hold: delivery waits for seals */
     lli_ns look_at;   /* LLI_NEVER: no packet waits */
     lli_ns report_at; /* no report before on sessions that have no place */
     uint32_t count;
@@ -151,6 +152,20 @@ void lli_sealer_posted(struct llm_transmitter *transmitter)
     lli_endpoint_due(transmitter->endpoint, lli_seal_log_due(&transmitter->sealer->log));
 }
 
+void lli_sealer_finish(struct llm_transmitter *transmitter)
+{
+    const lli_ns now = lli_context_time(transmitter->context, lli_ticks());
+    struct lli_seal seal;
+
+    if (transmitter->sealer == NULL)
+        return;
+    while (lli_seal_log_due(&transmitter->sealer->log) != LLI_NEVER) {
+        lli_seal_log_take(&transmitter->sealer->log, &seal, now);
+        sealer_send(transmitter, &seal);
+    }
+    lli_endpoint_flush(transmitter->endpoint);
+}
+
 /* Answers a request for seals of a transmitter's session. */
 static void sealer_answer(struct lli_endpoint *endpoint, struct lli_seal *seal, lli_ns now)
 {
@@ -220,6 +235,7 @@ int lli_sealing_open(struct lli_endpoint *endpoint)
     if (sealing == NULL)
         return lli_fail(log, LLM_ENOMEM, "no memory for seals");
     sealing->look_at = LLI_NEVER;
+    sealing->holds = options->seal_hold != 0;
     endpoint->sealing = sealing;
     error = lli_verifier_open(options->seal_keys, log, &sealing->verifier);
     return error != LLM_OK ? error : sealing_fill(sealing, places, log);
@@ -231,6 +247,30 @@ static struct sealing_session *sealing_find(struct lli_sealing *sealing, uint64_
         if (sealing->sessions[i].session == session)
             return &sealing->sessions[i];
     return NULL;
+}
+
+static enum lli_seal_state sealing_state(void *seals, uint64_t identity, lli_seq seq)
+{
+    const struct sealing_session *session = sealing_find(seals, identity);
+
+    return session != NULL ? lli_seal_window_state(&session->window, seq) : LLI_SEAL_NONE;
+}
+
+void lli_sealing_hold(struct lli_endpoint *endpoint, struct lli_rx_config *config)
+{
+    if (endpoint->sealing == NULL || !endpoint->sealing->holds)
+        return;
+    config->seal_state = sealing_state;
+    config->seals = endpoint->sealing;
+}
+
+/* Delivers what waited for seals, or is lost without them. */
+static void sealing_resume(struct lli_endpoint *endpoint, const struct sealing_session *session, lli_ns now)
+{
+    if (!endpoint->sealing->holds)
+        return;
+    for (struct llm_receiver *receiver = endpoint->receivers; receiver != NULL; receiver = receiver->next)
+        lli_sessions_resume(receiver, session->session, now);
 }
 
 /*
@@ -323,7 +363,9 @@ static void sealing_take_seal(struct lli_endpoint *endpoint, const struct lli_in
     uint32_t text_size, refuted = 0;
     bool checked = false;
 
-    for (uint32_t i = 0; session != NULL && i < seal->count; i++) {
+    if (session == NULL)
+        return;
+    for (uint32_t i = 0; i < seal->count; i++) {
         const struct lli_seal_range *range = &seal->ranges[i];
         uint32_t count;
 
@@ -347,13 +389,17 @@ static void sealing_take_seal(struct lli_endpoint *endpoint, const struct lli_in
             endpoint->counters.packets_sealed += count;
             session->ask_ns = SEALING_LOOK;
         } else {
-            count = lli_seal_window_set(&session->window, range, LLI_SEAL_REFUSED);
+            /* One that is not delivered yet is requested again. */
+            count = lli_seal_window_set(&session->window, range,
+                                        sealing->holds ? LLI_SEAL_NONE : LLI_SEAL_REFUSED);
             endpoint->counters.packets_refuted += count;
             refuted += count;
         }
     }
     if (refuted > 0)
         sealing_report(endpoint, session->session, &session->report_at, LLM_REASON_SEAL, refuted, now);
+    if (checked)
+        sealing_resume(endpoint, session, now);
 }
 
 /* Notes a data packet as it came. False: another one of its number came before. */
@@ -370,8 +416,10 @@ static bool sealing_take_data(struct lli_endpoint *endpoint, const struct lli_in
         !lli_digest_end(&sealing->digest, digest)) {
         endpoint->counters.packets_unsealed++;
         sealing_report(endpoint, identity, &sealing->report_at, LLM_REASON_UNSEALED, 1, now);
-        return true;
+        return !sealing->holds;
     }
+    if (sealing->holds)
+        lli_seal_window_forgive(&session->window, seq);
     switch (lli_seal_window_note(&session->window, seq, digest, now)) {
     case LLI_SEAL_NEW:
         if (sealing->look_at == LLI_NEVER) {
@@ -420,8 +468,10 @@ static void sealing_look_at(struct lli_endpoint *endpoint, struct sealing_sessio
     uint8_t *buffer;
 
     endpoint->counters.packets_unsealed += unsealed;
-    if (unsealed > 0)
+    if (unsealed > 0) {
         sealing_report(endpoint, session->session, &session->report_at, LLM_REASON_UNSEALED, unsealed, now);
+        sealing_resume(endpoint, session, now);
+    }
     if (now < session->ask_at || !lli_seal_window_ask(&session->window, now, &seal) ||
         (buffer = lli_endpoint_scratch(endpoint)) == NULL)
         return;

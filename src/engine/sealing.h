@@ -6,6 +6,7 @@
 #ifndef LLI_SEALING_H
 #define LLI_SEALING_H
 
+#include "core/rx/rx_session.h"
 #include "engine/endpoint.h"
 
 struct lli_sealing;
@@ -14,6 +15,9 @@ struct lli_sealer;
 /* Opens the verification of an endpoint whose channel has the option seal_keys. */
 int lli_sealing_open(struct lli_endpoint *endpoint);
 void lli_sealing_close(struct lli_endpoint *endpoint);
+
+/* Has a receiver deliver only what is sealed, if its channel has the option seal_hold. */
+void lli_sealing_hold(struct lli_endpoint *endpoint, struct lli_rx_config *config);
 
 /*
  * Takes an authentic packet: packet as it came, clear as it was opened. False: it is a seal, or differs from one that
@@ -36,5 +40,8 @@ void lli_sealer_note(struct llm_transmitter *transmitter, lli_seq seq, const uin
 
 /* After packets were posted: sends a seal that is due, or makes the endpoint due for the next one. */
 void lli_sealer_posted(struct llm_transmitter *transmitter);
+
+/* Sends the seals of all packets now, as the transmitter ends. */
+void lli_sealer_finish(struct llm_transmitter *transmitter);
 
 #endif

@@ -105,6 +105,14 @@ static void sessions_join(struct llm_receiver *receiver, struct lli_rx *rx, uint
                 (unsigned long long)session, (unsigned)join.mode);
         join = receiver->join;
     }
+    if (join.mode == LLM_JOIN_LATEST && receiver->config.seal_state != NULL) {
+        lli_log(&receiver->context->log, LLM_LEVEL_ERROR,
+                "%s: session %016llx: join mode latest: cached messages are not sealed, and option seal_hold "
+                "is 1: "
+                "it begins with live messages",
+                receiver->object, (unsigned long long)session);
+        join.mode = LLM_JOIN_LIVE;
+    }
     /* On the wire 0 asks for all of them. */
     if (join.mode == LLM_JOIN_LATEST && join.value == 0)
         join.mode = LLM_JOIN_LIVE;
@@ -493,6 +501,13 @@ void lli_sessions_go_on(struct llm_receiver *receiver, struct lli_rx *rx, lli_ns
 {
     sessions_deliver(receiver, rx, now);
     sessions_service_due(receiver, rx);
+}
+
+void lli_sessions_resume(struct llm_receiver *receiver, uint64_t session, lli_ns now)
+{
+    for (uint32_t i = 0; i < receiver->sessions_max; i++)
+        if (receiver->sessions[i].state == LLI_RX_LIVE && receiver->sessions[i].session == session)
+            lli_sessions_go_on(receiver, &receiver->sessions[i], now);
 }
 
 /* -------------------------------------------------------------------------------------------- service */

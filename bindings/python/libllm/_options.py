@@ -168,5 +168,7 @@ class Options:
     seal: str = ""
     #: file of public keys of transmitters, by which packets that others forge are found; empty: none
     seal_keys: str = ""
+    #: with seal_keys: a message is delivered once the packets before its end are sealed, and never if another member forged one
+    seal_hold: int = 0
     #: receivers merge this session with others of its stream that send the same messages
     stream_merge: int = 0

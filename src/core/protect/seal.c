@@ -187,6 +187,21 @@ enum lli_seal_taken lli_seal_window_note(struct lli_seal_window *window, lli_seq
     return LLI_SEAL_NEW;
 }
 
+void lli_seal_window_forgive(struct lli_seal_window *window, lli_seq seq)
+{
+    struct lli_seal_entry *entry = window_find(window, seq);
+
+    if (entry != NULL && entry->state == LLI_SEAL_REFUSED)
+        entry->state = LLI_SEAL_NONE;
+}
+
+enum lli_seal_state lli_seal_window_state(const struct lli_seal_window *window, lli_seq seq)
+{
+    const struct lli_seal_entry *entry = window_find(window, seq);
+
+    return entry != NULL ? entry->state : LLI_SEAL_NONE;
+}
+
 bool lli_seal_window_needs(const struct lli_seal_window *window, const struct lli_seal_range *range)
 {
     bool waits = false;

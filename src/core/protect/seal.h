@@ -98,7 +98,7 @@ enum {
 #define LLI_SEAL_SILENCE ((lli_ns)10000000000)
 
 enum lli_seal_state {
-    LLI_SEAL_NONE,     /* no packet */
+    LLI_SEAL_NONE,     /* no packet is remembered: none came, or one of its range was forged */
     LLI_SEAL_WAITING,  /* no seal came yet */
     LLI_SEAL_VERIFIED, /* the transmitter sealed it */
     LLI_SEAL_REFUSED,  /* it differs from what the transmitter sealed, or no seal came */
@@ -134,6 +134,12 @@ void lli_seal_window_reset(struct lli_seal_window *window);
 /* Notes a packet that a receiver takes. */
 enum lli_seal_taken lli_seal_window_note(struct lli_seal_window *window, lli_seq seq,
                                          const uint8_t digest[LLI_SEAL_DIGEST], lli_ns now);
+
+/* Forgets a packet that was refused, so that another one of its number can be noted. */
+void lli_seal_window_forgive(struct lli_seal_window *window, lli_seq seq);
+
+/* Returns what is known of a packet. */
+enum lli_seal_state lli_seal_window_state(const struct lli_seal_window *window, lli_seq seq);
 
 /* Returns true if all packets of a range came, and a seal can decide about one of them at least. */
 bool lli_seal_window_needs(const struct lli_seal_window *window, const struct lli_seal_range *range);

@@ -238,6 +238,8 @@ static enum llm_reason rx_is_lost(const struct lli_rx *rx, lli_ns now)
         return LLM_REASON_NONE;
     if (gap->next < rx->loss.gone_below)
         return rx->loss.gone_reason;
+    if (rx->pending.slow_path & LLI_RX_HOLDING && lli_rx_is_unsealed(rx))
+        return LLM_REASON_UNSEALED;
     if (rx->loss.end_reason != LLM_REASON_NONE)
         return rx->loss.end_reason;
     if (slot->unrepaired &&
@@ -294,6 +296,8 @@ static bool rx_next_packet(struct lli_rx *rx, lli_ns now)
     const lli_seq first = gap->next;
     enum llm_reason reason = LLM_REASON_NONE;
 
+    if (rx->pending.slow_path & LLI_RX_HOLDING && lli_rx_holds(rx, now))
+        return false;
     if (gap->next < gap->end && lli_gap_is_present(gap, gap->next)) {
         struct lli_wire_header header;
         const uint8_t *packet, *body;

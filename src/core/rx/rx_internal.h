@@ -706,6 +706,20 @@ bool lli_rx_lost_lvc(struct lli_rx *rx, lli_ns now, struct lli_item *item);
 /* Builds the LATEST request that is due. */
 bool lli_rx_control_lvc(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet);
 
+/* ------------------------------------------------------------------------------------------ rx_hold.c */
+
+/* Starts waiting for seals, if config.seal_state is set. Call after lli_rx_deliver_start(). */
+void lli_rx_hold_start(struct lli_rx *rx);
+
+/*
+ * Of a session that waits for seals: true if the packet next in order came and waits. One that was forged, or will not
+ * be sealed, is missing from then on.
+ */
+bool lli_rx_holds(struct lli_rx *rx, lli_ns now);
+
+/* Likewise, true if the missing packet next in order came, and its transmitter did not seal it in time. */
+bool lli_rx_is_unsealed(const struct lli_rx *rx);
+
 /* ---------------------------------------------------------------------------------------- rx_record.c */
 
 /* Starts recording, if config.records is set. Call after lli_rx_deliver_start(). */

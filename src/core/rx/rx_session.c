@@ -24,6 +24,7 @@ void lli_rx_start(struct lli_rx *rx, uint32_t tag, lli_ns now)
     rx->session = 0;
     lli_rx_deliver_start(rx);
     lli_rx_record_start(rx);
+    lli_rx_hold_start(rx);
     lli_rx_heard_start(rx, now);
     lli_rx_report_start(rx);
     lli_rx_trust_start(rx);
@@ -178,7 +179,8 @@ static LLI_OUT_OF_LINE bool rx_input_other(struct lli_rx *rx, const struct lli_r
     lli_rx_extend(rx, seq, now);
     lli_gap_extend(gap, seq + 1, now, now + rx->config->nak_retry_min);
     rx_input_unrepaired(rx, packet, seq, now);
-    if (seq != gap->next || rx->pending.slow_path & (LLI_RX_LEARNING | LLI_RX_LATEST | LLI_RX_STALLED) ||
+    if (seq != gap->next ||
+        rx->pending.slow_path & (LLI_RX_LEARNING | LLI_RX_LATEST | LLI_RX_STALLED | LLI_RX_HOLDING) ||
         (rx->pending.slow_path & LLI_RX_MERGING && lli_rx_merge_asks(rx))) {
         if (lli_rx_buffer(rx, seq, packet, now)) {
             lli_rx_note_repair(rx, seq, now);

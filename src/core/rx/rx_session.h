@@ -15,6 +15,7 @@
 #include "core/rx/reorder.h"
 #include "core/rx/topics.h"
 #include "core/pack/unpack.h"
+#include "core/protect/seal.h"
 #include "core/stream/stream.h"
 #include "core/wire/packet.h"
 #include "core/wire/wire.h"
@@ -139,6 +140,9 @@ struct lli_rx_config {
      * LLI_PROTECT_DATA, and is what LLI_ITEM_PACKET has; set likewise.
      */
     bool records_protected;
+    /* What is known of the seal of a packet, if messages of no other packets are delivered; NULL: all are. */
+    enum lli_seal_state (*seal_state)(void *seals, uint64_t session, lli_seq seq);
+    void *seals;
     uint8_t name_size;
     /* Identifies the receiver to topics that wait for it by name; empty: none. */
     char name[LLI_WIRE_RECEIVER_NAME_MAX + 1];
@@ -524,6 +528,7 @@ enum lli_rx_slow_path {
     LLI_RX_RECORDING = 16, /* config.records: packets are returned, too */
     LLI_RX_STALLED = 32,   /* whoever records them has no room: packets are buffered as after a gap */
     LLI_RX_MERGING = 64,   /* the session is merged with others of its stream */
+    LLI_RX_HOLDING = 128,  /* config.seal_state: packets are buffered until they are sealed */
 };
 
 enum lli_rx_lag {

@@ -34,6 +34,7 @@ static int sessions;     /* sessions_max of the receiver */
 static uint64_t delivered, forged_delivered, sent, lost;
 static struct llm_event forged; /* the latest LLM_EVENT_FORGED */
 static int forged_events;
+static struct llm_event gap; /* the latest LLM_EVENT_GAP */
 
 /* The forging member: its transport, its guard, and the latest data packet that it heard, as it was opened. */
 static struct {
@@ -60,6 +61,8 @@ static void on_event(void *arg, const struct llm_event *event)
 {
     (void)arg;
     lost += event->kind == LLM_EVENT_GAP;
+    if (event->kind == LLM_EVENT_GAP)
+        gap = *event;
     if (event->kind != LLM_EVENT_FORGED)
         return;
     forged = *event;
@@ -294,6 +297,58 @@ static void a_seal_by_another_key_counts_for_nothing(void **state)
     assert_int_equal(forged.reason, LLM_REASON_UNSEALED);
 }
 
+/* -------------------------------------------------------------------------------- delivery that waits for seals */
+
+static void messages_wait_for_the_seals_of_their_packets(void **state)
+{
+    (void)state;
+    receiver_up(PUBLIC, "&seal_hold=1");
+    transmitter_up(true, "");
+    send_messages(MESSAGES);
+    /* A packet has two messages at most. */
+    assert_true(delivered <= 2 * counter(0, "packets_sealed"));
+    expect_all_sealed();
+    assert_int_equal(counter(0, "nak_packets"), 0);
+}
+
+static void held_messages_survive_the_loss_of_packets_and_seals(void **state)
+{
+    (void)state;
+    scheme = "impair+loop";
+    receiver_up(PUBLIC,
+                "&seal_hold=1&impair_loss_ppm=50000&impair_reorder_ppm=20000&impair_duplicate_ppm=20000");
+    transmitter_up(true, "&impair_loss_ppm=50000");
+    send_messages(MESSAGES);
+    expect_all_sealed();
+}
+
+/* Also if the transmitter does not wait for its receivers. */
+static void the_last_messages_are_sealed_when_the_transmitter_closes(void **state)
+{
+    (void)state;
+    receiver_up(PUBLIC, "&seal_hold=1");
+    transmitter_up(true, "&linger_ns=0");
+    send_messages(1);
+    expect_all_sealed();
+    send_messages(20);
+    assert_true(llm_transmitter_close(&transmitter) >= 0);
+    poll_until_delivered(sent);
+    assert_int_equal(lost + (uint64_t)forged_events, 0);
+}
+
+/* Nothing of it is delivered, and each message is reported lost. */
+static void held_messages_of_a_transmitter_that_does_not_seal_are_lost(void **state)
+{
+    (void)state;
+    receiver_up(PUBLIC, "&seal_hold=1");
+    transmitter_up(false, "");
+    send_messages(100);
+    poll_until_counter(0, "messages_lost", sent);
+    assert_int_equal(delivered, 0);
+    assert_int_equal(gap.reason, LLM_REASON_UNSEALED);
+    assert_int_equal(forged.reason, LLM_REASON_UNSEALED);
+}
+
 /* ------------------------------------------------------------------------------------- a forging member */
 
 static void member_up(void)
@@ -383,9 +438,9 @@ static void member_forge(void)
 }
 
 /* Has the member hear a few messages, and forge the next one. */
-static void forge_next(void)
+static void forge_before(const char *more)
 {
-    receiver_up(PUBLIC, "");
+    receiver_up(PUBLIC, more);
     transmitter_up(true, "");
     send_messages(1);
     poll_until_counter(0, "packets_sealed", 1);
@@ -397,7 +452,12 @@ static void forge_next(void)
         member_hear();
     } while (member.size == 0);
     member_forge();
-    /* The group key does not tell who sent it. */
+}
+
+/* The group key does not tell who sent it. */
+static void forge_next(void)
+{
+    forge_before("");
     poll_until_delivered(sent + 1);
     assert_int_equal(forged_delivered, 1);
     assert_int_equal(forged_events, 0);
@@ -448,7 +508,53 @@ static void a_seal_of_the_forging_member_counts_for_nothing(void **state)
     member_down();
 }
 
+/* The transmitter's own packet of that number is requested again. */
+static void a_forged_packet_is_replaced_where_delivery_waits_for_seals(void **state)
+{
+    (void)state;
+    forge_before("&seal_hold=1");
+    send_messages(MESSAGES);
+    poll_until_delivered(sent);
+    assert_int_equal(forged_delivered, 0);
+    assert_int_equal(lost, 0);
+    assert_true(counter(0, "packets_refuted") > 0);
+    assert_int_equal(forged.reason, LLM_REASON_SEAL);
+    member_down();
+}
+
+/* Also if that comes when the forged one was given up. */
+static void a_forged_packet_ahead_of_the_transmitter_costs_no_message(void **state)
+{
+    (void)state;
+    forge_before("&seal_hold=1");
+    poll_until_counter(0, "packets_unsealed", 1);
+    assert_int_equal(forged.reason, LLM_REASON_UNSEALED);
+    send_messages(100);
+    poll_until_delivered(sent);
+    assert_int_equal(forged_delivered, 0);
+    assert_int_equal(lost, 0);
+    member_down();
+}
+
 /* ---------------------------------------------------------------------------------------------- refusals */
+
+static void waiting_for_seals_that_cannot_come_is_refused(void **state)
+{
+    static const char *const more[][2] = {
+        {"seal_hold=1", "set seal_keys, too"},
+        {"seal_hold=1&order=arrival&seal_keys=/x", "order=arrival does not"},
+        {"seal_hold=1&join=latest&seal_keys=/x", "those of join=latest"}};
+    struct llm_receiver_handlers handlers;
+    char text[512];
+
+    (void)state;
+    llm_receiver_handlers_init(&handlers);
+    for (int i = 0; i < 3; i++) {
+        (void)snprintf(text, sizeof text, "loop://sealed:1?keys=%s&%s", path[GROUP], more[i][0]);
+        assert_int_equal(llm_receiver_open(contexts[0], text, NULL, &handlers, &receiver), LLM_EOPTION);
+        assert_int_equal(logged_count(more[i][1]), 1);
+    }
+}
 
 static void seals_without_keys_or_without_their_file_are_refused(void **state)
 {
@@ -474,6 +580,13 @@ static void seals_without_keys_or_without_their_file_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(messages_wait_for_the_seals_of_their_packets, up, down),
+        cmocka_unit_test_setup_teardown(held_messages_survive_the_loss_of_packets_and_seals, up, down),
+        cmocka_unit_test_setup_teardown(the_last_messages_are_sealed_when_the_transmitter_closes, up, down),
+        cmocka_unit_test_setup_teardown(held_messages_of_a_transmitter_that_does_not_seal_are_lost, up, down),
+        cmocka_unit_test_setup_teardown(a_forged_packet_is_replaced_where_delivery_waits_for_seals, up, down),
+        cmocka_unit_test_setup_teardown(a_forged_packet_ahead_of_the_transmitter_costs_no_message, up, down),
+        cmocka_unit_test_setup_teardown(waiting_for_seals_that_cannot_come_is_refused, up, down),
         cmocka_unit_test_setup_teardown(every_packet_is_verified, up, down),
         cmocka_unit_test_setup_teardown(packets_that_left_a_short_history_are_verified, up, down),
         cmocka_unit_test_setup_teardown(lost_packets_and_lost_seals_are_verified_later, up, down),

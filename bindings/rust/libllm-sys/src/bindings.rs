@@ -424,6 +424,7 @@ pub struct llm_options {
     pub keys_mode: llm_keys_mode,
     pub seal: [::std::os::raw::c_char; 256usize],
     pub seal_keys: [::std::os::raw::c_char; 256usize],
+    pub seal_hold: u32,
     pub stream_merge: u32,
 }
 extern "C" {

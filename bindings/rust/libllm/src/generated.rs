@@ -557,6 +557,8 @@ options! {
     seal: str;
     /// File of public keys of transmitters, by which packets that others forge are found; empty: none.
     seal_keys: str;
+    /// With seal_keys: a message is delivered once the packets before its end are sealed, and never if another member forged one.
+    seal_hold: u32;
     /// Receivers merge this session with others of its stream that send the same messages.
     stream_merge: u32;
 }
