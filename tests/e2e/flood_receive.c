@@ -4,13 +4,14 @@
  * event in its place.
  *
  *   flood_receive CHANNEL [--sessions N] [--stop-at COUNT] [--timing 1] [--wait MODE] [--pause-us US]
- *                 [--sent FILE] [--any-order 1] [--latency LEVEL] [--watch-ms MS] [--quotes-from NUMBER]
+ *                 [--sent FILE] [--any-order 1] [--latency LEVEL] [--watch-ms MS] [--quotes-from NUMBER] [--merged 1]
  *
  * Ends after N sessions (1) with messages, or on a signal, and prints its figures as JSON. Prints a line on
  * stderr for every event, for the first few errors, and at COUNT messages. Exits with 1 after an error; gaps
  * are only counted. --any-order, for order=arrival, checks messages by their numbers: each arrives once, or
  * is in a gap. --timing measures from send to delivery, separately for repaired messages. --pause-us makes
- * the receiver slow: it sleeps before every hundredth message. --quotes-from: messages before that number on
+ * the receiver slow: it sleeps before every hundredth message. --merged: all sessions are of one stream whose
+ * transmitters send the same messages, so they are checked as one. --quotes-from: messages before that number on
  * the topic without history are not expected. --watch-ms enables the bottleneck watch, whose events name
  * limits; --latency is the level of the latency monitor. "meanwhile" counts messages before the file --sent
  * exists, which the sender creates.
@@ -43,6 +44,7 @@ struct flood {
     uint64_t left_out;
     uint64_t early; /* messages delivered before one with a lower number, or before its gap */
     bool any_order;
+    bool merged;
     uint64_t stop_at; /* print a line on stderr at this number of messages */
     uint64_t pause_us;
     const char *sent; /* NULL: the file exists, or is not watched */
@@ -55,7 +57,7 @@ struct flood {
 static struct flow *flood_flow(struct flood *flood, uint64_t session)
 {
     for (uint32_t i = 0; i < flood->flows_count; i++)
-        if (flood->flows[i].session == session)
+        if (flood->flows[i].session == session || flood->merged)
             return &flood->flows[i];
     if (flood->flows_count == SESSIONS_MAX) {
         fprintf(stderr, "flood_receive: more than %d sessions\n", SESSIONS_MAX);
@@ -194,9 +196,9 @@ static void flood_gap(struct flood *flood, struct flow *flow, const struct llm_e
 
 static void flood_end(struct flood *flood, struct flow *flow, const struct llm_event *event)
 {
-    if (event->first != flow->expected)
+    if (event->first != flow->expected && !flood->merged)
         flood_error(flood, event->first, flow->expected, "end that does not follow the last message");
-    flow->begun = false;
+    flow->begun = flood->merged;
     free(flow->done);
     flow->done = NULL;
     flow->room = 0;
@@ -225,8 +227,9 @@ static void on_event(void *arg, const struct llm_event *event)
                 event->last, event->packets);
     switch (event->kind) {
     case LLM_EVENT_SESSION_NEW:
+        if (!flood->merged || !flow->begun)
+            flow->expected = event->first;
         flow->begun = true;
-        flow->expected = event->first;
         flood->sessions_new++;
         break;
     case LLM_EVENT_SESSION_END:
@@ -357,6 +360,7 @@ int main(int argc, char **argv)
     flood.pause_us = flood_option(argc, argv, "--pause-us", 0);
     flood.sent = flood_text(argc, argv, "--sent");
     flood.quotes_from = flood_option(argc, argv, "--quotes-from", 0);
+    flood.merged = flood_option(argc, argv, "--merged", 0) != 0;
     flood.any_order = flood_option(argc, argv, "--any-order", 0) != 0;
     if (flood_option(argc, argv, "--timing", 0) != 0)
         flood_timing(&flood);

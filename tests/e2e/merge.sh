@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash disable=SC2154
+#
+# End-to-end tests of two transmitters of the same messages, whose sessions receivers merge.
+
+# same INTERFACE: the channel of a transmitter.
+same() {
+    echo "$transport://$(group):5003?$(common_shared "$1")&stream=same&stream_merge=1&$keep"
+}
+
+# One of them is killed while both send. What one session lost the other fills, and the numbers of the receiver have no seam.
+e2e killed_one_of_two_transmitters_costs_no_message hosts=3 needs=loss over=udp,shm
+killed_one_of_two_transmitters_costs_no_message() {
+    local receiver first second impaired
+    lossy 5 || return
+    receive "$HOST_B" receiver "$(lossy_channel "$IF_B" "sessions_max=4")" --merged 1 --stop-at $((some / 3)) && receiver=$last || return
+    send "$HOST_A" first "$(same "$IF_A")" --messages "$some" --rate $((rate / 2))
+    first=$last
+    send "$HOST_C" second "$(same "$IF_B")" --messages "$some" --rate $((rate / 2))
+    second=$last
+    says receiver reached && kill -KILL "$first" || return
+    ends "$second" && ends "$receiver" && complete receiver "$some" && is receiver sessions_new == 2 || return
+    is receiver messages_copies ">" 0 && is receiver packets_covered ">" 0 || return
+    note "$(number receiver messages_copies) copies were dropped; of $(number receiver packets_missed) missing packets the other session" \
+        "covered $(number receiver packets_covered)"
+}
