@@ -86,6 +86,9 @@ static void on_event(void *arg, const struct llm_event *event)
         printf(", %s, numbers %" PRIu64 " to %" PRIu64, llm_reason_name(event->reason), event->first,
                event->last);
         break;
+    case LLM_EVENT_DIVERGED:
+        printf(", number %" PRIu64 " of its stream", event->first);
+        break;
     case LLM_EVENT_STREAM_REFUSED:
     case LLM_EVENT_KEYS:
     case LLM_EVENT_FORGED:

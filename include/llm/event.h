@@ -125,6 +125,12 @@ enum llm_event_kind {
      * Reported at most once a second for each session.
      */
     LLM_EVENT_FORGED = 44,
+    /*
+     * Of receivers, for sessions that are merged (option stream_merge): the session sent other bytes with the number first,
+     * in the stream, than the session whose message was delivered: hash and hash_copy. Reported for the
+     * first of consecutive copies; they were dropped.
+     */
+    LLM_EVENT_DIVERGED = 45,
 };
 
 enum llm_reason {
@@ -302,6 +308,9 @@ struct llm_event {
     uint64_t stream;  /* identity of the stream; 0 unless the kind has one */
     uint64_t stream_base; /* number in the stream of message 0 of the session */
     uint32_t stream_term;
+    /* XXH3, 64 bits, of the delivered message and of its copy; 0 unless the kind has them */
+    uint64_t hash;
+    uint64_t hash_copy;
 };
 
 /*

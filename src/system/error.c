@@ -97,6 +97,8 @@ const char *llm_event_name(enum llm_event_kind kind)
         return "store stopped";
     case LLM_EVENT_KEYS:
         return "keys differ";
+    case LLM_EVENT_DIVERGED:
+        return "messages differ";
     case LLM_EVENT_FORGED:
         return "packets forged";
     }
@@ -444,6 +446,12 @@ size_t llm_event_text(const struct llm_event *event, char *text, size_t size)
         break;
     case LLM_EVENT_KEYS:
         length = snprintf(text, size, "packets of others were dropped: %s", llm_reason_name(event->reason));
+        break;
+    case LLM_EVENT_DIVERGED:
+        length = snprintf(text, size,
+                          "session %016" PRIx64 ": message %" PRIu64 " of the stream has the hash %016" PRIx64
+                          ", and another session delivered %016" PRIx64,
+                          event->session, event->first, event->hash_copy, event->hash);
         break;
     case LLM_EVENT_FORGED:
         length =

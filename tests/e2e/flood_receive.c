@@ -38,7 +38,7 @@ struct flood {
     struct flow flows[SESSIONS_MAX];
     uint32_t flows_count;
     uint64_t messages, lost, gaps, gap_end, errors, sessions_new, ended, timeouts, silences, resumed,
-        lines_down, lines_up, suspended, readmitted, expelled;
+        lines_down, lines_up, diverged, suspended, readmitted, expelled;
     uint64_t limited[LLM_LIMIT_TRANSPORT + 1]; /* number of reports of each limit */
     uint64_t quotes_from; /* earlier messages on the topic without history are not expected */
     uint64_t left_out;
@@ -244,6 +244,9 @@ static void on_event(void *arg, const struct llm_event *event)
     case LLM_EVENT_RESUMED:
         flood->resumed++;
         break;
+    case LLM_EVENT_DIVERGED:
+        flood->diverged++;
+        break;
     case LLM_EVENT_LINE_DOWN:
         flood->lines_down++;
         break;
@@ -315,6 +318,7 @@ static void flood_print(struct flood *flood)
         {"resumed", flood->resumed},
         {"lines_down", flood->lines_down},
         {"lines_up", flood->lines_up},
+        {"diverged", flood->diverged},
         {"meanwhile", flood->meanwhile},
         {"early", flood->early},
         {"left_out", flood->left_out},

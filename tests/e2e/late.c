@@ -130,6 +130,7 @@ static void on_event(void *arg, const struct llm_event *event)
     case LLM_EVENT_UNREACHABLE:
     case LLM_EVENT_KEYS:
     case LLM_EVENT_FORGED:
+    case LLM_EVENT_DIVERGED:
     case LLM_EVENT_STREAM_GAP:
     case LLM_EVENT_STREAM_AGAIN:
     case LLM_EVENT_STREAM_REFUSED:

@@ -19,7 +19,7 @@ killed_one_of_two_transmitters_costs_no_message() {
     send "$HOST_C" second "$(same "$IF_B")" --messages "$some" --rate $((rate / 2))
     second=$last
     says receiver reached && kill -KILL "$first" || return
-    ends "$second" && ends "$receiver" && complete receiver "$some" && is receiver sessions_new == 2 || return
+    ends "$second" && ends "$receiver" && complete receiver "$some" && is receiver sessions_new == 2 && is receiver diverged == 0 || return
     is receiver messages_copies ">" 0 && is receiver packets_covered ">" 0 || return
     note "$(number receiver messages_copies) copies were dropped; of $(number receiver packets_missed) missing packets the other session" \
         "covered $(number receiver packets_covered)"

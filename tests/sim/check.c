@@ -635,6 +635,7 @@ static void check_event(struct sim_world *world, struct sim_node *node, const st
     case LLM_EVENT_UNREACHABLE:
     case LLM_EVENT_KEYS:
     case LLM_EVENT_FORGED:
+    case LLM_EVENT_DIVERGED:
         sim_fail(world, "node %u session %u: a receiver is told of a connection or a network", node->index,
                  session->index);
         break;

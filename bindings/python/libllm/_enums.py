@@ -99,6 +99,7 @@ class EventKind(enum.IntEnum):
     STORE_STOPPED = 26
     KEYS = 40
     FORGED = 44
+    DIVERGED = 45
 
 
 class Reason(enum.IntEnum):

@@ -204,6 +204,8 @@ class Event:
     stream: int
     stream_base: int
     stream_term: int
+    hash: int
+    hash_copy: int
     text: str
     verdict: Verdict | None
     bottleneck: Bottleneck | None

@@ -99,6 +99,8 @@ const struct field event_fields[] = {
     FIELD(llm_event, stream, FIELD_U64),
     FIELD(llm_event, stream_base, FIELD_U64),
     FIELD(llm_event, stream_term, FIELD_U32),
+    FIELD(llm_event, hash, FIELD_U64),
+    FIELD(llm_event, hash_copy, FIELD_U64),
     END,
 };
 const struct field recording_fields[] = {

@@ -186,7 +186,7 @@ static LLI_OUT_OF_LINE bool rx_next_merged(struct lli_rx *rx, struct lli_item *i
         if (item->kind != LLI_ITEM_MESSAGES || lli_rx_merge_messages(rx, item))
             return true;
     lli_rx_merge_passed(rx);
-    return false;
+    return lli_rx_merge_diverged(rx, item);
 }
 
 /* Likewise for a packet with messages delivered ahead of order. */

@@ -671,6 +671,9 @@ bool lli_rx_merge_lost(struct lli_rx *rx, struct lli_unpacked *lost);
 /* Notes that the messages unpacked so far, some of them refused, are not missing. */
 void lli_rx_merge_passed(struct lli_rx *rx);
 
+/* Returns the item of the first copies that have other bytes than the delivered messages, once. */
+bool lli_rx_merge_diverged(struct lli_rx *rx, struct lli_item *item);
+
 /* Removes copies from an item, and numbers the rest as the stream does. False: nothing is left. */
 bool lli_rx_merge_messages(struct lli_rx *rx, struct lli_item *item);
 

@@ -4,6 +4,7 @@
  * packets the other sessions make up for, and when a session waits for the others. Nothing here is called for other
  * sessions.
  */
+#include "core/base/hash.h"
 #include "core/rx/rx_internal.h"
 
 /* A session that waits for the others looks at them at least this often. */
@@ -21,6 +22,7 @@ void lli_rx_merge_begin(struct lli_rx *rx)
         return;
     rx->stream.merge = merge;
     rx->stream.merges = true;
+    rx->stream.diverges = rx->stream.diverges_news = false;
     lli_rx_set_news(rx, LLI_RX_MERGES);
     lli_rx_set_slow_path(rx, LLI_RX_MERGING);
 }
@@ -189,6 +191,38 @@ static void merge_drop(struct lli_rx *rx, struct lli_item *item, int copies)
     rx->counters->messages_copies += (uint64_t)copies;
 }
 
+/* Compares a copy with the message that was delivered, if that was among the latest. */
+static void merge_compare(struct lli_rx *rx, uint64_t number, uint64_t hash)
+{
+    struct lli_rx_stream *stream = &rx->stream;
+    const struct lli_merge_sum *sum = lli_merge_noted(stream->merge, number);
+    const bool diverges = sum != NULL && sum->hash != hash;
+
+    rx->counters->messages_diverged += diverges;
+    if (diverges && !stream->diverges && !stream->diverges_news) {
+        stream->diverges_news = true;
+        stream->diverged = number;
+        stream->hashes[0] = sum->hash;
+        stream->hashes[1] = hash;
+    }
+    if (sum != NULL)
+        stream->diverges = diverges;
+}
+
+bool lli_rx_merge_diverged(struct lli_rx *rx, struct lli_item *item)
+{
+    struct lli_rx_stream *stream = &rx->stream;
+
+    if (!stream->diverges_news)
+        return false;
+    stream->diverges_news = false;
+    (void)lli_rx_event(rx, LLM_EVENT_DIVERGED, item);
+    item->event.first = stream->diverged;
+    item->event.hash = stream->hashes[0];
+    item->event.hash_copy = stream->hashes[1];
+    return true;
+}
+
 bool lli_rx_merge_messages(struct lli_rx *rx, struct lli_item *item)
 {
     const uint64_t base = rx->stream.claim.base;
@@ -205,6 +239,15 @@ bool lli_rx_merge_messages(struct lli_rx *rx, struct lli_item *item)
 
         while (copies < item->count && item->messages[copies].number < next)
             copies++;
+        for (int i = 0; i < item->count; i++) {
+            const struct llm_message *message = &item->messages[i];
+            const uint64_t hash = lli_hash(message->data, message->size);
+
+            if (i < copies)
+                merge_compare(rx, message->number, hash);
+            else
+                lli_merge_note(rx->stream.merge, message->number, hash);
+        }
     }
     merge_drop(rx, item, copies);
     return item->count > 0;

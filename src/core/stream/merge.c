@@ -42,6 +42,18 @@ uint64_t lli_merge_take(struct lli_merge *merge, struct lli_merge_member *member
     return next;
 }
 
+void lli_merge_note(struct lli_merge *merge, uint64_t number, uint64_t hash)
+{
+    merge->sums[number & (LLI_MERGE_SUMS - 1)] = (struct lli_merge_sum){.after = number + 1, .hash = hash};
+}
+
+const struct lli_merge_sum *lli_merge_noted(const struct lli_merge *merge, uint64_t number)
+{
+    const struct lli_merge_sum *sum = &merge->sums[number & (LLI_MERGE_SUMS - 1)];
+
+    return sum->after == number + 1 ? sum : NULL;
+}
+
 /* True if this session may be waited for: it may have numbers that another one lacks. */
 static bool merge_is_awaited(const struct lli_merge_member *member, uint64_t resume)
 {

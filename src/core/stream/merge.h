@@ -12,7 +12,16 @@
 
 #include "core/base/types.h"
 
-enum { LLI_MERGE_MEMBERS = 8 };
+enum {
+    LLI_MERGE_MEMBERS = 8,
+    LLI_MERGE_SUMS = 4096, /* messages whose hashes are remembered; a power of two */
+};
+
+/* Hash of a message that was delivered. */
+struct lli_merge_sum {
+    uint64_t after; /* its number + 1; 0: free entry */
+    uint64_t hash;
+};
 
 struct lli_merge_member {
     uint64_t session; /* 0: free entry */
@@ -23,10 +32,11 @@ struct lli_merge_member {
     bool overdue;     /* another session waited for it in vain since it last delivered */
 };
 
-/* A zeroed structure is valid and empty. */
+/* A zeroed structure with memory for `sums` is valid and empty. */
 struct lli_merge {
-    uint64_t next; /* earlier numbers were delivered or reported lost */
-    bool known;    /* `next` is valid */
+    struct lli_merge_sum *sums; /* LLI_MERGE_SUMS, by number */
+    uint64_t next;              /* earlier numbers were delivered or reported lost */
+    bool known;                 /* `next` is valid */
     uint32_t count;
     struct lli_merge_member members[LLI_MERGE_MEMBERS];
 };
@@ -45,6 +55,12 @@ void lli_merge_del(struct lli_merge *merge, uint64_t session);
 
 /* Notes that a session has the numbers before end. Returns the first of them that is not a copy, if one is not. */
 uint64_t lli_merge_take(struct lli_merge *merge, struct lli_merge_member *member, uint64_t end);
+
+/* Notes the hash of a message that is delivered. */
+void lli_merge_note(struct lli_merge *merge, uint64_t number, uint64_t hash);
+
+/* Returns what was noted of the message that another session delivered with this number; NULL: nothing any more. */
+const struct lli_merge_sum *lli_merge_noted(const struct lli_merge *merge, uint64_t number);
 
 /* True if all numbers before this one were delivered or reported lost. */
 static inline bool lli_merge_covers(const struct lli_merge *merge, uint64_t number)

@@ -16,6 +16,7 @@ void lli_streams_init(struct lli_streams *streams, uint32_t limit, struct lli_ar
 {
     *streams = (struct lli_streams){.limit = limit};
     streams->table = lli_arena_take(arena, limit * sizeof *streams->table, 64);
+    streams->sums = lli_arena_take(arena, (size_t)limit * LLI_MERGE_SUMS * sizeof *streams->sums, 64);
 }
 
 static struct lli_stream *streams_find(const struct lli_streams *streams, uint64_t stream)
@@ -82,11 +83,15 @@ enum lli_stream_verdict lli_streams_ask(const struct lli_streams *streams,
 }
 
 /* Changes between sessions that merge and single ones, which continue at the same number. */
-static void streams_merge_begin(struct lli_stream *stream, const struct lli_stream_claim *claim)
+static void streams_merge_begin(struct lli_streams *streams, struct lli_stream *stream,
+                                const struct lli_stream_claim *claim)
 {
-    if (claim->merges && !stream->merged)
-        stream->merge = (struct lli_merge){.next = stream->next, .known = stream->known};
-    else if (!claim->merges && stream->merged) {
+    if (claim->merges && !stream->merged) {
+        stream->merge = (struct lli_merge){.sums = streams->sums + (stream - streams->table) * LLI_MERGE_SUMS,
+                                           .next = stream->next,
+                                           .known = stream->known};
+        memset(stream->merge.sums, 0, LLI_MERGE_SUMS * sizeof *stream->merge.sums);
+    } else if (!claim->merges && stream->merged) {
         stream->next = stream->merge.next;
         stream->known = stream->merge.known;
     }
@@ -105,7 +110,7 @@ void lli_streams_follow(struct lli_streams *streams, const struct lli_stream_cla
             return;
         *stream = (struct lli_stream){.id = claim->stream};
     }
-    streams_merge_begin(stream, claim);
+    streams_merge_begin(streams, stream, claim);
     stream->session = claim->session;
     stream->term = claim->term > stream->term ? claim->term : stream->term;
     stream->followed = true;

@@ -38,6 +38,7 @@ struct lli_stream {
 
 struct lli_streams {
     struct lli_stream *table;
+    struct lli_merge_sum *sums; /* those of each entry; touched only where sessions merge */
     uint32_t limit;
     uint64_t changes;
 };

@@ -168,6 +168,12 @@ static void every_event_has_a_sentence(void **state)
     text_is(&event,
             "session 0000000000000abc of stream 0000000000000def is not followed in term 2: another session "
             "continues the stream");
+    event.kind = LLM_EVENT_DIVERGED;
+    event.hash = 0xaa;
+    event.hash_copy = 0xbb;
+    text_is(&event,
+            "session 0000000000000abc: message 3 of the stream has the hash 00000000000000bb, and another "
+            "session delivered 00000000000000aa");
     event.kind = LLM_EVENT_CONNECTED;
     text_is(&event, "session 0000000000000abc is connected");
     event.kind = LLM_EVENT_DISCONNECTED;

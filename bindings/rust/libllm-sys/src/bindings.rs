@@ -175,6 +175,7 @@ pub const LLM_EVENT_RECEIVER_LIMITED: llm_event_kind = 25;
 pub const LLM_EVENT_STORE_STOPPED: llm_event_kind = 26;
 pub const LLM_EVENT_KEYS: llm_event_kind = 40;
 pub const LLM_EVENT_FORGED: llm_event_kind = 44;
+pub const LLM_EVENT_DIVERGED: llm_event_kind = 45;
 pub type llm_event_kind = ::std::os::raw::c_uint;
 pub const LLM_REASON_NONE: llm_reason = 0;
 pub const LLM_REASON_CLOSED: llm_reason = 1;
@@ -290,6 +291,8 @@ pub struct llm_event {
     pub stream: u64,
     pub stream_base: u64,
     pub stream_term: u32,
+    pub hash: u64,
+    pub hash_copy: u64,
 }
 extern "C" {
     pub fn llm_event_name(kind: llm_event_kind) -> *const ::std::os::raw::c_char;

@@ -126,6 +126,16 @@ impl<'a> Event<'a> {
         self.raw.stream_term
     }
 
+    /// Hash of the delivered message; 0 unless the kind has one.
+    pub fn hash(&self) -> u64 {
+        self.raw.hash
+    }
+
+    /// Hash of the copy that differs from it.
+    pub fn hash_copy(&self) -> u64 {
+        self.raw.hash_copy
+    }
+
     /// Verdict of the slow-receiver policy.
     pub fn verdict(&self) -> Option<Verdict> {
         unsafe { self.raw.verdict.as_ref() }.map(Verdict::new)

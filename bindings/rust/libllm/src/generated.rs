@@ -105,6 +105,8 @@ given! {
         Keys = LLM_EVENT_KEYS,
         /// `LLM_EVENT_FORGED`. Of receivers with the option seal_keys: packets of the session, a number of them in packets, are not those that its transmitter signed, for reason: LLM_REASON_SEAL or LLM_REASON_UNSEALED. Their messages may have been delivered. Reported at most once a second for each session.
         Forged = LLM_EVENT_FORGED,
+        /// `LLM_EVENT_DIVERGED`. Of receivers, for sessions that are merged (option stream_merge): the session sent other bytes with the number first, in the stream, than the session whose message was delivered: hash and hash_copy. Reported for the first of consecutive copies; they were dropped.
+        Diverged = LLM_EVENT_DIVERGED,
     }
 }
 

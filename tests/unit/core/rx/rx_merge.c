@@ -2,6 +2,8 @@
 /* Sessions of one stream that are merged at a receiver: each number is delivered, or reported lost, once. */
 #include "session.h"
 
+#include "core/base/hash.h"
+
 enum { FIRST, SECOND, SESSIONS, STREAM = 77, EVENTS_MAX = 64, NUMBERS = 400 };
 
 static struct {
@@ -17,6 +19,7 @@ static struct {
 static uint64_t bases[SESSIONS];
 static uint32_t per_packet[SESSIONS]; /* messages in each packet */
 static bool merges[SESSIONS];
+static uint8_t other;  /* added to the bytes of the second session's messages */
 static uint32_t topic; /* of the messages in packets */
 static lli_ns now;
 static struct llm_event events[EVENTS_MAX]; /* other than SESSION_NEW */
@@ -41,7 +44,7 @@ static int up(void **state)
     (void)state;
     now = 100 * MS;
     events_count = 0;
-    next = lost = topic = 0;
+    next = lost = topic = other = 0;
     memset(&shared, 0, sizeof shared);
     shared.config = rx_config();
     shared.config.streams = &shared.streams;
@@ -151,7 +154,7 @@ static void data(int which, uint64_t index)
     at += lli_frame_topic_size(topic);
     for (uint32_t i = 0; i < count; i++) {
         *at++ = 1;
-        *at++ = (uint8_t)(bases[which] + index * count + i);
+        *at++ = (uint8_t)(bases[which] + index * count + i + (which == SECOND ? other : 0));
     }
     now += US;
     take(which, packet, header.size);
@@ -197,6 +200,34 @@ static void the_first_copy_is_delivered(void **state)
     assert_int_equal(shared.counters.messages_delivered, 8);
     assert_int_equal(shared.counters.messages_copies, 6);
     assert_int_equal(events_count, 0);
+}
+
+static void copies_with_other_bytes_are_reported_and_counted(void **state)
+{
+    (void)state;
+    heartbeat(FIRST, 0);
+    heartbeat(SECOND, 0);
+    for (uint64_t i = 0; i < 6; i++)
+        data(FIRST, i);
+    data(SECOND, 0);
+    other = 1;
+    for (uint64_t i = 1; i < 4; i++)
+        data(SECOND, i);
+    assert_int_equal(events_count, 1);
+    assert_int_equal(events[0].kind, LLM_EVENT_DIVERGED);
+    assert_int_equal(events[0].session, SESSION + SECOND);
+    assert_int_equal(events[0].first, 1);
+    assert_true(events[0].hash == lli_hash(&(uint8_t){1}, 1));
+    assert_true(events[0].hash_copy == lli_hash(&(uint8_t){2}, 1));
+    assert_int_equal(shared.counters.messages_diverged, 3);
+    /* After one that agrees the next ones are reported again. */
+    other = 0;
+    data(SECOND, 4);
+    other = 1;
+    data(SECOND, 5);
+    assert_int_equal(events_count, 2);
+    assert_int_equal(events[1].first, 5);
+    assert_int_equal(next, 6);
 }
 
 static void the_other_session_fills_a_gap(void **state)
@@ -440,6 +471,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_first_copy_is_delivered, up, down),
+        cmocka_unit_test_setup_teardown(copies_with_other_bytes_are_reported_and_counted, up, down),
         cmocka_unit_test_setup_teardown(the_other_session_fills_a_gap, up, down),
         cmocka_unit_test_setup_teardown(what_both_lost_is_reported_once, up, down),
         cmocka_unit_test_setup_teardown(the_others_are_asked_for_what_is_gone, up, down),
