@@ -3,7 +3,7 @@
  * Sends numbered messages of many sizes on several topics.
  *
  *   flood_send CHANNEL [--messages N] [--rate PER_SECOND] [--step N] [--receivers N] [--after-ms MS]
- *              [--wait MODE] [--sent FILE] [--watch-ms MS] [--latency LEVEL] [--quotes 1]
+ *              [--wait MODE] [--sent FILE] [--watch-ms MS] [--latency LEVEL] [--quotes 1] [--same 1]
  *              [--limit BYTES_PER_S --limit-from NUMBER --limit-to NUMBER]
  *
  * Waits for --receivers (1), sends, creates the file --sent, serves repairs for --after-ms (500), prints its
@@ -12,7 +12,8 @@
  * --watch-ms enables the bottleneck watch, which logs limits; --latency is the level of the latency monitor.
  * --limit limits the rate from one message number to another; the program then prints how many sends were
  * refused before and during the limit, and the bytes of messages a second during it, beyond the initial
- * burst. With --quotes one of the topics has no history.
+ * burst. With --quotes one of the topics has no history. With --same messages do not have the time of sending, so those of
+ * several senders are the same.
  */
 #define _GNU_SOURCE
 #include "flood.h"
@@ -30,6 +31,7 @@ struct flood {
     uint64_t messages;
     uint64_t rate;
     uint64_t step;
+    bool same;      /* messages have no time: those of several senders are the same */
     bool held;      /* a send was refused in this step */
     uint64_t limit; /* 0: no limit */
     uint64_t limit_from, limit_to;
@@ -112,7 +114,7 @@ static void flood_limit(struct flood *flood, uint64_t number)
 static void flood_one(struct flood *flood, uint64_t number)
 {
     static uint8_t data[FLOOD_SIZE_MAX];
-    uint32_t size = flood_write(data, number, llm_clock());
+    uint32_t size = flood_write(data, number, flood->same ? 0 : llm_clock());
     int result;
 
     while ((result = llm_send(flood->topics[flood_topic(number)], data, size, 0)) == LLM_EAGAIN &&
@@ -178,6 +180,7 @@ int main(int argc, char **argv)
     uint64_t sent;
 
     flood_signals();
+    flood.same = flood_option(argc, argv, "--same", 0) != 0;
     flood.limit = flood_option(argc, argv, "--limit", 0);
     flood.limit_from = flood_option(argc, argv, "--limit-from", 0);
     flood.limit_to = flood_option(argc, argv, "--limit-to", 0);

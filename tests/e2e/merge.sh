@@ -14,13 +14,26 @@ killed_one_of_two_transmitters_costs_no_message() {
     local receiver first second impaired
     lossy 5 || return
     receive "$HOST_B" receiver "$(lossy_channel "$IF_B" "sessions_max=4")" --merged 1 --stop-at $((some / 3)) && receiver=$last || return
-    send "$HOST_A" first "$(same "$IF_A")" --messages "$some" --rate $((rate / 2))
+    send "$HOST_A" first "$(same "$IF_A")" --messages "$some" --rate $((rate / 2)) --same 1
     first=$last
-    send "$HOST_C" second "$(same "$IF_B")" --messages "$some" --rate $((rate / 2))
+    send "$HOST_C" second "$(same "$IF_B")" --messages "$some" --rate $((rate / 2)) --same 1
     second=$last
     says receiver reached && kill -KILL "$first" || return
     ends "$second" && ends "$receiver" && complete receiver "$some" && is receiver sessions_new == 2 && is receiver diverged == 0 || return
     is receiver messages_copies ">" 0 && is receiver packets_covered ">" 0 || return
     note "$(number receiver messages_copies) copies were dropped; of $(number receiver packets_missed) missing packets the other session" \
         "covered $(number receiver packets_covered)"
+}
+
+# Their messages have the time of sending, which is not the same in both.
+e2e transmitters_that_differ_are_reported hosts=3 over=udp
+transmitters_that_differ_are_reported() {
+    local receiver first second
+    receive "$HOST_B" receiver "$(channel "$IF_B")" --merged 1 --sessions 2 && receiver=$last || return
+    send "$HOST_A" first "$(same "$IF_A")" --messages $((some / 10)) --rate $((rate / 10))
+    first=$last
+    send "$HOST_C" second "$(same "$IF_B")" --messages $((some / 10)) --rate $((rate / 10))
+    second=$last
+    ends "$first" && ends "$second" && ends "$receiver" && complete receiver $((some / 10)) && is receiver sessions_new == 2 &&
+        is receiver diverged ">=" 1 && is receiver messages_diverged ">" 0
 }
