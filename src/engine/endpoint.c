@@ -775,8 +775,7 @@ static void endpoint_receive_inspected(struct lli_endpoint *endpoint, const stru
             if (lli_sessions_second(endpoint, in, line, now))
                 continue;
         }
-        if (endpoint->guard != NULL || count > 1 || !endpoint_may_be_single(in) ||
-            !lli_sessions_single(endpoint, in, now))
+        if (count > 1 || !endpoint_may_be_single(in) || !lli_sessions_single(endpoint, in, now))
             endpoint_input(endpoint, in, line, now);
         if (endpoint->context->dirty)
             lli_endpoint_send_dirty(endpoint->context, false);
