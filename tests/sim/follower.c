@@ -98,6 +98,7 @@ void sim_follower_start(struct sim_world *world, struct sim_node *node)
     follower->config.resumes = !s->joining;
     follower_filter(follower, s, node->index);
     follower_order(follower, s, node->index);
+    sim_seals_start(world, node);
     follower_layout(follower, s, &arena);
     follower->memory = arena.memory = sim_memory(arena.used);
     arena.used = 0;
@@ -144,6 +145,7 @@ void sim_follower_stop(struct sim_world *world, struct sim_node *node)
     free(follower->follows);
     free(follower->sessions);
     free(follower->memory);
+    free(follower->seals);
     free(follower);
     node->follower = NULL;
 }
@@ -376,6 +378,7 @@ void sim_follower_service(struct sim_world *world, struct sim_node *node)
 {
     struct sim_follower *follower = node->follower;
     lli_ns now = sim_node_now(world, node);
+    const bool sealed = sim_seals_come(follower, now);
     struct lli_packet packet;
     uint8_t buffer[FOLLOWER_SCRATCH];
     uint32_t count = 0;
@@ -388,6 +391,8 @@ void sim_follower_service(struct sim_world *world, struct sim_node *node)
             lli_rx_stop(rx);
         if (follower->config.application_acknowledges && lli_random_below(&follower->random, 4) == 0)
             follower_acknowledge(world, node, rx);
+        if (sealed)
+            follower_deliver(world, node, rx);
         if (now < lli_rx_deadline(rx))
             continue;
         while (lli_rx_control(rx, now, buffer, &packet)) {
@@ -403,7 +408,7 @@ void sim_follower_service(struct sim_world *world, struct sim_node *node)
 
 lli_ns sim_follower_deadline(const struct sim_follower *follower)
 {
-    lli_ns at = LLI_NEVER;
+    lli_ns at = sim_seals_due(follower);
 
     for (uint32_t i = 0; i < follower->used; i++)
         at = lli_min(at, lli_rx_deadline(&follower->sessions[i]));

@@ -355,6 +355,15 @@ static void draw_lines(struct sim_scenario *s)
     }
 }
 
+/* Likewise. Forged packets are for receivers that know nothing of seals. */
+static void draw_seals(struct sim_scenario *s)
+{
+    uint64_t random = s->seed ^ UINT64_C(0x7365616c73);
+
+    (void)lli_random(&random);
+    s->sealing = !s->suppression && !s->forging && !chance(&random, 75);
+}
+
 static void draw_fault(struct sim_scenario *s, uint64_t *random)
 {
     struct sim_fault fault = {.at = lli_random_below(random, s->traffic)};
@@ -422,6 +431,7 @@ void sim_scenario_draw(struct sim_scenario *s, uint64_t seed)
     draw_keep(s);
     draw_rates(s);
     draw_lines(s);
+    draw_seals(s);
 }
 
 /* No faults but those caused by the number of joins. */
@@ -502,6 +512,8 @@ void sim_scenario_print(const struct sim_scenario *s, FILE *file)
     if (s->lines > 1)
         (void)fprintf(file, "  two lines, the second later by %llu us\n",
                       (unsigned long long)(s->skew / SIM_US));
+    if (s->sealing)
+        (void)fprintf(file, "  most receivers deliver only what is sealed\n");
     if (s->unreliable > 0)
         (void)fprintf(file, "  %u topics are unreliable, the last ones\n", s->unreliable);
     if (s->transients)

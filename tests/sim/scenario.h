@@ -136,6 +136,7 @@ struct sim_scenario {
     bool lossy_to_the_end; /* losses go on after the faults are over */
     uint32_t inbox_packets;
     uint32_t lines; /* 1, or 2, each with these figures */
+    bool sealing;   /* most receivers deliver only what is sealed */
     lli_ns skew;    /* the second line is later by this */
 
     uint32_t faults_count;

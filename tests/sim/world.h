@@ -152,6 +152,7 @@ struct sim_follower {
     struct sim_event *inbox; /* packets received while the node is paused */
     uint32_t inbox_count;
     lli_ns deadline;
+    struct sim_seals *seals; /* NULL: delivery waits for no seals */
 };
 
 struct sim_node {
@@ -192,6 +193,13 @@ struct sim_world {
 
 /* Runs a scenario to its end. False: a violation occurred, and was printed. */
 bool sim_world_run(uint64_t seed, bool crowd, bool verbose, uint64_t *digest, uint64_t *delivered);
+
+/* Has a receiver deliver only what is sealed, if the scenario says so: seals.c. Before its sessions start. */
+void sim_seals_start(struct sim_world *world, struct sim_node *node);
+
+/* Returns when the packet is sealed for which a receiver waits, and whether that is so now, once. */
+lli_ns sim_seals_due(const struct sim_follower *follower);
+bool sim_seals_come(struct sim_follower *follower, lli_ns now);
 
 /* Returns the time by a node's clock. */
 static inline lli_ns sim_node_now(const struct sim_world *world, const struct sim_node *node)

@@ -406,6 +406,9 @@ static lli_ns rx_missing_deadline(const struct lli_rx *rx)
 
     if (rx->store.count > 0 && lli_rx_is_recalling(rx))
         return lli_rx_is_fetching(rx) && !lli_rx_is_gone_for_store(rx) ? rx->replay.fetch_at : LLI_NEVER;
+    /* The packet next in order came and waits for its seal: nothing is given up before. */
+    if (rx->pending.slow_path & LLI_RX_HOLDING && gap->next < gap->end && lli_gap_is_present(gap, gap->next))
+        return LLI_NEVER;
     if (!(rx->pending.slow_path & LLI_RX_LEARNING) && slot->unrepaired && gap->next < gap->end &&
         (slot->passed || lli_rx_is_confirmed(rx)))
         return slot->since + rx->config->nak_delay + lli_rx_line_wait(rx, gap->next + 1);
