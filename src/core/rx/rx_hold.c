@@ -46,7 +46,10 @@ bool lli_rx_holds(struct lli_rx *rx, lli_ns now)
     case LLI_SEAL_VERIFIED:
         return false;
     case LLI_SEAL_WAITING:
-        return true;
+        /* Messages of the session that continues the stream may not come before these. */
+        if (rx->loss.end_reason != LLM_REASON_SUPERSEDED)
+            return true;
+        break;
     case LLI_SEAL_NONE:
     case LLI_SEAL_REFUSED:
         break;

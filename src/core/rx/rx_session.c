@@ -398,6 +398,13 @@ bool lli_rx_control_meanwhile(struct lli_rx *rx, lli_ns now, uint8_t *buffer, st
     return lli_rx_may_speak(rx, packet->size, now);
 }
 
+/* True if the packet next in order came, and waits for its seal: nothing is given up, and nothing ends, before. */
+static bool rx_has_next(const struct lli_rx *rx)
+{
+    return rx->pending.slow_path & LLI_RX_HOLDING && rx->gap.next < rx->gap.end &&
+           lli_gap_is_present(&rx->gap, rx->gap.next);
+}
+
 /* Time at which missing packets are fetched or given up. */
 static lli_ns rx_missing_deadline(const struct lli_rx *rx)
 {
@@ -406,8 +413,7 @@ static lli_ns rx_missing_deadline(const struct lli_rx *rx)
 
     if (rx->store.count > 0 && lli_rx_is_recalling(rx))
         return lli_rx_is_fetching(rx) && !lli_rx_is_gone_for_store(rx) ? rx->replay.fetch_at : LLI_NEVER;
-    /* The packet next in order came and waits for its seal: nothing is given up before. */
-    if (rx->pending.slow_path & LLI_RX_HOLDING && gap->next < gap->end && lli_gap_is_present(gap, gap->next))
+    if (rx_has_next(rx))
         return LLI_NEVER;
     if (!(rx->pending.slow_path & LLI_RX_LEARNING) && slot->unrepaired && gap->next < gap->end &&
         (slot->passed || lli_rx_is_confirmed(rx)))
@@ -443,8 +449,8 @@ lli_ns lli_rx_deadline(const struct lli_rx *rx)
     else if (gap->missing > 0)
         at = lli_min(at, rx_missing_deadline(rx));
     at = lli_min(lli_max(at, rx->token.speak_at), lli_rx_store_deadline(rx));
-    /* Ended by silence: packets of stores may follow. */
-    if (rx->loss.end_reason == LLM_REASON_TIMEOUT && lli_rx_is_recalling(rx))
+    /* Ended by silence: packets of stores, or seals, may follow. */
+    if (rx->loss.end_reason == LLM_REASON_TIMEOUT && (lli_rx_is_recalling(rx) || rx_has_next(rx)))
         return at;
     return lli_min(at, rx->heard.silent ? rx->heard.at + rx->config->timeout : lli_rx_silent_at(rx));
 }
