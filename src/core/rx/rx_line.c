@@ -75,6 +75,7 @@ static void line_heard(struct lli_rx *rx, int line, lli_ns now)
     heard->down = false;
     rx->lines.news |= (uint8_t)(1u << line);
     lli_rx_set_news(rx, LLI_RX_LINE);
+    lli_rx_unsettle(rx);
     lli_rx_need_service(rx);
 }
 
