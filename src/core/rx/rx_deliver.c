@@ -234,12 +234,13 @@ static enum llm_reason rx_is_lost(const struct lli_rx *rx, lli_ns now)
     const struct lli_gap *gap = &rx->gap;
     const struct lli_gap_slot *slot = &gap->slots[gap->next & gap->mask];
 
+    /* Before the next line: what a store sends again would have no seal again. */
+    if (rx->pending.slow_path & LLI_RX_HOLDING && lli_rx_is_unsealed(rx))
+        return LLM_REASON_UNSEALED;
     if (lli_rx_is_recalling(rx))
         return LLM_REASON_NONE;
     if (gap->next < rx->loss.gone_below)
         return rx->loss.gone_reason;
-    if (rx->pending.slow_path & LLI_RX_HOLDING && lli_rx_is_unsealed(rx))
-        return LLM_REASON_UNSEALED;
     if (rx->loss.end_reason != LLM_REASON_NONE)
         return rx->loss.end_reason;
     if (slot->unrepaired &&

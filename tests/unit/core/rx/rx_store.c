@@ -18,6 +18,28 @@ static void a_joiner_gets_the_whole_session_from_a_store(void **state)
     world_end();
 }
 
+/* Packets that only a store has are sealed no more. */
+static enum lli_seal_state sealed_later(void *seals, uint64_t session, lli_seq seq)
+{
+    (void)seals;
+    (void)session;
+    return seq < START + 500 ? LLI_SEAL_REFUSED : LLI_SEAL_VERIFIED;
+}
+
+static void a_past_without_seals_is_lost_where_delivery_waits_for_them(void **state)
+{
+    (void)state;
+    world_begin(17);
+    w.r.config.seal_state = sealed_later;
+    (void)world_add_store();
+    world_before(1000);
+    world_catch_up(3000 * MS);
+    assert_int_equal(w.first, 0);
+    assert_int_equal(w.gap_reason, LLM_REASON_UNSEALED);
+    assert_in_range(w.lost, 490, 510);
+    world_end();
+}
+
 static void without_a_store_a_join_begins_where_the_history_does(void **state)
 {
     (void)state;
@@ -259,6 +281,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_joiner_gets_the_whole_session_from_a_store),
+        cmocka_unit_test(a_past_without_seals_is_lost_where_delivery_waits_for_them),
         cmocka_unit_test(without_a_store_a_join_begins_where_the_history_does),
         cmocka_unit_test(a_join_by_number_or_messages_back_begins_with_that_message),
         cmocka_unit_test(a_store_that_dies_in_the_middle_is_replaced_by_another),
