@@ -50,6 +50,16 @@ enum llm_member_kind {
     LLM_MEMBER_RECEIVER,      /* has no vote; what it retains survives the primary, too */
 };
 
+/* When members deliver a message. */
+enum llm_commit {
+    LLM_COMMIT_SENT = 0, /* at once */
+    /*
+     * When a majority of the voters, the primary included, has it. Then it is in the stream whatever happens, as long as no
+     * majority of the voters dies or restarts at the same time. The primary asks llm_failover_committed() how far that is.
+     */
+    LLM_COMMIT_BACKUP,
+};
+
 struct llm_failover_options {
     size_t size; /* sizeof(struct llm_failover_options) */
     enum llm_member_kind kind;
@@ -60,6 +70,11 @@ struct llm_failover_options {
     uint64_t beat_ns;    /* distance of the primary's beats, from 100000; default 1000000 (1 ms) */
     uint64_t detect_ns;  /* silence after which it is replaced, at least 4 beats; default 10000000 (10 ms) */
     uint64_t tail_bytes; /* of the last messages that are retained; default 262144, from 4096 to 2^30 */
+    /*
+     * The same at all members; default LLM_COMMIT_SENT. With LLM_COMMIT_BACKUP messages wait in the tail: one is at most as
+     * long as that, and those that find no room are reported by `gap`.
+     */
+    enum llm_commit commit;
 };
 
 struct llm_failover_handlers {
@@ -67,7 +82,7 @@ struct llm_failover_handlers {
     void *arg;   /* passed to each handler */
     /*
      * A message and its number in the stream. Of each number at most one message is delivered, in order. A primary
-     * is not given its own. The session is 0 for messages fetched from another member.
+     * is not given its own. The session is 0 for messages fetched from another member, and for those that waited.
      */
     void (*message)(void *arg, uint64_t number, const struct llm_message *message);
     /* Numbers that cannot be delivered, before the message after them. NULL: logged as a warning */
@@ -104,8 +119,14 @@ LLM_API int llm_failover_topic(struct llm_failover *failover, const char *name, 
 LLM_API enum llm_role llm_failover_role(const struct llm_failover *failover);
 LLM_API enum llm_fence llm_failover_fence(const struct llm_failover *failover);
 
-/* Returns the number in the stream of the next message to be delivered, or sent by the primary. */
+/* Returns the number in the stream of the next message to be delivered, or sent by the primary. Allowed in handlers. */
 LLM_API uint64_t llm_failover_next(const struct llm_failover *failover);
+
+/*
+ * Returns the number before which a majority of the voters has all messages, as far as this member knows; with
+ * LLM_COMMIT_SENT, as llm_failover_next(). A primary waits for it before it does what cannot be undone. Allowed in handlers.
+ */
+LLM_API uint64_t llm_failover_committed(const struct llm_failover *failover);
 
 /*
  * Leaves the group. The session of a primary ends; a backup takes over after detect_ns. Blocks for linger_ns at most.

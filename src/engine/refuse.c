@@ -130,10 +130,11 @@ int lli_refuse_size(const struct llm_topic *topic, size_t size)
     struct llm_context *context = transmitter->context;
 
     if (size > transmitter->message_bytes_max)
-        return lli_refuse(context, LLM_EMSGSIZE,
-                          "topic \"%s\": a message of %zu bytes: at most %llu, by message_bytes_max and "
-                          "history_bytes: raise these, or split it",
-                          topic->name, size, (unsigned long long)transmitter->message_bytes_max);
+        return lli_refuse(
+            context, LLM_EMSGSIZE,
+            "topic \"%s\": a message of %zu bytes: at most %llu, by message_bytes_max, history_bytes and, "
+            "in a failover group, tail_bytes: raise these, or split it",
+            topic->name, size, (unsigned long long)transmitter->message_bytes_max);
     if (lli_topic_is_assured(topic) && size > topic->assured->rule.bytes_max)
         return lli_refuse(context, LLM_EMSGSIZE,
                           "topic \"%s\": a message of %zu bytes: at most %llu may be unacknowledged: raise "

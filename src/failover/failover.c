@@ -59,6 +59,9 @@ static void failovers_stats(const struct llm_context *context, const struct lli_
                        (int)(sizeof failover_rows / sizeof *failover_rows));
         lli_stats_put(to, LLM_STATS_GAUGE, "failover_role", failover->role);
         lli_stats_put(to, LLM_STATS_GAUGE, "failover_term", failover->election.highest);
+        lli_stats_put(to, LLM_STATS_GAUGE, "failover_waiting",
+                      failover->tail.next - lli_min(failover->due, failover->tail.next));
+        lli_stats_put(to, LLM_STATS_GAUGE, "failover_remembers", failover->election.remembers);
     }
 }
 
@@ -69,6 +72,7 @@ static void failover_free(struct llm_failover *failover)
 {
     free(failover->memory);
     free(failover->waiting);
+    free(failover->delivery);
     free(failover->assembly);
     free(failover->topics);
     free(failover);
@@ -182,6 +186,8 @@ static int failover_check(const struct llm_context *context, const struct llm_fa
 {
     if ((unsigned)options->kind > LLM_MEMBER_RECEIVER)
         return failover_option(context, "kind", options->kind, "an enumerator of llm_member_kind");
+    if ((unsigned)options->commit > LLM_COMMIT_BACKUP)
+        return failover_option(context, "commit", options->commit, "an enumerator of llm_commit");
     if (options->voters < LLI_ELECTION_VOTERS_MIN || options->voters > LLI_ELECTION_VOTERS_MAX)
         return failover_option(
             context, "voters", options->voters,
@@ -210,8 +216,10 @@ static int failover_allocate(struct llm_failover *failover)
     failover->waiting = malloc(bytes);
     failover->assembly = malloc(bytes);
     failover->topics = calloc(LLI_FAILOVER_TOPICS, sizeof *failover->topics);
+    failover->delivery = failover->options.commit == LLM_COMMIT_BACKUP ? malloc(bytes) : NULL;
     if (failover->memory == NULL || failover->waiting == NULL || failover->assembly == NULL ||
-        failover->topics == NULL)
+        failover->topics == NULL ||
+        (failover->delivery == NULL && failover->options.commit == LLM_COMMIT_BACKUP))
         return lli_fail(&failover->context->log, LLM_ENOMEM, "no memory for a member of a failover group");
     arena = (struct lli_arena){.memory = failover->memory};
     lli_tail_init(&failover->tail, bytes, count, &arena);
@@ -263,6 +271,7 @@ static void failover_elect(struct llm_failover *failover)
         .voters = options->voters,
         .member = votes ? options->member : options->voters,
         .stands = options->kind == LLM_MEMBER_CANDIDATE,
+        .commits = options->commit == LLM_COMMIT_BACKUP,
         .identity = lli_entropy() | 1,
         .seed = lli_entropy(),
         .beat = options->beat_ns,
@@ -273,6 +282,13 @@ static void failover_elect(struct llm_failover *failover)
     };
 
     lli_election_init(&failover->election, &config, lli_clock_ns());
+}
+
+/* Messages wait in the tail, so it has to have room for each. */
+static void failover_limit(struct llm_transmitter *transmitter, uint64_t bytes)
+{
+    transmitter->message_bytes_max = lli_min(transmitter->message_bytes_max, bytes);
+    lli_pack_limit(&transmitter->tx.pack, transmitter->message_bytes_max);
 }
 
 static int failover_open_sessions(struct llm_failover *failover, const char *channel,
@@ -289,6 +305,8 @@ static int failover_open_sessions(struct llm_failover *failover, const char *cha
     handlers.accept = failover_accepts;
     if (failover->options.kind == LLM_MEMBER_CANDIDATE)
         error = lli_transmitter_prepare(context, channel, options, &failover->transmitter);
+    if (failover->transmitter != NULL && failover->options.commit == LLM_COMMIT_BACKUP)
+        failover_limit(failover->transmitter, failover->options.tail_bytes);
     if (error == LLM_OK)
         error = lli_receiver_open(context, channel, options, &handlers, &failover_tap, failover,
                                   &failover->receiver);
@@ -401,6 +419,21 @@ enum llm_role llm_failover_role(const struct llm_failover *failover)
 enum llm_fence llm_failover_fence(const struct llm_failover *failover)
 {
     return failover == NULL ? LLM_FENCE_NONE : (enum llm_fence)failover->election.fence;
+}
+
+uint64_t llm_failover_committed(const struct llm_failover *failover)
+{
+    uint64_t number;
+
+    if (failover == NULL)
+        return 0;
+    if (!lli_context_enter(failover->context))
+        return failover->due;
+    number = lli_failover_number(failover);
+    if (failover->options.commit == LLM_COMMIT_BACKUP)
+        number = lli_min(number, failover->election.committed);
+    lli_context_leave(failover->context);
+    return number;
 }
 
 uint64_t llm_failover_next(const struct llm_failover *failover)

@@ -63,12 +63,16 @@ struct llm_failover {
     uint64_t session;
     uint64_t base;
     uint32_t term;
-    bool joined; /* a message was delivered, or this is the primary: a gap is one */
+    bool joined;  /* a message was delivered, or this is the primary: a gap is one */
+    uint64_t due; /* number of the next message to deliver; tail.next, unless it waits for a majority */
     struct lli_tail tail;
+    uint64_t
+        repeatable; /* messages of the tail before this number cannot be repeated: their topic is not known */
     uint8_t *memory; /* of the tail */
     /* Messages that wait, one after the other. */
     uint8_t *waiting;
     uint64_t waiting_bytes;
+    uint8_t *delivery; /* with commits: the message that is delivered from the tail */
     /* The message that is fetched, or repeated: as long as the tail may be. */
     uint8_t *assembly;
     uint64_t assembly_source; /* identity of the member that it is fetched from ... */
@@ -106,16 +110,25 @@ void lli_failover_event(void *arg, const struct llm_event *event);
 
 /*
  * Returns the number of a topic's name; LLI_FAILOVER_TOPICS: it is not known, or there are too many. Such a message
- * cannot be repeated, so the tail begins after it.
+ * cannot be repeated, nor those before it.
  */
 uint32_t lli_failover_name(struct llm_failover *failover, const char *name);
 
-/* Delivers a message that is next, or later. */
+/* Takes a message that is next, or later: delivers it, or retains it until a majority has it. */
 void lli_failover_take(struct llm_failover *failover, uint64_t number, uint32_t topic,
                        const struct llm_message *message);
 
 /* Delivers the messages that waited until their primary was heard. */
 void lli_failover_release(struct llm_failover *failover);
+
+/* Tells the election what this member has. */
+void lli_failover_have(struct llm_failover *failover);
+
+/* Delivers the messages that waited until a majority had them. */
+void lli_failover_deliver(struct llm_failover *failover);
+
+/* Drops messages that the election found not to be those of the stream. None was delivered. */
+void lli_failover_withdraw(struct llm_failover *failover);
 
 /* --------------------------------------------------------------------------------------------- takeover.c */
 

@@ -34,6 +34,63 @@ static void failover_gap(struct llm_failover *failover, uint64_t first, uint64_t
                 failover->object, (unsigned long long)first, (unsigned long long)last);
 }
 
+/* Reports that the messages before a number cannot be delivered. Before the first one nothing is missing. */
+static void failover_skip(struct llm_failover *failover, uint64_t number)
+{
+    if (failover->joined)
+        failover_gap(failover, failover->due, number - 1);
+    failover->due = number;
+}
+
+static void failover_deliver(struct llm_failover *failover, uint64_t number,
+                             const struct llm_message *message)
+{
+    failover->joined = true;
+    failover->due = number + 1;
+    lli_election_deliver(&failover->election, failover->due);
+    failover->counters.failover_messages++;
+    if (failover->handlers.message != NULL)
+        failover->handlers.message(failover->handlers.arg, number, message);
+}
+
+void lli_failover_have(struct llm_failover *failover)
+{
+    const struct lli_tail *tail = &failover->tail;
+    const uint64_t next = failover->role == LLM_ROLE_PRIMARY ? lli_failover_number(failover) : tail->next;
+
+    lli_election_has(&failover->election, lli_min(lli_max(tail->first, failover->repeatable), next), next,
+                     failover->context->polled_at);
+}
+
+void lli_failover_deliver(struct llm_failover *failover)
+{
+    /* What a primary sends or repeats is its own to deliver. */
+    const uint64_t allowed = failover->election.state == LLI_ELECTION_PRIMARY
+                                 ? failover->tail.next
+                                 : lli_election_deliverable(&failover->election);
+    const uint64_t end = lli_min(allowed, failover->tail.next);
+    const bool inside = failover->context->in_handler;
+
+    if (failover->election.state == LLI_ELECTION_FENCED)
+        return;
+    failover->context->in_handler = true;
+    while (failover->due < end) {
+        const struct lli_tail_message *next = lli_tail_find(&failover->tail, failover->due);
+        struct llm_message message = {
+            .data = failover->delivery, .size = next->size, .number = failover->due};
+
+        message.topic = next->topic < LLI_FAILOVER_TOPICS ? failover->topics[next->topic] : "";
+        lli_tail_copy(&failover->tail, next, 0, failover->delivery, next->size);
+        failover_deliver(failover, failover->due, &message);
+    }
+    failover->context->in_handler = inside;
+}
+
+void lli_failover_withdraw(struct llm_failover *failover)
+{
+    lli_tail_truncate(&failover->tail, failover->election.position.next);
+}
+
 void lli_failover_take(struct llm_failover *failover, uint64_t number, uint32_t topic,
                        const struct llm_message *message)
 {
@@ -46,17 +103,17 @@ void lli_failover_take(struct llm_failover *failover, uint64_t number, uint32_t 
     }
     if (number > next)
         lli_tail_reset(tail, number);
-    if (topic < LLI_FAILOVER_TOPICS)
-        lli_tail_add(tail, topic, message->data, message->size);
-    else
-        lli_tail_reset(tail, number + 1);
-    lli_election_has(&failover->election, tail->first, tail->next, failover->context->polled_at);
-    if (number > next && failover->joined)
-        failover_gap(failover, next, number - 1);
-    failover->joined = true;
-    failover->counters.failover_messages++;
-    if (failover->handlers.message != NULL)
-        failover->handlers.message(failover->handlers.arg, number, message);
+    lli_tail_add(tail, topic, message->data, message->size);
+    if (topic == LLI_FAILOVER_TOPICS)
+        failover->repeatable = number + 1;
+    lli_failover_have(failover);
+    /* Those before it, too, if they still waited and the tail had no room. */
+    if (lli_min(tail->first, number) > failover->due)
+        failover_skip(failover, lli_min(tail->first, number));
+    if (failover->due < number)
+        lli_failover_deliver(failover);
+    if (failover->due == number && lli_election_deliverable(&failover->election) > number)
+        failover_deliver(failover, number, message);
 }
 
 /* Stores a message whose primary was not heard yet. Without room it is dropped, and will be missing. */

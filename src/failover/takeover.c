@@ -123,6 +123,7 @@ void lli_failover_lead(struct llm_failover *failover, lli_ns now)
         if (election->state != LLI_ELECTION_PRIMARY)
             return;
         failover_begin(failover, base, now);
+        lli_failover_deliver(failover);
         /* The first beat says where the term begins, and is to come before its messages. */
         lli_failover_send(failover, now);
     }
@@ -180,7 +181,7 @@ static enum llm_role failover_role(const struct llm_failover *failover)
 uint64_t lli_failover_number(const struct llm_failover *failover)
 {
     return failover->counters.failover_takeovers == 0
-               ? failover->tail.next
+               ? failover->due
                : failover->primary_base + failover->transmitter->tx.pack.number;
 }
 

@@ -4,6 +4,12 @@
 
 #include "failover/failover.h"
 
+/* In the byte of the number of voters: messages are delivered when a majority has them. */
+enum { FAILOVER_COMMITS = 0x80 };
+
+/* In the last 8 bytes of ANSWER and HAVE: the kind answered, and if the sender remembers. */
+enum { FAILOVER_ANSWERED = 0xff, FAILOVER_REMEMBERS = 0x100 };
+
 /* Distance of requests for the tail. */
 #define FAILOVER_FETCH_NS ((lli_ns)1000000)
 
@@ -51,7 +57,7 @@ static void failover_post_election(struct llm_failover *failover, const struct l
         .receiver = packet->identity,
         .kind = (uint8_t)packet->kind,
         .from = (uint8_t)packet->member,
-        .reason = (uint8_t)packet->voters,
+        .reason = (uint8_t)(packet->voters | (packet->commits ? FAILOVER_COMMITS : 0)),
         .topics = packet->term,
         .value = packet->clock,
         .packet = packet->position.first,
@@ -59,10 +65,12 @@ static void failover_post_election(struct llm_failover *failover, const struct l
         .wanted = (uint64_t)packet->position.previous << 32 | packet->position.followed,
         .lead = packet->position.next,
         .address = endpoint->address,
-        .token = packet->answered,
+        .token = packet->kind == LLI_ELECTION_BEAT
+                     ? packet->committed
+                     : packet->answered | (packet->remembers ? FAILOVER_REMEMBERS : 0),
     };
 
-    /* Beats and surveys are repeated. */
+    /* Beats and surveys are repeated, and beats have what HAVE has. */
     if (buffer != NULL)
         failover_post(failover, buffer, lli_wire_put_join(buffer, &join), to);
 }
@@ -72,6 +80,9 @@ void lli_failover_send(struct llm_failover *failover, lli_ns now)
     struct lli_election_packet packet;
     bool sent = false;
 
+    /* Its beats tell voters that restarted how far they have to come. */
+    if (failover->options.commit == LLM_COMMIT_BACKUP && failover->role == LLM_ROLE_PRIMARY)
+        lli_failover_have(failover);
     while (lli_election_output(&failover->election, now, &packet)) {
         failover_post_election(failover, &packet, NULL);
         sent = true;
@@ -85,10 +96,13 @@ static void failover_input_election(struct llm_failover *failover, const struct 
 {
     const struct lli_election_packet packet = {
         .kind = (enum lli_election_kind)join->kind,
-        .answered = (enum lli_election_kind)join->token,
+        .answered = (enum lli_election_kind)(join->token & FAILOVER_ANSWERED),
         .term = join->topics,
         .member = join->from,
-        .voters = join->reason,
+        .voters = join->reason & ~(unsigned)FAILOVER_COMMITS,
+        .commits = (join->reason & FAILOVER_COMMITS) != 0,
+        .remembers = (join->token & FAILOVER_REMEMBERS) != 0,
+        .committed = join->token,
         .identity = join->receiver,
         .clock = join->value,
         .position = {.followed = (uint32_t)join->wanted,
@@ -103,7 +117,9 @@ static void failover_input_election(struct llm_failover *failover, const struct 
         failover_post_election(failover, &answer, &join->address);
         lli_endpoint_flush(failover->receiver->endpoint);
     }
+    lli_failover_withdraw(failover);
     lli_failover_release(failover);
+    lli_failover_deliver(failover);
 }
 
 /* ---------------------------------------------------------------------------------------------- the tail */
@@ -167,7 +183,7 @@ static void failover_input_fetch(struct llm_failover *failover, const struct lli
     for (int i = 0; i < LLI_FAILOVER_BATCH; i++) {
         const struct lli_tail_message *message = lli_tail_find(&failover->tail, number);
 
-        if (message == NULL || offset > message->size)
+        if (message == NULL || number < failover->repeatable || offset > message->size)
             break;
         failover_post_tail(failover, join, number, (uint32_t)offset);
         offset += LLI_FAILOVER_FETCHED;
@@ -265,7 +281,7 @@ bool lli_failover_request(void *arg, const struct lli_rx_packet *packet, lli_ns 
     if (packet->header.type != LLI_WIRE_JOIN ||
         !lli_wire_get_join(packet->body, packet->body_size, packet->header.tag, &join) ||
         join.session != failover->stream || join.kind < LLI_WIRE_JOIN_CANVASS ||
-        join.kind > LLI_WIRE_JOIN_TAIL)
+        join.kind > LLI_WIRE_JOIN_HAVE)
         return false;
     /* Packets that this endpoint sent to the group come back. */
     if (join.receiver == failover->election.config.identity)

@@ -2,7 +2,9 @@
 /*
  * A failover group of processes of which the primary is killed, or stopped and continued, at random:
  *
- *   e2e_failover CHANNEL TRIALS [SEED]
+ *   e2e_failover CHANNEL TRIALS [SEED [commit]]
+ *
+ * commit: members deliver what a majority of the voters has.
  *
  * Each process is a member, sends while it is the primary, and notes what it is given in shared memory. After each
  * trial the notes are compared: no number is missing or given twice, and every member has the same message of it.
@@ -24,7 +26,7 @@
 
 #include "../patience.h"
 
-enum { MEMBERS = 4, VOTERS = 3, NUMBERS = 1 << 20, PROGRESS = 30 };
+enum { MEMBERS = 4, VOTERS = 3, NUMBERS = 1 << 20, PROGRESS = 30, DETECT_MS = 400 };
 
 struct note {
     uint64_t values[NUMBERS]; /* given, by number; 0: none */
@@ -36,6 +38,7 @@ struct note {
 };
 
 static struct note *notes;
+static enum llm_commit commit;
 
 struct member {
     struct note *note;
@@ -109,7 +112,8 @@ static void member_open(struct llm_context *context, const char *channel, struct
     options.member = number;
     options.kind = number < VOTERS ? LLM_MEMBER_CANDIDATE : LLM_MEMBER_RECEIVER;
     options.beat_ns = 5000000;
-    options.detect_ns = patience(400) * UINT64_C(1000000);
+    options.commit = commit;
+    options.detect_ns = patience(DETECT_MS) * UINT64_C(1000000);
     llm_failover_handlers_init(&handlers);
     handlers.arg = member;
     handlers.message = on_message;
@@ -260,11 +264,12 @@ int main(int argc, char **argv)
     int trials, done = 0;
 
     if (argc < 3) {
-        (void)fprintf(stderr, "usage: e2e_failover CHANNEL TRIALS [SEED]\n");
+        (void)fprintf(stderr, "usage: e2e_failover CHANNEL TRIALS [SEED [commit]]\n");
         return 2;
     }
     trials = atoi(argv[2]);
     srandom(argc > 3 ? (unsigned)atoi(argv[3]) : (unsigned)getpid());
+    commit = argc > 4 && strcmp(argv[4], "commit") == 0 ? LLM_COMMIT_BACKUP : LLM_COMMIT_SENT;
     notes = mmap(NULL, MEMBERS * sizeof *notes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (notes == MAP_FAILED)
         return 3;
@@ -275,6 +280,9 @@ int main(int argc, char **argv)
     if (goes_on(-1))
         for (; done < trials; done++) {
             (void)usleep((unsigned)random() % 50000);
+            /* A voter that restarted counts again after detect_ns. */
+            if (commit == LLM_COMMIT_BACKUP)
+                (void)usleep((unsigned)patience(DETECT_MS) * 1500);
             if (!trial(argv[1], random() % 2 == 0))
                 break;
         }

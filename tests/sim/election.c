@@ -7,7 +7,8 @@
  *   sim_election --seed N -v
  *
  * Always: at most one member holds the lease. A member delivers each number once, in order, and of its primary's term
- * only. In the end, after everything was healed: one primary, every member has the same messages and more than
+ * only. In half of the histories messages are delivered when a majority has them: then whatever any backup delivered is
+ * the same at all of them, and is delivered by every later primary, while a majority of the voters remembers. In the end, after everything was healed: one primary, every member has the same messages and more than
  * before, unless all of them had been down at a time. Where members only crash: no message that a living member delivered is lost, and none is fenced but those
  * that lost their majority.
  */
@@ -40,6 +41,7 @@ struct node {
     int64_t drift;   /* ppm */
     uint64_t values[MESSAGES_MAX];
     uint64_t next;
+    uint64_t delivered;
     uint64_t reported[NODES_MAX]; /* as primary: `next` of the others */
     uint32_t lives;
 };
@@ -59,7 +61,12 @@ struct world {
     lli_ns now;
     int nodes, voters;
     bool crashes_only;
+    bool commits;
     bool lost;
+    /* A majority of the voters forgot what it had: nothing is certain any more. */
+    bool remembered, forgotten;
+    uint64_t delivered[MESSAGES_MAX]; /* by a backup, by number; 0: not yet */
+    uint64_t deliveries;
     struct node node[NODES_MAX];
     bool cut[NODES_MAX][NODES_MAX];
     uint32_t loss_percent;
@@ -112,6 +119,7 @@ static void node_open(struct world *world, int i)
         .stands = i < world->voters && (i == 0 || i % 3 != 2 || world->voters < 4),
         .identity = lli_random(&world->random),
         .seed = lli_random(&world->random),
+        .commits = world->commits,
         .beat = MS,
         .lease = 8 * MS,
         .detect = 10 * MS,
@@ -122,7 +130,7 @@ static void node_open(struct world *world, int i)
     node->opened_at = world->now;
     node->paused_until = 0;
     node->lives++;
-    node->next = 0;
+    node->next = node->delivered = 0;
     memset(node->reported, 0, sizeof node->reported);
     lli_election_init(&node->election, &config, node_clock(world, node));
 }
@@ -131,6 +139,7 @@ static void node_open(struct world *world, int i)
 static void node_transfer(struct world *world, struct node *node)
 {
     const struct node *from = NULL;
+    struct lli_election_position position;
 
     for (int i = 0; i < world->nodes; i++) {
         const struct node *other = &world->node[i];
@@ -143,9 +152,11 @@ static void node_transfer(struct world *world, struct node *node)
     world->lost |= from == NULL;
     if (from == NULL)
         return;
-    memcpy(node->values, from->values, from->next * sizeof *node->values);
-    node->next = from->next;
-    lli_election_restore(&node->election, &from->election.position);
+    position = from->election.position;
+    node->next = node->delivered = position.next = from->delivered;
+    position.first = lli_min(position.first, position.next);
+    memcpy(node->values, from->values, node->next * sizeof *node->values);
+    lli_election_restore(&node->election, &position);
     lli_election_has(&node->election, 0, node->next, node_clock(world, node));
 }
 
@@ -156,7 +167,26 @@ static void node_crash(struct world *world, int i)
         printf("%8" PRIu64 " us: %d crashes at %" PRIu64 "\n", world->now / US, i, world->node[i].next);
 }
 
-static void node_deliver(struct world *world, struct node *node, uint64_t value)
+/* Delivers what may be delivered. The application of a primary has what it sends. */
+static void node_deliver(struct world *world, struct node *node)
+{
+    const bool primary = node->election.state == LLI_ELECTION_PRIMARY;
+    const uint64_t end = primary ? node->next : lli_election_deliverable(&node->election);
+
+    for (; node->delivered < end; node->delivered++) {
+        uint64_t *first = &world->delivered[node->delivered];
+
+        if (primary || !world->commits || world->forgotten)
+            continue;
+        world->deliveries++;
+        if (*first != 0 && *first != node->values[node->delivered])
+            fail(world, "two members delivered different messages of one number");
+        *first = node->values[node->delivered];
+    }
+    lli_election_deliver(&node->election, node->delivered);
+}
+
+static void node_take(struct world *world, struct node *node, uint64_t value)
 {
     if (node->next == MESSAGES_MAX) {
         fail(world, "too many messages for the simulator");
@@ -164,6 +194,28 @@ static void node_deliver(struct world *world, struct node *node, uint64_t value)
     }
     node->values[node->next++] = value;
     lli_election_has(&node->election, 0, node->next, node_clock(world, node));
+    node_deliver(world, node);
+}
+
+static int world_remembering(const struct world *world)
+{
+    int remembering = 0;
+
+    for (int i = 0; i < world->voters; i++) {
+        const struct node *node = &world->node[i];
+
+        remembering += node->alive && node->election.state != LLI_ELECTION_FENCED && node->election.remembers;
+    }
+    return remembering;
+}
+
+/* Notes when fewer than a majority of the voters remember, though they did. */
+static void world_remember(struct world *world)
+{
+    const int remembering = world_remembering(world);
+
+    world->remembered |= remembering > world->voters / 2;
+    world->forgotten |= world->remembered && remembering <= world->voters / 2;
 }
 
 static void node_send_data(struct world *world, int i, int to, uint64_t number)
@@ -183,7 +235,7 @@ static void node_application(struct world *world, int i)
 
     if (!lli_election_holds(&node->election, node_clock(world, node)) || node->next == MESSAGES_MAX)
         return;
-    node_deliver(world, node, ++world->values);
+    node_take(world, node, ++world->values);
     for (int to = 0; to < world->nodes; to++)
         if (to != i)
             node_send_data(world, i, to, node->next - 1);
@@ -203,7 +255,7 @@ static void node_fetch(struct world *world, int i)
             source->position.followed != node->election.position.followed)
             continue;
         while (node->next < source->position.next && node->next < other->next)
-            node_deliver(world, node, other->values[node->next]);
+            node_take(world, node, other->values[node->next]);
         return;
     }
 }
@@ -225,6 +277,11 @@ static void node_lead(struct world *world, int i)
     if (node->election.state != LLI_ELECTION_PRIMARY)
         return;
     world->elected++;
+    node_deliver(world, node);
+    for (uint64_t number = 0; !world->forgotten && number < MESSAGES_MAX && world->delivered[number] != 0;
+         number++)
+        if (number >= node->next || node->values[number] != world->delivered[number])
+            fail(world, "a new primary lacks a message that was delivered");
     if (world->verbose)
         printf("%8" PRIu64 " us: %d leads term %u from %" PRIu64 ", repeats from %" PRIu64 "\n",
                world->now / US, i, node->election.term, node->next, base);
@@ -272,13 +329,16 @@ static void node_input(struct world *world, const struct flight *flight)
             node->election.state != LLI_ELECTION_PRIMARY)
             for (uint64_t i = 0; i < flight->count; i++)
                 if (flight->number + i == node->next)
-                    node_deliver(world, node, flight->values[i]);
+                    node_take(world, node, flight->values[i]);
         return;
     }
     if (flight->packet.kind == LLI_ELECTION_ANSWER && flight->packet.term == node->election.term)
         node->reported[flight->from] = flight->packet.position.next;
     if (lli_election_input(&node->election, &flight->packet, now, &answer))
         network_send(world, &(struct flight){.from = flight->to, .to = flight->from, .packet = answer});
+    /* What was withdrawn. */
+    node->next = node->election.position.next;
+    node_deliver(world, node);
 }
 
 /* ------------------------------------------------------------------------------------------- histories */
@@ -313,6 +373,9 @@ static void world_check(struct world *world)
         holders += node->alive && lli_election_holds(&node->election, node_clock(world, node));
         if (world->crashes_only && node->alive && node->election.fence == LLI_ELECTION_DIVERGED)
             fail(world, "a member diverged though members only crashed");
+        if (world->commits && !world->forgotten && node->alive &&
+            node->election.fence == LLI_ELECTION_DIVERGED)
+            fail(world, "a member diverged though it delivered what a majority has");
     }
     if (holders > 1)
         fail(world, "two members hold the lease");
@@ -322,11 +385,16 @@ static void world_fault(struct world *world)
 {
     const int i = (int)below(world, (uint64_t)world->nodes);
     struct node *node = &world->node[i];
+    uint64_t kind = below(world, world->crashes_only ? 2 : 6);
     int dead = 0;
 
     for (int j = 0; j < world->nodes; j++)
         dead += !world->node[j].alive || world->node[j].election.state == LLI_ELECTION_FENCED;
-    switch (below(world, world->crashes_only ? 2 : 6)) {
+    /* Mostly the memory of the group survives. */
+    if (world->commits && i < world->voters && world_remembering(world) <= world->voters / 2 + 1 &&
+        below(world, 50) != 0)
+        kind = 1;
+    switch (kind) {
     case 0:
         if (node->alive && (!world->crashes_only || dead < (world->voters - 1) / 2))
             node_crash(world, i);
@@ -413,6 +481,7 @@ static void world_begin(struct world *world, uint64_t seed, bool verbose)
     world->voters = below(world, 3) == 0 ? 5 : 3;
     world->nodes = world->voters + (int)below(world, 3);
     world->crashes_only = below(world, 4) == 0;
+    world->commits = below(world, 2) == 0;
     for (int i = 0; i < world->nodes; i++) {
         world->node[i].offset = below(world, 1000 * MS);
         world->node[i].drift = world->crashes_only ? 0 : (int64_t)below(world, 100000) - 50000;
@@ -455,6 +524,7 @@ static const char *world_run(struct world *world, uint64_t seed, bool verbose)
             if (below(world, 10) == 0)
                 node_application(world, i);
         }
+        world_remember(world);
         world_check(world);
     }
     if (world->failure == NULL)
@@ -465,7 +535,8 @@ static const char *world_run(struct world *world, uint64_t seed, bool verbose)
 int main(int argc, char **argv)
 {
     static struct world world;
-    uint64_t first = 1, seeds = 300, elected = 0, fenced = 0, diverged = 0, values = 0;
+    uint64_t first = 1, seeds = 300, elected = 0, fenced = 0, diverged = 0, values = 0, deliveries = 0,
+             forgotten = 0;
     bool verbose = false;
 
     for (int i = 1; i < argc; i++) {
@@ -494,9 +565,12 @@ int main(int argc, char **argv)
         fenced += world.fenced;
         diverged += world.diverged;
         values += world.values;
+        deliveries += world.deliveries;
+        forgotten += world.commits && world.forgotten;
     }
     printf("%" PRIu64 " seeds from %" PRIu64 " passed: %" PRIu64 " messages, %" PRIu64 " primaries, %" PRIu64
-           " members fenced, %" PRIu64 " of them diverged\n",
-           seeds, first, values, elected, fenced, diverged);
+           " members fenced, %" PRIu64 " of them diverged; %" PRIu64 " deliveries by majority, and %" PRIu64
+           " histories whose majority forgot\n",
+           seeds, first, values, elected, fenced, diverged, deliveries, forgotten);
     return 0;
 }

@@ -1212,7 +1212,7 @@ local JOIN_KINDS = { [1] = "ASK", [2] = "GRANT", [3] = "REFUSE", [4] = "FETCH", 
                      [7] = "SEEK", [8] = "OFFER", [9] = "RECALL", [10] = "ABSENT",
                      [11] = "STREAM", [12] = "STREAM_END",
                      [13] = "CANVASS", [14] = "SURVEY", [15] = "BEAT", [16] = "ANSWER", [17] = "DENIAL",
-                     [18] = "TAIL_FETCH", [19] = "TAIL" }
+                     [18] = "TAIL_FETCH", [19] = "TAIL", [20] = "HAVE" }
 local JOIN_FROM = { [1] = "the oldest", [2] = "messages back", [3] = "ns back", [4] = "message number", [5] = "last value caches" }
 local JOIN_REASONS = { [1] = "HISTORY", [2] = "NOT_SENT", [3] = "NOTHING", [4] = "FULL", [5] = "BUSY", [6] = "ENDED" }
 

@@ -52,10 +52,81 @@ static void election_withdraw(struct lli_election *election, lli_ns now)
                          lli_random_below(&election->random, election->config.detect);
 }
 
+/* ---------------------------------------------------------------------------------------------- commits */
+
+/* Returns the voter that is the primary of a term. */
+static uint32_t election_primary(const struct lli_election *election, uint32_t term)
+{
+    return term % election->config.voters;
+}
+
+/*
+ * Notes the number before which a majority of the voters has all messages. The primary of the term has them, and this
+ * member, if it remembers.
+ */
+static void election_commit(struct lli_election *election)
+{
+    const uint32_t term = election->position.followed;
+    uint64_t sorted[LLI_ELECTION_VOTERS_MAX];
+    uint32_t count = 0;
+
+    if (term == 0)
+        return;
+    if (election_votes(election) && election->remembers)
+        election->reached[election->config.member] =
+            (struct lli_election_reach){term, election->position.next};
+    for (uint32_t i = 0; i < election->config.voters; i++) {
+        const struct lli_election_reach *reach = &election->reached[i];
+        uint32_t place = count;
+
+        if (i == election_primary(election, term) || reach->term != term)
+            continue;
+        for (; place > 0 && sorted[place - 1] < reach->next; place--)
+            sorted[place] = sorted[place - 1];
+        sorted[place] = reach->next;
+        count++;
+    }
+    if (count >= election->config.voters / 2)
+        election->committed = lli_max(election->committed, sorted[election->config.voters / 2 - 1]);
+}
+
+/* Takes what a voter that remembers has. */
+static void election_input_reach(struct lli_election *election, const struct lli_election_packet *packet)
+{
+    struct lli_election_reach *reach;
+
+    if (packet->member >= election->config.voters || !packet->remembers)
+        return;
+    reach = &election->reached[packet->member];
+    if (packet->position.followed > reach->term ||
+        (packet->position.followed == reach->term && packet->position.next > reach->next))
+        *reach = (struct lli_election_reach){packet->position.followed, packet->position.next};
+    election_commit(election);
+}
+
+/* Takes a beat of the primary that this member follows: how far all are, and what a voter that restarted has to reach. */
+static void election_input_committed(struct lli_election *election, const struct lli_election_packet *beat,
+                                     lli_ns now)
+{
+    if (!election->config.commits || election->position.followed != beat->term)
+        return;
+    election->committed = lli_max(election->committed, beat->committed);
+    if (now >= election->remember_at)
+        election->remember = lli_min(election->remember, beat->position.next);
+    if (election->position.next >= election->remember)
+        election->remembers = true;
+    election_commit(election);
+}
+
+/* ------------------------------------------------------------------------------------------------ begin */
+
 void lli_election_init(struct lli_election *election, const struct lli_election_config *config, lli_ns now)
 {
     assert(config->voters <= LLI_ELECTION_VOTERS_MAX && config->lease < config->detect);
-    *election = (struct lli_election){.config = *config, .random = config->seed};
+    *election = (struct lli_election){.config = *config,
+                                      .random = config->seed,
+                                      .remember_at = now + config->detect,
+                                      .remember = UINT64_MAX};
     election_enter(election, LLI_ELECTION_BACKUP, now);
     /* An earlier life of this voter may have promised its vote. */
     election_back(election, 0, now);
@@ -66,11 +137,18 @@ void lli_election_has(struct lli_election *election, uint64_t first, uint64_t ne
     election->position.first = first;
     election->position.next = next;
     election->progress_at = now;
+    if (next >= election->remember)
+        election->remembers = true;
+    if (election->config.commits)
+        election_commit(election);
+    else
+        election->delivered = next;
 }
 
 void lli_election_restore(struct lli_election *election, const struct lli_election_position *position)
 {
     election->position = *position;
+    election->delivered = position->next;
     election->highest = (uint32_t)lli_max(election->highest, position->followed);
 }
 
@@ -134,6 +212,8 @@ static struct lli_election_packet election_packet(const struct lli_election *ele
                                         .member = election->config.member,
                                         .voters = election->config.voters,
                                         .identity = election->config.identity,
+                                        .commits = election->config.commits,
+                                        .remembers = election->remembers,
                                         .position = election->position};
 }
 
@@ -147,7 +227,9 @@ static void election_peer(struct lli_election *election, const struct lli_electi
     if (peer == election->peers + LLI_ELECTION_PEERS_MAX)
         return;
     election->peers_count += peer == election->peers + election->peers_count;
-    *peer = (struct lli_election_peer){packet->identity, packet->position};
+    *peer = (struct lli_election_peer){packet->identity, packet->position,
+                                       (uint32_t)lli_min(packet->member, election->config.voters),
+                                       packet->remembers};
 }
 
 static void election_input_answer(struct lli_election *election, const struct lli_election_packet *packet,
@@ -160,6 +242,8 @@ static void election_input_answer(struct lli_election *election, const struct ll
         election->answered[packet->member] = lli_max(election->answered[packet->member], packet->clock);
     if (packet->answered == LLI_ELECTION_SURVEY && election->state == LLI_ELECTION_SURVEYING)
         election_peer(election, packet);
+    if (election->config.commits)
+        election_input_reach(election, packet);
     if (election->state != LLI_ELECTION_CANVASSING || !election_is_leased(election, now))
         return;
     election_enter(election, LLI_ELECTION_SURVEYING, now);
@@ -193,8 +277,8 @@ static bool election_may_back(const struct lli_election *election, const struct 
 }
 
 /*
- * Follows a term. A member that has messages which its primary lacks, or that missed the term between, is fenced: it
- * cannot know that its messages are those of the stream.
+ * Follows a term. A member that has messages which its primary lacks, or that missed the term between, cannot know that
+ * its messages are those of the stream. It withdraws what it did not deliver; if that is not enough, it is fenced.
  */
 static void election_follow(struct lli_election *election, const struct lli_election_position *term)
 {
@@ -203,8 +287,14 @@ static void election_follow(struct lli_election *election, const struct lli_elec
     if (term->followed <= mine->followed)
         return;
     if (mine->next != 0 && (mine->followed != term->previous || mine->next > term->begins)) {
-        election_fence(election, LLI_ELECTION_DIVERGED);
-        return;
+        if (!election->config.commits || election->delivered > term->begins) {
+            election_fence(election, LLI_ELECTION_DIVERGED);
+            return;
+        }
+        mine->next = election->delivered;
+        mine->first = lli_min(mine->first, mine->next);
+        election->remembers = false;
+        election->remember = UINT64_MAX;
     }
     mine->followed = term->followed;
     mine->previous = term->previous;
@@ -235,8 +325,10 @@ static bool election_input_claim(struct lli_election *election, const struct lli
         if (election_is_candidate(election))
             election_withdraw(election, now);
     }
-    if (packet->kind == LLI_ELECTION_BEAT)
+    if (packet->kind == LLI_ELECTION_BEAT) {
         election_follow(election, &packet->position);
+        election_input_committed(election, packet, now);
+    }
     if (election->state == LLI_ELECTION_FENCED)
         return false;
     if (elected) {
@@ -282,7 +374,7 @@ bool lli_election_input(struct lli_election *election, const struct lli_election
 
     if (packet->identity == election->config.identity || election->state == LLI_ELECTION_FENCED)
         return false;
-    if (packet->voters != election->config.voters) {
+    if (packet->voters != election->config.voters || packet->commits != election->config.commits) {
         election->mismatched = true;
         return false;
     }
@@ -298,6 +390,9 @@ bool lli_election_input(struct lli_election *election, const struct lli_election
         return false;
     case LLI_ELECTION_DENIAL:
         election_input_denial(election, packet, now);
+        return false;
+    case LLI_ELECTION_HAVE:
+        election_input_reach(election, packet);
         return false;
     case LLI_ELECTION_CANVASS:
     case LLI_ELECTION_SURVEY:
@@ -335,6 +430,15 @@ static void election_stand(struct lli_election *election, lli_ns now)
     election_enter(election, LLI_ELECTION_CANVASSING, now);
 }
 
+static uint32_t election_count(uint32_t voters)
+{
+    uint32_t count = 0;
+
+    for (; voters != 0; voters &= voters - 1)
+        count++;
+    return count;
+}
+
 static bool election_is_ahead(const struct lli_election_position *a, const struct lli_election_position *b)
 {
     return a->followed != b->followed ? a->followed > b->followed : a->next > b->next;
@@ -355,12 +459,38 @@ const struct lli_election_peer *lli_election_source(const struct lli_election *e
 }
 
 /*
+ * Returns true if this member may lead, as far as others' memory is concerned: with `commits`, one of those that it
+ * asked has each message that was delivered, and this one has it now.
+ */
+static bool election_is_informed(const struct lli_election *election)
+{
+    const uint32_t all = (1u << election->config.voters) - 1;
+    uint32_t answered = 1u << election->config.member;
+    uint32_t remembering = election->remembers ? answered : 0;
+
+    if (!election->config.commits)
+        return true;
+    for (const struct lli_election_peer *peer = election->peers;
+         peer < election->peers + election->peers_count; peer++) {
+        const uint32_t voter = 1u << peer->member & all;
+
+        /* It has messages that cannot be fetched, as those before are not retained. */
+        if (voter != 0 && election_is_ahead(&peer->position, &election->position))
+            return false;
+        answered |= voter;
+        remembering |= peer->remembers ? voter : 0;
+    }
+    return answered == all || election_count(remembering) >= election->config.voters / 2 + 1;
+}
+
+/*
  * Looks if the survey is complete. A member from which nothing comes is left out after a while: what only it has is
  * lost, as if it had died.
  */
 static void election_survey(struct lli_election *election, lli_ns now)
 {
     const struct lli_election_peer *source;
+    struct lli_election_peer *left;
 
     if (!election_is_leased(election, now)) {
         election_withdraw(election, now);
@@ -373,11 +503,17 @@ static void election_survey(struct lli_election *election, lli_ns now)
         election_follow(election, &source->position);
     if (election->state == LLI_ELECTION_FENCED)
         return;
-    if (source == NULL || source->position.next <= election->position.next)
-        election_enter(election, LLI_ELECTION_READY, now);
-    else if (now >= lli_max(election->progress_at, election->since + election->config.survey) +
-                        election->config.detect)
-        election->peers[source - election->peers].position = election->position;
+    if (source == NULL || source->position.next <= election->position.next) {
+        if (election_is_informed(election))
+            election_enter(election, LLI_ELECTION_READY, now);
+        else if (now >= election->since + 2 * election->config.detect)
+            election_withdraw(election, now);
+    } else if (now >= lli_max(election->progress_at, election->since + election->config.survey) +
+                          election->config.detect) {
+        left = &election->peers[source - election->peers];
+        left->position = election->position;
+        left->member = election->config.voters;
+    }
 }
 
 static void election_advance(struct lli_election *election, lli_ns now)
@@ -404,11 +540,28 @@ static void election_advance(struct lli_election *election, lli_ns now)
     }
 }
 
+/* Returns true if others wait for this voter: it has more messages than it announced. */
+static bool election_has_news(const struct lli_election *election)
+{
+    return election->config.commits && election_votes(election) && election->remembers &&
+           election->state == LLI_ELECTION_BACKUP && election->position.followed != 0 &&
+           (election->announced.term != election->position.followed ||
+            election->announced.next != election->position.next);
+}
+
 bool lli_election_output(struct lli_election *election, lli_ns now, struct lli_election_packet *packet)
 {
     enum lli_election_kind kind;
 
     election_advance(election, now);
+    if (election_has_news(election)) {
+        election->announced =
+            (struct lli_election_reach){election->position.followed, election->position.next};
+        *packet = election_packet(election, LLI_ELECTION_HAVE);
+        packet->term = election->position.followed;
+        packet->clock = now;
+        return true;
+    }
     if (election->state == LLI_ELECTION_BACKUP || election->state == LLI_ELECTION_FENCED ||
         now < election->send_at)
         return false;
@@ -421,6 +574,7 @@ bool lli_election_output(struct lli_election *election, lli_ns now, struct lli_e
     *packet = election_packet(election, kind);
     packet->term = election->term;
     packet->clock = now;
+    packet->committed = election->committed;
     return true;
 }
 
@@ -453,6 +607,7 @@ uint64_t lli_election_lead(struct lli_election *election, lli_ns now)
     }
     for (uint32_t i = 0; i < election->peers_count; i++)
         base = lli_min(base, election->peers[i].position.next);
+    election->remembers = true;
     mine->previous = mine->followed;
     mine->followed = election->term;
     mine->begins = mine->next;

@@ -9,6 +9,10 @@
  * detect_ns. A primary sends only while a majority has answered packets that it sent within the last lease_ns, which
  * is shorter. So there is no majority for a term before the lease of the one before has expired.
  *
+ * With `commits`, members deliver only what a majority of the voters has. Voters tell all members how far they are, and
+ * a candidate leads only after it has what a majority of those voters has that remember: that is, that did not restart
+ * since they had everything. A message that was delivered is then in every later term.
+ *
  * The caller passes packets and the time, and takes packets to send: lli_election_input(), lli_election_output().
  */
 #ifndef LLI_ELECTION_H
@@ -29,6 +33,7 @@ enum lli_election_kind {
     LLI_ELECTION_BEAT = 15,    /* the primary is alive */
     LLI_ELECTION_ANSWER = 16,  /* to one of those */
     LLI_ELECTION_DENIAL = 17,  /* likewise: a higher term is known */
+    LLI_ELECTION_HAVE = 20,    /* voter tells all how far it is */
 };
 
 /*
@@ -51,6 +56,9 @@ struct lli_election_packet {
     uint32_t voters;                 /* number of voters that the sender was opened with */
     uint64_t identity;               /* of the sender's life */
     uint64_t clock;                  /* of the sender, not 0; ANSWER, DENIAL: that of the packet answered */
+    bool commits;                    /* the sender was opened with it */
+    bool remembers;                  /* ANSWER: the sender has what its earlier lives had */
+    uint64_t committed;              /* BEAT: a majority has the messages before this number */
     struct lli_election_position position;
 };
 
@@ -76,6 +84,7 @@ struct lli_election_config {
     uint32_t voters;
     uint32_t member; /* the number of this one, below `voters` if it has a vote */
     bool stands;     /* it may become the primary; needs a vote */
+    bool commits;    /* messages are delivered when a majority of the voters has them */
     uint64_t identity;
     uint64_t seed;
     lli_ns beat;   /* distance of the packets of a primary or candidate */
@@ -87,6 +96,14 @@ struct lli_election_config {
 struct lli_election_peer {
     uint64_t identity;
     struct lli_election_position position;
+    uint32_t member; /* its number as a voter; the number of voters: without a vote, or left out */
+    bool remembers;
+};
+
+/* What a voter has of a term. */
+struct lli_election_reach {
+    uint32_t term;
+    uint64_t next;
 };
 
 enum lli_election_delivery {
@@ -105,14 +122,21 @@ struct lli_election {
     /* A primary of this term was elected: messages of lower ones are not delivered, so that the answers to a survey stay true. */
     uint32_t frozen;
     struct lli_election_position position;
-    uint32_t backed;     /* term that its vote is given to ... */
-    lli_ns backed_until; /* ... until then */
-    lli_ns stand_at;     /* BACKUP: time of its candidacy, if nobody is backed before */
-    lli_ns send_at;      /* next packet to all */
-    lli_ns since;        /* beginning of the state */
-    lli_ns progress_at;  /* SURVEYING: when a message was fetched last, or the source was chosen */
-    uint32_t conflicts;  /* packets of another member of the same number */
-    bool mismatched;     /* a packet of a member that was opened with another number of voters came */
+    uint64_t delivered; /* messages before this number were delivered; `position.next`, unless it commits */
+    uint64_t committed; /* a majority of the voters has the messages before this number */
+    bool remembers;     /* has what its earlier lives had: it caught up with a primary */
+    lli_ns remember_at; /* packets from then on are later than those of an earlier life */
+    uint64_t remember;  /* number that it has to reach for that; UINT64_MAX: not known yet */
+    struct lli_election_reach announced;                        /* the latest that it sent to all */
+    struct lli_election_reach reached[LLI_ELECTION_VOTERS_MAX]; /* by each voter that remembers */
+    uint32_t backed;                                            /* term that its vote is given to ... */
+    lli_ns backed_until;                                        /* ... until then */
+    lli_ns stand_at;    /* BACKUP: time of its candidacy, if nobody is backed before */
+    lli_ns send_at;     /* next packet to all */
+    lli_ns since;       /* beginning of the state */
+    lli_ns progress_at; /* SURVEYING: when a message was fetched last, or the source was chosen */
+    uint32_t conflicts; /* packets of another member of the same number */
+    bool mismatched;    /* a packet of a member that was opened with another number of voters came */
     lli_ns answered
         [LLI_ELECTION_VOTERS_MAX]; /* latest time whose packets each voter has answered in `term`; 0: none */
     struct lli_election_peer peers[LLI_ELECTION_PEERS_MAX];
@@ -123,6 +147,19 @@ void lli_election_init(struct lli_election *election, const struct lli_election_
 
 /* Notes what this member has: it retains messages from `first` to before `next`. */
 void lli_election_has(struct lli_election *election, uint64_t first, uint64_t next, lli_ns now);
+
+/* Returns the number before which messages may be delivered. */
+static inline uint64_t lli_election_deliverable(const struct lli_election *election)
+{
+    return election->config.commits ? lli_min(election->committed, election->position.next)
+                                    : election->position.next;
+}
+
+/* Notes that the messages before `number` were delivered. What was not delivered can be withdrawn, see there. */
+static inline void lli_election_deliver(struct lli_election *election, uint64_t number)
+{
+    election->delivered = number;
+}
 
 /* Begins at the position of another member, whose snapshot this one has. */
 void lli_election_restore(struct lli_election *election, const struct lli_election_position *position);
@@ -137,7 +174,10 @@ static inline enum lli_election_delivery lli_election_delivery(const struct lli_
     return term > election->position.followed ? LLI_ELECTION_WAIT : LLI_ELECTION_DELIVER;
 }
 
-/* Takes a packet. True: *answer is to be sent to its sender. */
+/*
+ * Takes a packet. True: *answer is to be sent to its sender. With `commits`, position.next may be lower afterwards: the
+ * messages from there on are not those of the stream, and have to be dropped.
+ */
 bool lli_election_input(struct lli_election *election, const struct lli_election_packet *packet, lli_ns now,
                         struct lli_election_packet *answer);
 

@@ -37,6 +37,18 @@ void lli_tail_add(struct lli_tail *tail, uint32_t topic, const void *data, uint3
     tail->added += size;
 }
 
+void lli_tail_truncate(struct lli_tail *tail, uint64_t number)
+{
+    if (number >= tail->next)
+        return;
+    if (number <= tail->first) {
+        lli_tail_reset(tail, number);
+        return;
+    }
+    tail->added = tail->messages[number % tail->count].at;
+    tail->next = number;
+}
+
 const struct lli_tail_message *lli_tail_find(const struct lli_tail *tail, uint64_t number)
 {
     return number < tail->first || number >= tail->next ? NULL : &tail->messages[number % tail->count];

@@ -34,6 +34,9 @@ void lli_tail_reset(struct lli_tail *tail, uint64_t next);
 /* Adds the message tail->next. Older ones make room; one that is too long takes the place of all. */
 void lli_tail_add(struct lli_tail *tail, uint32_t topic, const void *data, uint32_t size);
 
+/* Drops the messages from a number on, as far as they are there: next becomes this number. */
+void lli_tail_truncate(struct lli_tail *tail, uint64_t number);
+
 /* Finds a message, NULL: it is not there. */
 const struct lli_tail_message *lli_tail_find(const struct lli_tail *tail, uint64_t number);
 

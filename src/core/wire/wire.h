@@ -266,6 +266,7 @@ enum lli_wire_join_kind {
     LLI_WIRE_JOIN_DENIAL = 17,
     LLI_WIRE_JOIN_TAIL_FETCH = 18, /* requests messages of the tail, from number and offset (value) */
     LLI_WIRE_JOIN_TAIL = 19,       /* a part of one, behind the fields: name of the topic, then bytes */
+    LLI_WIRE_JOIN_HAVE = 20,       /* as 13 to 17: a voter tells all what it has */
 };
 
 enum lli_wire_join_reason {

@@ -681,6 +681,7 @@ static void failover_calls_refuse_wrong_arguments(void **state)
     ROW((int)llm_failover_role(NULL), LLM_ROLE_BACKUP, NULL);
     ROW((int)llm_failover_fence(NULL), LLM_FENCE_NONE, NULL);
     ROW((int)llm_failover_next(NULL), 0, NULL);
+    ROW((int)llm_failover_committed(NULL), 0, NULL);
     assert_int_equal(llm_failover_close(&opened), LLM_OK);
 }
 

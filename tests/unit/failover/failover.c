@@ -25,9 +25,13 @@ struct member {
     enum llm_role role;
     uint32_t term;
     bool stopped;
+    bool may_lack;   /* a gap is expected */
+    uint64_t lacked; /* numbers in it */
 };
 
 static struct member members[MEMBERS];
+static enum llm_commit commit;
+static uint64_t tail_bytes;
 
 static uint32_t message_size(uint64_t number)
 {
@@ -49,6 +53,11 @@ static void on_gap(void *arg, uint64_t first, uint64_t last)
 {
     struct member *member = arg;
 
+    member->lacked += last + 1 - first;
+    if (member->may_lack) {
+        member->next = last + 1;
+        return;
+    }
     fail_msg("member %d lacks %llu to %llu", (int)(member - members), (unsigned long long)first,
              (unsigned long long)last);
 }
@@ -80,7 +89,8 @@ static int member_open(struct member *member, enum llm_member_kind kind, uint32_
     options.member = number;
     options.voters = voters;
     options.detect_ns = patience(DETECT_NS);
-    options.tail_bytes = 1 << 20;
+    options.tail_bytes = tail_bytes;
+    options.commit = commit;
     llm_failover_handlers_init(&handlers);
     handlers.arg = member;
     handlers.message = on_message;
@@ -89,15 +99,35 @@ static int member_open(struct member *member, enum llm_member_kind kind, uint32_
     return llm_failover_open(member->context, CHANNEL, NULL, &options, &handlers, &member->failover);
 }
 
-static int up(void **state)
+static int open_all(enum llm_commit members_commit, uint64_t bytes)
 {
-    (void)state;
+    commit = members_commit;
+    tail_bytes = bytes;
     log_text[0] = '\0';
     for (uint32_t i = 0; i < MEMBERS; i++)
         assert_int_equal(
             member_open(&members[i], i == RECEIVER ? LLM_MEMBER_RECEIVER : LLM_MEMBER_CANDIDATE, i, 3),
             LLM_OK);
     return 0;
+}
+
+static int up(void **state)
+{
+    (void)state;
+    return open_all(LLM_COMMIT_SENT, 1 << 20);
+}
+
+/* Members deliver what a majority has. */
+static int up_majority(void **state)
+{
+    (void)state;
+    return open_all(LLM_COMMIT_BACKUP, 1 << 20);
+}
+
+static int up_majority_small(void **state)
+{
+    (void)state;
+    return open_all(LLM_COMMIT_BACKUP, 64 << 10);
 }
 
 static int down(void **state)
@@ -406,10 +436,135 @@ static void values_out_of_their_range_are_refused(void **state)
         llm_failover_open(member->context, CHANNEL "&stream_merge=1", NULL, &options, &handlers, &another),
         LLM_EOPTION);
     assert_non_null(strstr(log_text, "stream_merge is 1"));
+    options.commit = (enum llm_commit)2;
+    assert_int_equal(llm_failover_open(member->context, CHANNEL, NULL, &options, &handlers, &another),
+                     LLM_EOPTION);
+    options.commit = LLM_COMMIT_SENT;
     options.kind = (enum llm_member_kind)3;
     assert_int_equal(llm_failover_open(member->context, CHANNEL, NULL, &options, &handlers, &another),
                      LLM_EOPTION);
     assert_int_equal(llm_failover_topic(member->failover, "even", &topic), LLM_ESTATE);
+}
+
+/* Lets members other than the primary and the receiver stand still, or go on. */
+static void stop_backups(const struct member *but, bool stopped)
+{
+    for (int i = 0; i < RECEIVER; i++)
+        members[i].stopped = &members[i] != but && stopped;
+}
+
+static void a_message_waits_until_a_majority_has_it(void **state)
+{
+    struct member *first = primary(), *receiver = &members[RECEIVER];
+    struct llm_failover *failover = first->failover;
+
+    (void)state;
+    send_some(first, 10);
+    all_have(10);
+    while (llm_failover_committed(failover) < 10)
+        poll_all();
+    stop_backups(first, true);
+    send_some(first, 10);
+    while (receiver->failover->tail.next < 20)
+        poll_all();
+    assert_int_equal(receiver->next, 10);
+    assert_int_equal(llm_failover_next(receiver->failover), 10);
+    assert_int_equal(llm_failover_next(failover), 20);
+    assert_int_equal(llm_failover_committed(failover), 10);
+    stop_backups(first, false);
+    all_have(20);
+    while (llm_failover_committed(failover) < 20)
+        poll_all();
+    assert_int_equal(receiver->failover->counters.failover_messages, 20);
+}
+
+static void what_waited_is_delivered_by_the_next_primary(void **state)
+{
+    struct member *first = primary(), *receiver = &members[RECEIVER], *second;
+
+    (void)state;
+    send_some(first, 10);
+    all_have(10);
+    stop_backups(first, true);
+    send_some(first, 10);
+    while (receiver->failover->tail.next < 20)
+        poll_all();
+    stop_backups(first, false);
+    first->stopped = true;
+    second = primary();
+    assert_int_equal(llm_failover_next(second->failover), 20);
+    all_have(20);
+    send_some(second, 10);
+    all_have(30);
+}
+
+static void a_voter_that_restarted_counts_when_it_has_caught_up(void **state)
+{
+    struct member *first = primary();
+    struct member *again = first == &members[2] ? &members[1] : &members[2];
+    const uint32_t number = (uint32_t)(again - members);
+
+    (void)state;
+    send_some(first, 10);
+    all_have(10);
+    assert_int_equal(llm_failover_close(&again->failover), LLM_OK);
+    assert_int_equal(member_open(again, LLM_MEMBER_CANDIDATE, number, 3), LLM_OK);
+    assert_false(again->failover->election.remembers);
+    for (int i = 0; i < 2000; i++)
+        poll_all();
+    again->next = 10;
+    while (!again->failover->election.remembers)
+        send_some(first, 1);
+    for (int i = 0; i < RECEIVER; i++)
+        members[i].stopped = &members[i] != first && &members[i] != again;
+    send_some(first, 10);
+    all_have(first->next);
+}
+
+static void messages_that_wait_and_find_no_room_are_reported(void **state)
+{
+    struct member *first = primary(), *receiver = &members[RECEIVER];
+
+    (void)state;
+    send_some(first, 10);
+    all_have(10);
+    receiver->may_lack = true;
+    stop_backups(first, true);
+    send_some(first, 60);
+    while (receiver->failover->tail.next < 70)
+        poll_all();
+    assert_true(receiver->lacked > 0);
+    assert_int_equal(receiver->next, 10 + receiver->lacked);
+    stop_backups(first, false);
+    all_have(70);
+    assert_int_equal(receiver->failover->counters.failover_missing, receiver->lacked);
+    assert_int_equal(receiver->failover->counters.failover_messages, 70 - receiver->lacked);
+}
+
+static void a_message_that_waits_fits_the_tail(void **state)
+{
+    static uint8_t data[4097];
+    struct member *first;
+    struct llm_topic *topic;
+
+    (void)state;
+    assert_int_equal(open_all(LLM_COMMIT_BACKUP, 4096), LLM_OK);
+    first = primary();
+    assert_int_equal(llm_failover_topic(first->failover, "even", &topic), LLM_OK);
+    assert_int_equal(llm_send(topic, data, sizeof data, 0), LLM_EMSGSIZE);
+    assert_non_null(strstr(log_text, "at most 4096"));
+}
+
+static void a_member_that_commits_otherwise_is_ignored(void **state)
+{
+    struct member *odd = &members[2];
+
+    (void)state;
+    assert_int_equal(llm_failover_close(&odd->failover), LLM_OK);
+    commit = LLM_COMMIT_BACKUP;
+    assert_int_equal(member_open(odd, LLM_MEMBER_CANDIDATE, 2, 3), LLM_OK);
+    while (strstr(log_text, "another number of voters") == NULL)
+        poll_all();
 }
 
 /* Lets a member take a packet of another one, which has so many bytes of a name and of a message at its end. */
@@ -505,11 +660,11 @@ static void the_tail_begins_after_a_message_whose_topic_is_not_known(void **stat
     (void)state;
     failover->handlers.message = NULL;
     lli_failover_take(failover, 0, lli_failover_name(failover, "even"), &message);
-    assert_int_equal(failover->tail.first, 0);
+    assert_int_equal(failover->election.position.first, 0);
     lli_failover_take(failover, 1, lli_failover_name(failover, ""), &message);
-    assert_int_equal(failover->tail.first, 2);
+    assert_int_equal(failover->election.position.first, 2);
     lli_failover_take(failover, 2, lli_failover_name(failover, "even"), &message);
-    assert_int_equal(failover->tail.first, 2);
+    assert_int_equal(failover->election.position.first, 2);
     assert_int_equal(failover->tail.next, 3);
 }
 
@@ -523,6 +678,8 @@ static void a_primary_that_cannot_repeat_a_message_is_fenced(void **state)
     /* A name that no topic can have. */
     failover->topics[topic][0] = '\0';
     lli_tail_add(&failover->tail, topic, "late", 4);
+    lli_election_has(&failover->election, 0, 1, 0);
+    failover->due = 1;
     while (first->role != LLM_ROLE_FENCED)
         poll_all();
     assert_non_null(strstr(log_text, "cannot be sent again"));
@@ -615,6 +772,16 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_primary_that_cannot_repeat_a_message_is_fenced, up, down),
         cmocka_unit_test_setup_teardown(the_tail_is_sent_only_to_a_candidate_that_surveys, up, down),
         cmocka_unit_test_setup_teardown(another_number_of_voters_is_reported, up, down),
+        cmocka_unit_test_setup_teardown(a_member_that_commits_otherwise_is_ignored, up, down),
+        cmocka_unit_test_teardown(a_message_that_waits_fits_the_tail, down),
+        cmocka_unit_test_setup_teardown(a_message_waits_until_a_majority_has_it, up_majority, down),
+        cmocka_unit_test_setup_teardown(what_waited_is_delivered_by_the_next_primary, up_majority, down),
+        cmocka_unit_test_setup_teardown(a_voter_that_restarted_counts_when_it_has_caught_up, up_majority,
+                                        down),
+        cmocka_unit_test_setup_teardown(messages_that_wait_and_find_no_room_are_reported, up_majority_small,
+                                        down),
+        cmocka_unit_test_setup_teardown(a_backup_goes_on_with_the_next_number, up_majority, down),
+        cmocka_unit_test_setup_teardown(a_primary_that_was_stopped_can_send_no_more, up_majority, down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -904,6 +904,9 @@ pub const LLM_MEMBER_CANDIDATE: llm_member_kind = 0;
 pub const LLM_MEMBER_VOTER: llm_member_kind = 1;
 pub const LLM_MEMBER_RECEIVER: llm_member_kind = 2;
 pub type llm_member_kind = ::std::os::raw::c_uint;
+pub const LLM_COMMIT_SENT: llm_commit = 0;
+pub const LLM_COMMIT_BACKUP: llm_commit = 1;
+pub type llm_commit = ::std::os::raw::c_uint;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct llm_failover_options {
@@ -914,6 +917,7 @@ pub struct llm_failover_options {
     pub beat_ns: u64,
     pub detect_ns: u64,
     pub tail_bytes: u64,
+    pub commit: llm_commit,
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -970,6 +974,9 @@ extern "C" {
 }
 extern "C" {
     pub fn llm_failover_next(failover: *const llm_failover) -> u64;
+}
+extern "C" {
+    pub fn llm_failover_committed(failover: *const llm_failover) -> u64;
 }
 extern "C" {
     pub fn llm_failover_close(failover: *mut *mut llm_failover) -> ::std::os::raw::c_int;

@@ -10,12 +10,14 @@ enum { VOTERS = 3 };
 
 static struct lli_election members[VOTERS + 1];
 static lli_ns now;
+static bool commits;
 
 static void member_open(uint32_t i)
 {
     const struct lli_election_config config = {.voters = VOTERS,
                                                .member = i,
                                                .stands = i < VOTERS,
+                                               .commits = commits,
                                                .identity = 100 + i,
                                                .seed = i + 1,
                                                .beat = MS,
@@ -26,13 +28,25 @@ static void member_open(uint32_t i)
     lli_election_init(&members[i], &config, now);
 }
 
-static int up(void **state)
+static int open_all(bool by_majority)
 {
-    (void)state;
+    commits = by_majority;
     now = 1000 * MS;
     for (uint32_t i = 0; i <= VOTERS; i++)
         member_open(i);
     return 0;
+}
+
+static int up(void **state)
+{
+    (void)state;
+    return open_all(false);
+}
+
+static int up_majority(void **state)
+{
+    (void)state;
+    return open_all(true);
 }
 
 /* Lets a member do what is due, and those of the mask hear and answer it. */
@@ -259,6 +273,117 @@ static void of_two_members_with_one_number_one_is_fenced(void **state)
     assert_int_equal(members[1].fence, LLI_ELECTION_CONFLICT);
 }
 
+static void a_message_is_committed_when_a_majority_has_it(void **state)
+{
+    (void)state;
+    run(15, 25 * MS);
+    has(0, 10);
+    run(15, 5 * MS);
+    for (int i = 0; i <= VOTERS; i++)
+        assert_int_equal(members[i].committed, 0);
+    has(3, 10);
+    run(15, 5 * MS);
+    assert_int_equal(lli_election_deliverable(&members[3]), 0);
+    has(1, 6);
+    assert_int_equal(lli_election_deliverable(&members[1]), 6);
+    run(15, MS);
+    assert_int_equal(members[0].committed, 6);
+    assert_int_equal(lli_election_deliverable(&members[3]), 6);
+    has(2, 8);
+    run(15, MS);
+    assert_int_equal(lli_election_deliverable(&members[3]), 8);
+}
+
+static void a_receiver_that_missed_what_voters_have_is_told_by_the_primary(void **state)
+{
+    (void)state;
+    run(15, 25 * MS);
+    has(0, 10);
+    has(1, 10);
+    has(3, 10);
+    /* The receiver hears the primary only. */
+    run(7, 2 * MS);
+    assert_int_equal(lli_election_deliverable(&members[3]), 0);
+    step(0, 8);
+    now += MS;
+    step(0, 8);
+    assert_int_equal(lli_election_deliverable(&members[3]), 10);
+}
+
+static void a_voter_that_restarted_counts_when_it_caught_up(void **state)
+{
+    (void)state;
+    run(7, 25 * MS);
+    has(0, 10);
+    has(1, 10);
+    run(7, 2 * MS);
+    assert_int_equal(members[0].committed, 10);
+    member_open(2);
+    members[2].config.identity = 202;
+    assert_false(members[2].remembers);
+    lli_election_restore(&members[2], &members[1].position);
+    has(2, 4);
+    has(0, 12);
+    run(5, 5 * MS);
+    assert_false(members[2].remembers);
+    run(7, 10 * MS);
+    assert_false(members[2].remembers);
+    has(2, 11);
+    assert_false(members[2].remembers);
+    has(2, 12);
+    assert_true(members[2].remembers);
+    run(7, MS);
+    assert_int_equal(members[0].committed, 12);
+}
+
+static void nobody_leads_without_a_majority_that_remembers(void **state)
+{
+    (void)state;
+    run(7, 25 * MS);
+    has(0, 10);
+    has(1, 4);
+    has(2, 10);
+    run(7, 2 * MS);
+    assert_int_equal(members[0].committed, 10);
+    /* The primary dies, and the only other one that has everything is opened anew, without it. */
+    member_open(2);
+    members[2].config.identity = 202;
+    run(6, 200 * MS);
+    assert_int_not_equal(members[1].state, LLI_ELECTION_PRIMARY);
+    assert_int_not_equal(members[2].state, LLI_ELECTION_PRIMARY);
+    /* All voters answer: nobody else has anything. */
+    member_open(0);
+    members[0].config.identity = 200;
+    run(7, 200 * MS);
+    assert_true(lli_election_holds(&members[0], now) || lli_election_holds(&members[1], now) ||
+                lli_election_holds(&members[2], now));
+}
+
+static void what_was_not_delivered_is_withdrawn(void **state)
+{
+    (void)state;
+    run(15, 25 * MS);
+    has(0, 100);
+    for (uint32_t i = 1; i <= VOTERS; i++)
+        has(i, 90);
+    run(15, 2 * MS);
+    lli_election_deliver(&members[3], 90);
+    run(6, 60 * MS);
+    assert_true(members[1].state == LLI_ELECTION_PRIMARY);
+    /* It was cut off, and the old primary sent it some more. */
+    has(3, 95);
+    members[3].position.followed = members[0].term;
+    run(14, 5 * MS);
+    assert_int_equal(members[3].state, LLI_ELECTION_BACKUP);
+    assert_int_equal(members[3].position.next, 90);
+    /* Unless it was delivered. */
+    has(3, 95);
+    lli_election_deliver(&members[3], 95);
+    members[3].position.followed = members[0].term;
+    run(14, 5 * MS);
+    assert_int_equal(members[3].fence, LLI_ELECTION_DIVERGED);
+}
+
 static void another_number_of_voters_is_noted_and_ignored(void **state)
 {
     struct lli_election_packet beat = {
@@ -288,6 +413,11 @@ int main(void)
             messages_of_a_primary_that_was_not_heard_wait_and_those_of_an_old_one_are_dropped, up),
         cmocka_unit_test_setup(of_two_members_with_one_number_one_is_fenced, up),
         cmocka_unit_test_setup(another_number_of_voters_is_noted_and_ignored, up),
+        cmocka_unit_test_setup(a_message_is_committed_when_a_majority_has_it, up_majority),
+        cmocka_unit_test_setup(a_receiver_that_missed_what_voters_have_is_told_by_the_primary, up_majority),
+        cmocka_unit_test_setup(a_voter_that_restarted_counts_when_it_caught_up, up_majority),
+        cmocka_unit_test_setup(nobody_leads_without_a_majority_that_remembers, up_majority),
+        cmocka_unit_test_setup(what_was_not_delivered_is_withdrawn, up_majority),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,6 +25,35 @@ static int down(void **state)
     return 0;
 }
 
+static void messages_that_are_dropped_make_room_for_others(void **state)
+{
+    uint8_t bytes[BYTES];
+
+    (void)state;
+    lli_tail_reset(&tail, 5);
+    for (uint64_t number = 5; number < 15; number++) {
+        pattern_fill(bytes, 90, number);
+        lli_tail_add(&tail, 0, bytes, 90);
+    }
+    lli_tail_truncate(&tail, 15);
+    assert_int_equal(tail.next, 15);
+    lli_tail_truncate(&tail, 12);
+    assert_int_equal(tail.next, 12);
+    assert_null(lli_tail_find(&tail, 12));
+    pattern_fill(bytes, 300, 12);
+    lli_tail_add(&tail, 0, bytes, 300);
+    assert_int_equal(tail.first, 5);
+    for (uint64_t number = 5; number < 12; number++) {
+        lli_tail_copy(&tail, lli_tail_find(&tail, number), 0, bytes, 90);
+        pattern_check(bytes, 90, number);
+    }
+    lli_tail_copy(&tail, lli_tail_find(&tail, 12), 0, bytes, 300);
+    pattern_check(bytes, 300, 12);
+    lli_tail_truncate(&tail, 4);
+    assert_int_equal(tail.first, 4);
+    assert_int_equal(tail.next, 4);
+}
+
 static void the_last_messages_are_there_as_they_were_added(void **state)
 {
     uint64_t random = 7, number = 5;
@@ -76,6 +105,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_last_messages_are_there_as_they_were_added, up, down),
+        cmocka_unit_test_setup_teardown(messages_that_are_dropped_make_room_for_others, up, down),
         cmocka_unit_test_setup_teardown(a_message_that_is_too_long_takes_the_place_of_all, up, down),
     };
 
