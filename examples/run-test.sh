@@ -238,6 +238,22 @@ confirmed_orders_survive_stores() {
     verdict "confirmed orders survive the stores that are killed" $good
 }
 
+positions_survive_primaries_that_are_killed() {
+    local good=yes output=$work/tutorial.out
+
+    mkdir "$work/tutorial"
+    commands "A position keeper" >"$work/tutorial/commands"
+    (cd "$work/tutorial" && timeout "$limit" bash -e -c 'trap "kill \$(jobs -p) 2>/dev/null || :; wait" EXIT; . ./commands') \
+        >"$output" 2>"$work/tutorial.err" || good=no
+    grep -q ' member [0-2] has the positions before fill ' "$output" || good=no
+    [ "$(grep -c 'is complete' "$output")" -ge 2 ] || good=no
+    # Two processes at least have all fills, and no two differ.
+    grep -qE '^ *[23] fills 4000: ' "$output" || good=no
+    grep -q '^fills ' "$output" && good=no
+    rm -rf "$work/tutorial"
+    verdict "positions survive primaries that are killed" $good
+}
+
 messages_arrive_in_order
 requests_are_answered
 programs_of_the_readme_work
@@ -245,4 +261,5 @@ programs_in_cpp_work
 books_agree
 loss_in_the_feed_is_told
 confirmed_orders_survive_stores
+positions_survive_primaries_that_are_killed
 exit $((failures > 0))

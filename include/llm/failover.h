@@ -75,7 +75,16 @@ struct llm_failover_options {
      * long as that, and those that find no room are reported by `gap`.
      */
     enum llm_commit commit;
+    /*
+     * Channel for connections between members, by which one that begins in the middle of the stream gets the state of the
+     * application: of all members the same, a group's that is not the stream's, or shm:// or loop:// with a name of its own.
+     * Copied. NULL, the default: a member begins with the next message. The handlers `save` and `restore` have to be given.
+     */
+    const char *snapshot_channel;
 };
+
+/* State of the application that is being written. */
+struct llm_snapshot;
 
 struct llm_failover_handlers {
     size_t size; /* sizeof(struct llm_failover_handlers) */
@@ -92,7 +101,22 @@ struct llm_failover_handlers {
      * was delivered. term: of the stream. NULL: logged
      */
     void (*role)(void *arg, enum llm_role role, uint32_t term, uint64_t number);
+    /*
+     * Another member needs the state of the application: write it by llm_snapshot_write(). It is the state before message
+     * `number`: the messages before it were delivered, or sent by this member as the primary. Return LLM_OK, or a code: then the
+     * other one asks again.
+     */
+    int (*save)(void *arg, uint64_t number, struct llm_snapshot *snapshot);
+    /*
+     * State of another member, as its handler `save` wrote it; data is valid until the handler returns. The next message is
+     * `number`. It comes before the first message, once. Not called in a stream that begins. Return LLM_OK, or a
+     * code: then another snapshot is requested.
+     */
+    int (*restore)(void *arg, uint64_t number, const void *data, size_t size);
 };
+
+/* Appends bytes to a snapshot, in the handler `save`. LLM_ENOMEM; LLM_EINVAL: bytes at NULL. */
+LLM_API int llm_snapshot_write(struct llm_snapshot *snapshot, const void *data, size_t size);
 
 /* Set the size and the defaults; voters is 0 and has to be given. */
 LLM_API void llm_failover_options_init(struct llm_failover_options *options);

@@ -412,9 +412,9 @@ static int connection_send_connect(struct llm_connection *connection, const stru
     return LLM_OK;
 }
 
-static int connection_connect(struct llm_context *context, const char *text,
-                              const struct llm_options *options, const struct iovec *payload,
-                              const struct llm_connection_handlers *handlers, struct llm_connection **result)
+int lli_connection_connect(struct llm_context *context, const char *text, const struct llm_options *options,
+                           const struct iovec *payload, const struct llm_connection_handlers *handlers,
+                           struct llm_connection **result)
 {
     struct llm_connection *connection;
     struct lli_channel channel;
@@ -461,7 +461,7 @@ int llm_connection_open(struct llm_context *context, const char *channel, const 
     if (!lli_context_enter(context))
         return LLM_ESTATE;
     if (!context->in_handler)
-        error = connection_connect(context, channel, options, payload, handlers, connection);
+        error = lli_connection_connect(context, channel, options, payload, handlers, connection);
     else
         error = LLI_REFUSE_IN_HANDLER(context, "llm_connection_open");
     /* Sends the request now. */

@@ -87,6 +87,11 @@ int lli_connection_channel(struct llm_context *context, const char *text, const 
 int lli_connection_make(struct llm_context *context, const struct lli_channel *channel, const char *text,
                         const struct llm_connection_handlers *handlers, struct llm_connection **result);
 
+/* Requests a connection: as llm_connection_open(), without a lock. The request is sent with the next poll. */
+int lli_connection_connect(struct llm_context *context, const char *text, const struct llm_options *options,
+                           const struct iovec *payload, const struct llm_connection_handlers *handlers,
+                           struct llm_connection **result);
+
 /*
  * Starts both sessions: the other side's session, address and longest message are known, for the connecting
  * side also the session's first packet. Sessions of an accepted connection run once the other side is heard.
@@ -198,6 +203,10 @@ lli_ns lli_requests_expire(struct llm_connection *connection, bool all, enum llm
 
 /* Shows callers to the application, and answers them. Returns when to call it again. */
 lli_ns lli_listener_service(struct llm_listener *listener, lli_ns now);
+
+/* As llm_listener_open(), without a lock. */
+int lli_listener_open(struct llm_context *context, const char *text, const struct llm_options *options,
+                      const struct llm_listener_handlers *handlers, struct llm_listener **result);
 
 void lli_listener_destroy(struct llm_listener *listener);
 

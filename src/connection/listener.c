@@ -60,8 +60,8 @@ static int listener_join(struct llm_listener *listener)
     return endpoint->transport->join(endpoint->instance, &group, LLI_JOIN_RECEIVE, &listener->group);
 }
 
-static int listener_open(struct llm_context *context, const char *text, const struct llm_options *options,
-                         const struct llm_listener_handlers *handlers, struct llm_listener **result)
+int lli_listener_open(struct llm_context *context, const char *text, const struct llm_options *options,
+                      const struct llm_listener_handlers *handlers, struct llm_listener **result)
 {
     struct llm_listener *listener = calloc(1, sizeof *listener);
     int error;
@@ -115,7 +115,7 @@ int llm_listener_open(struct llm_context *context, const char *channel, const st
     if (!lli_context_enter(context))
         return LLM_ESTATE;
     if (!context->in_handler)
-        error = listener_open(context, channel, options, handlers, listener);
+        error = lli_listener_open(context, channel, options, handlers, listener);
     else
         error = LLI_REFUSE_IN_HANDLER(context, "llm_listener_open");
     lli_context_leave(context);

@@ -27,6 +27,7 @@ static lli_ns failover_service(struct llm_failover *failover, lli_ns now)
     lli_failover_send(failover, now);
     lli_failover_lead(failover, now);
     at = lli_failover_fetch(failover, now);
+    lli_failover_snapshot_service(failover);
     lli_failover_report(failover);
     return lli_min(at, lli_election_deadline(&failover->election));
 }
@@ -73,6 +74,7 @@ static void failover_free(struct llm_failover *failover)
     free(failover->memory);
     free(failover->waiting);
     free(failover->delivery);
+    lli_failover_snapshot_free(failover);
     free(failover->assembly);
     free(failover->topics);
     free(failover);
@@ -100,6 +102,7 @@ static void failover_destroy(struct llm_failover *failover)
     while (*link != failover)
         link = &(*link)->next;
     *link = failover->next;
+    lli_failover_snapshot_close(failover);
     failover_close_transmitter(failover);
     lli_receiver_destroy(failover->receiver);
     failover_free(failover);
@@ -208,6 +211,8 @@ static int failover_check(const struct llm_context *context, const struct llm_fa
 static int failover_allocate(struct llm_failover *failover)
 {
     const uint64_t bytes = failover->options.tail_bytes;
+    const bool waits =
+        failover->options.commit == LLM_COMMIT_BACKUP || failover->options.snapshot_channel != NULL;
     const uint32_t count = (uint32_t)(bytes / FAILOVER_MESSAGES_BYTES);
     struct lli_arena arena = {.memory = NULL};
 
@@ -216,10 +221,9 @@ static int failover_allocate(struct llm_failover *failover)
     failover->waiting = malloc(bytes);
     failover->assembly = malloc(bytes);
     failover->topics = calloc(LLI_FAILOVER_TOPICS, sizeof *failover->topics);
-    failover->delivery = failover->options.commit == LLM_COMMIT_BACKUP ? malloc(bytes) : NULL;
+    failover->delivery = waits ? malloc(bytes) : NULL;
     if (failover->memory == NULL || failover->waiting == NULL || failover->assembly == NULL ||
-        failover->topics == NULL ||
-        (failover->delivery == NULL && failover->options.commit == LLM_COMMIT_BACKUP))
+        failover->topics == NULL || (failover->delivery == NULL && waits))
         return lli_fail(&failover->context->log, LLM_ENOMEM, "no memory for a member of a failover group");
     arena = (struct lli_arena){.memory = failover->memory};
     lli_tail_init(&failover->tail, bytes, count, &arena);
@@ -305,7 +309,7 @@ static int failover_open_sessions(struct llm_failover *failover, const char *cha
     handlers.accept = failover_accepts;
     if (failover->options.kind == LLM_MEMBER_CANDIDATE)
         error = lli_transmitter_prepare(context, channel, options, &failover->transmitter);
-    if (failover->transmitter != NULL && failover->options.commit == LLM_COMMIT_BACKUP)
+    if (failover->transmitter != NULL && failover->delivery != NULL)
         failover_limit(failover->transmitter, failover->options.tail_bytes);
     if (error == LLM_OK)
         error = lli_receiver_open(context, channel, options, &handlers, &failover_tap, failover,
@@ -344,9 +348,13 @@ static int failover_open(struct llm_failover *failover, const char *channel,
     if (error != LLM_OK)
         return error;
     failover_elect(failover);
-    error = failover_open_sessions(failover, channel, options);
-    if (error != LLM_OK)
+    error = lli_failover_snapshot_open(failover);
+    if (error == LLM_OK)
+        error = failover_open_sessions(failover, channel, options);
+    if (error != LLM_OK) {
+        lli_failover_snapshot_close(failover);
         return error;
+    }
     if (failover->transmitter != NULL)
         failover->transmitter->failover = failover;
     failover->next = context->failovers;

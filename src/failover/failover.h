@@ -20,6 +20,8 @@
     X(failover_refused, "messages of primaries that were superseded, or never elected, refused") \
     X(failover_missing, "messages of the stream reported missing")                               \
     X(failover_fetched, "messages fetched from other members by a new primary")                  \
+    X(failover_snapshots_sent, "snapshots of the application's state sent to other members")     \
+    X(failover_snapshots_received, "snapshots restored")                                         \
     X(failover_takeovers, "times that this member became the primary")
 
 struct lli_failover_counters {
@@ -39,6 +41,33 @@ struct lli_failover_peer {
     uint64_t identity;
     struct lli_wire_address address;
     uint32_t surveyed; /* term of its latest survey, at this address; 0: none */
+};
+
+/* State of the application, as it is written or arrives. */
+struct llm_snapshot {
+    uint8_t *data;
+    uint64_t size;
+    uint64_t room;
+};
+
+/* Snapshot that is sent to another member. */
+struct lli_failover_sending {
+    struct lli_failover_sending *next;
+    struct llm_connection *connection;
+    struct llm_topic *topic; /* NULL: there is none to send */
+    struct llm_snapshot snapshot;
+    uint64_t number; /* it is the state before this message */
+    uint64_t sent;   /* bytes */
+    bool begun;      /* its head was sent */
+};
+
+/* Head of a snapshot that arrives. */
+struct lli_failover_arriving {
+    bool begun;
+    uint64_t number;
+    uint64_t size;
+    uint32_t term;
+    uint64_t needed; /* messages from there on come here */
 };
 
 /* Message that waits until its primary was heard; its bytes follow. */
@@ -72,7 +101,7 @@ struct llm_failover {
     /* Messages that wait, one after the other. */
     uint8_t *waiting;
     uint64_t waiting_bytes;
-    uint8_t *delivery; /* with commits: the message that is delivered from the tail */
+    uint8_t *delivery; /* the message that is delivered from the tail; NULL: none waits */
     /* The message that is fetched, or repeated: as long as the tail may be. */
     uint8_t *assembly;
     uint64_t assembly_source; /* identity of the member that it is fetched from ... */
@@ -87,6 +116,17 @@ struct llm_failover {
     struct lli_failover_peer peers[LLI_ELECTION_PEERS_MAX];
     uint32_t peers_count, peers_next;
     bool warned;
+    /* The snapshot that this member needs, and those that it sends. */
+    bool restored; /* the application has the state before `due` */
+    struct llm_listener *listener;
+    struct lli_failover_sending *sendings;
+    struct llm_connection *asking; /* NULL: no snapshot is requested */
+    bool asking_failed;
+    uint32_t asked; /* requests */
+    lli_ns ask_at;
+    struct lli_failover_arriving arriving;
+    struct llm_snapshot arrived;
+    char snapshot_channel[LLI_CHANNEL_TEXT_MAX];
     struct lli_failover_counters counters;
     char object[LLI_CHANNEL_TEXT_MAX];
 };
@@ -129,6 +169,26 @@ void lli_failover_deliver(struct llm_failover *failover);
 
 /* Drops messages that the election found not to be those of the stream. None was delivered. */
 void lli_failover_withdraw(struct llm_failover *failover);
+
+/* --------------------------------------------------------------------------------------------- snapshot.c */
+
+/* Listens for requests for snapshots, and lets this member begin without the state, if it exchanges snapshots. */
+int lli_failover_snapshot_open(struct llm_failover *failover);
+
+/* Requests a snapshot, if it is needed: a beat of the primary came, whose next message is `next`. */
+void lli_failover_snapshot_beat(struct llm_failover *failover, uint64_t next, lli_ns now);
+
+/* Notes that the application has the state before the next message. */
+void lli_failover_restored(struct llm_failover *failover);
+
+/* Sends what connections take, and restores what has arrived. */
+void lli_failover_snapshot_service(struct llm_failover *failover);
+
+/* Ends the connections and the listener. */
+void lli_failover_snapshot_close(struct llm_failover *failover);
+
+/* Frees memory. */
+void lli_failover_snapshot_free(struct llm_failover *failover);
 
 /* --------------------------------------------------------------------------------------------- takeover.c */
 

@@ -71,7 +71,7 @@ void lli_failover_deliver(struct llm_failover *failover)
     const uint64_t end = lli_min(allowed, failover->tail.next);
     const bool inside = failover->context->in_handler;
 
-    if (failover->election.state == LLI_ELECTION_FENCED)
+    if (failover->election.state == LLI_ELECTION_FENCED || !failover->restored)
         return;
     failover->context->in_handler = true;
     while (failover->due < end) {
@@ -107,6 +107,11 @@ void lli_failover_take(struct llm_failover *failover, uint64_t number, uint32_t 
     if (topic == LLI_FAILOVER_TOPICS)
         failover->repeatable = number + 1;
     lli_failover_have(failover);
+    if (!failover->restored) {
+        if (number > 0)
+            return;
+        lli_failover_restored(failover);
+    }
     /* Those before it, too, if they still waited and the tail had no room. */
     if (lli_min(tail->first, number) > failover->due)
         failover_skip(failover, lli_min(tail->first, number));

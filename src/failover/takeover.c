@@ -117,6 +117,10 @@ void lli_failover_lead(struct llm_failover *failover, lli_ns now)
 {
     struct lli_election *election = &failover->election;
 
+    /* A member without the state is elected only if no voter has it: the stream begins. */
+    if (!failover->restored &&
+        (election->state == LLI_ELECTION_SURVEYING || election->state == LLI_ELECTION_READY))
+        lli_failover_restored(failover);
     if (election->state == LLI_ELECTION_READY) {
         const uint64_t base = lli_election_lead(election, now);
 

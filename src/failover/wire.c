@@ -80,8 +80,8 @@ void lli_failover_send(struct llm_failover *failover, lli_ns now)
     struct lli_election_packet packet;
     bool sent = false;
 
-    /* Its beats tell voters that restarted how far they have to come. */
-    if (failover->options.commit == LLM_COMMIT_BACKUP && failover->role == LLM_ROLE_PRIMARY)
+    /* Its beats tell members that begin, and voters that restarted, how far they have to come. */
+    if (failover->role == LLM_ROLE_PRIMARY)
         lli_failover_have(failover);
     while (lli_election_output(&failover->election, now, &packet)) {
         failover_post_election(failover, &packet, NULL);
@@ -117,6 +117,9 @@ static void failover_input_election(struct llm_failover *failover, const struct 
         failover_post_election(failover, &answer, &join->address);
         lli_endpoint_flush(failover->receiver->endpoint);
     }
+    if (packet.kind == LLI_ELECTION_BEAT && packet.term == failover->term &&
+        packet.term == failover->election.position.followed)
+        lli_failover_snapshot_beat(failover, packet.position.next, now);
     lli_failover_withdraw(failover);
     lli_failover_release(failover);
     lli_failover_deliver(failover);

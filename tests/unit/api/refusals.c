@@ -668,6 +668,11 @@ static void failover_calls_refuse_wrong_arguments(void **state)
     options.voters = 2;
     ROW(llm_failover_open(context, CALLS, &channel, &options, &handlers, &opened), LLM_EOPTION,
         "voters is 2");
+    options.voters = 3;
+    options.snapshot_channel = "loop://snapshots:1";
+    ROW(llm_failover_open(context, CALLS, &channel, &options, &handlers, &opened), LLM_EINVAL,
+        "handler save is NULL");
+    options.snapshot_channel = NULL;
     assert_null(opened);
     ROW(llm_failover_close(NULL), LLM_OK, NULL);
     ROW(llm_failover_close(&opened), LLM_OK, NULL);
@@ -682,6 +687,7 @@ static void failover_calls_refuse_wrong_arguments(void **state)
     ROW((int)llm_failover_fence(NULL), LLM_FENCE_NONE, NULL);
     ROW((int)llm_failover_next(NULL), 0, NULL);
     ROW((int)llm_failover_committed(NULL), 0, NULL);
+    ROW(llm_snapshot_write(NULL, "", 1), LLM_EINVAL, NULL);
     assert_int_equal(llm_failover_close(&opened), LLM_OK);
 }
 

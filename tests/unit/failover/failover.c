@@ -27,11 +27,15 @@ struct member {
     bool stopped;
     bool may_lack;   /* a gap is expected */
     uint64_t lacked; /* numbers in it */
+    uint64_t sum;    /* state of the application: of the numbers of all messages */
+    int saves, restores;
+    int error; /* of the next save or restore */
 };
 
 static struct member members[MEMBERS];
 static enum llm_commit commit;
 static uint64_t tail_bytes;
+static const char *snapshots;
 
 static uint32_t message_size(uint64_t number)
 {
@@ -46,6 +50,7 @@ static void on_message(void *arg, uint64_t number, const struct llm_message *mes
     assert_int_equal(message->size, message_size(number));
     pattern_check(message->data, message->size, number);
     assert_string_equal(message->topic, number % 2 == 0 ? "even" : "odd");
+    member->sum = member->sum * 31 + number;
     member->next++;
 }
 
@@ -72,6 +77,42 @@ static void on_role(void *arg, enum llm_role role, uint32_t term, uint64_t numbe
         assert_int_equal(number, member->next);
 }
 
+/* Bytes after the state, so that a snapshot has many messages. */
+enum { SNAPSHOT_BYTES = 100000 };
+
+static int on_save(void *arg, uint64_t number, struct llm_snapshot *snapshot)
+{
+    static uint8_t rest[SNAPSHOT_BYTES];
+    struct member *member = arg;
+    const int error = member->error;
+
+    assert_int_equal(number, member->next);
+    member->saves++;
+    member->error = LLM_OK;
+    if (error != LLM_OK)
+        return error;
+    pattern_fill(rest, sizeof rest, number);
+    assert_int_equal(llm_snapshot_write(snapshot, &member->sum, sizeof member->sum), LLM_OK);
+    return llm_snapshot_write(snapshot, rest, sizeof rest);
+}
+
+static int on_restore(void *arg, uint64_t number, const void *data, size_t size)
+{
+    struct member *member = arg;
+    const int error = member->error;
+
+    assert_int_equal(size, SNAPSHOT_BYTES + sizeof member->sum);
+    pattern_check((const uint8_t *)data + sizeof member->sum, SNAPSHOT_BYTES, number);
+    member->error = LLM_OK;
+    if (error != LLM_OK)
+        return error;
+    assert_int_equal(member->restores, 0);
+    member->restores++;
+    memcpy(&member->sum, data, sizeof member->sum);
+    member->next = number;
+    return LLM_OK;
+}
+
 static int member_open(struct member *member, enum llm_member_kind kind, uint32_t number, uint32_t voters)
 {
     struct llm_context_options context;
@@ -91,7 +132,10 @@ static int member_open(struct member *member, enum llm_member_kind kind, uint32_
     options.detect_ns = patience(DETECT_NS);
     options.tail_bytes = tail_bytes;
     options.commit = commit;
+    options.snapshot_channel = snapshots;
     llm_failover_handlers_init(&handlers);
+    handlers.save = on_save;
+    handlers.restore = on_restore;
     handlers.arg = member;
     handlers.message = on_message;
     handlers.gap = on_gap;
@@ -103,6 +147,7 @@ static int open_all(enum llm_commit members_commit, uint64_t bytes)
 {
     commit = members_commit;
     tail_bytes = bytes;
+    snapshots = NULL;
     log_text[0] = '\0';
     for (uint32_t i = 0; i < MEMBERS; i++)
         assert_int_equal(
@@ -115,6 +160,35 @@ static int up(void **state)
 {
     (void)state;
     return open_all(LLM_COMMIT_SENT, 1 << 20);
+}
+
+#define SNAPSHOTS "loop://failover-snapshots:1?linger_ns=0"
+
+/* Members that begin later get the state of another one. */
+static int open_with_snapshots(enum llm_commit members_commit)
+{
+    const int error = open_all(members_commit, 1 << 20);
+
+    snapshots = SNAPSHOTS;
+    for (uint32_t i = 0; i < MEMBERS && error == LLM_OK; i++) {
+        assert_int_equal(llm_failover_close(&members[i].failover), LLM_OK);
+        assert_int_equal(
+            member_open(&members[i], i == RECEIVER ? LLM_MEMBER_RECEIVER : LLM_MEMBER_CANDIDATE, i, 3),
+            LLM_OK);
+    }
+    return error;
+}
+
+static int up_snapshots(void **state)
+{
+    (void)state;
+    return open_with_snapshots(LLM_COMMIT_SENT);
+}
+
+static int up_snapshots_majority(void **state)
+{
+    (void)state;
+    return open_with_snapshots(LLM_COMMIT_BACKUP);
 }
 
 /* Members deliver what a majority has. */
@@ -168,7 +242,8 @@ static int send_one(struct member *member)
         return error;
     pattern_fill(data, message_size(member->next), member->next);
     error = llm_send(topic, data, message_size(member->next), 0);
-    member->next += error == LLM_OK;
+    if (error == LLM_OK)
+        member->sum = member->sum * 31 + member->next++;
     return error;
 }
 
@@ -541,6 +616,119 @@ static void messages_that_wait_and_find_no_room_are_reported(void **state)
     assert_int_equal(receiver->failover->counters.failover_messages, 70 - receiver->lacked);
 }
 
+/* Closes a backup and opens it anew. The session is not young any more, so that it is not followed from its beginning. */
+static struct member *reopen_backup(const struct member *first)
+{
+    struct member *again = first == &members[2] ? &members[1] : &members[2];
+
+    first->failover->transmitter->tx.opened_at -= 5000000000u;
+    poll_all();
+
+    assert_int_equal(llm_failover_close(&again->failover), LLM_OK);
+    assert_int_equal(member_open(again, LLM_MEMBER_CANDIDATE, (uint32_t)(again - members), 3), LLM_OK);
+    return again;
+}
+
+static void a_member_that_begins_later_has_the_state_of_another(void **state)
+{
+    struct member *first = primary(), *again, *second;
+    int saves = 0;
+
+    (void)state;
+    send_some(first, 50);
+    all_have(50);
+    again = reopen_backup(first);
+    while (again->restores == 0)
+        send_some(first, 1);
+    all_have(first->next);
+    for (int i = 0; i < MEMBERS; i++) {
+        assert_int_equal(members[i].sum, first->sum);
+        saves += members[i].saves;
+    }
+    assert_int_equal(first->saves, 0);
+    assert_int_equal(saves, 1);
+    assert_int_equal(again->failover->counters.failover_snapshots_received, 1);
+    /* It may lead now, and others have their state of it. */
+    for (int i = 0; i < RECEIVER; i++)
+        members[i].failover->election.config.stands = &members[i] == again;
+    while (commit == LLM_COMMIT_BACKUP && !again->failover->election.remembers)
+        poll_all();
+    first->stopped = true;
+    second = primary();
+    assert_ptr_equal(second, again);
+    assert_int_equal(llm_failover_next(second->failover), first->next);
+    send_some(second, 10);
+    all_have(second->next);
+}
+
+static void a_primary_sends_its_state_if_there_is_nobody_else(void **state)
+{
+    struct member *first = primary(), *again;
+
+    (void)state;
+    send_some(first, 50);
+    all_have(50);
+    again = reopen_backup(first);
+    for (int i = 0; i < MEMBERS; i++)
+        members[i].failover->restored = &members[i] == first;
+    while (again->restores == 0)
+        poll_all();
+    assert_true(first->saves > 0);
+    assert_int_equal(again->sum, first->sum);
+    assert_int_equal(llm_failover_next(again->failover), 50);
+}
+
+static void a_snapshot_that_fails_is_requested_again(void **state)
+{
+    struct member *first = primary(), *again, *receiver = &members[RECEIVER];
+    struct member *other = first == &members[1] ? &members[0] : &members[1];
+
+    (void)state;
+    send_some(first, 50);
+    all_have(50);
+    again = reopen_backup(first);
+    other = again == other ? &members[0] : other;
+    /* The application has none, once. */
+    receiver->error = other->error = first->error = LLM_ESTATE;
+    /* And refuses one. */
+    again->error = LLM_EINVAL;
+    while (again->restores == 0)
+        poll_all();
+    assert_int_equal(again->sum, first->sum);
+    assert_non_null(strstr(log_text, "no snapshot for another member at number 50"));
+    assert_non_null(strstr(log_text, "the application refused a snapshot"));
+    /* The connection ends in the middle. */
+    again = reopen_backup(first);
+    while (!again->failover->arriving.begun)
+        poll_all();
+    again->failover->asking_failed = true;
+    while (again->restores == 0)
+        poll_all();
+    assert_int_equal(again->sum, first->sum);
+}
+
+static void a_snapshot_from_before_the_messages_that_wait_is_not_restored(void **state)
+{
+    struct member *first = primary(), *again;
+
+    (void)state;
+    send_some(first, 50);
+    all_have(50);
+    again = reopen_backup(first);
+    while (!again->failover->arriving.begun)
+        poll_all();
+    /* As if the tail had been too short. */
+    lli_tail_reset(&again->failover->tail, 90);
+    lli_failover_have(again->failover);
+    while (strstr(log_text, "does not fit messages 90 to") == NULL)
+        poll_all();
+    assert_int_equal(again->restores, 0);
+    lli_tail_reset(&again->failover->tail, 0);
+    lli_failover_have(again->failover);
+    while (again->restores == 0)
+        poll_all();
+}
+
 static void a_message_that_waits_fits_the_tail(void **state)
 {
     static uint8_t data[4097];
@@ -774,6 +962,15 @@ int main(void)
         cmocka_unit_test_setup_teardown(another_number_of_voters_is_reported, up, down),
         cmocka_unit_test_setup_teardown(a_member_that_commits_otherwise_is_ignored, up, down),
         cmocka_unit_test_teardown(a_message_that_waits_fits_the_tail, down),
+        cmocka_unit_test_setup_teardown(a_member_that_begins_later_has_the_state_of_another, up_snapshots,
+                                        down),
+        cmocka_unit_test_setup_teardown(a_member_that_begins_later_has_the_state_of_another,
+                                        up_snapshots_majority, down),
+        cmocka_unit_test_setup_teardown(a_primary_sends_its_state_if_there_is_nobody_else, up_snapshots,
+                                        down),
+        cmocka_unit_test_setup_teardown(a_snapshot_that_fails_is_requested_again, up_snapshots, down),
+        cmocka_unit_test_setup_teardown(a_snapshot_from_before_the_messages_that_wait_is_not_restored,
+                                        up_snapshots, down),
         cmocka_unit_test_setup_teardown(a_message_waits_until_a_majority_has_it, up_majority, down),
         cmocka_unit_test_setup_teardown(what_waited_is_delivered_by_the_next_primary, up_majority, down),
         cmocka_unit_test_setup_teardown(a_voter_that_restarted_counts_when_it_has_caught_up, up_majority,

@@ -918,6 +918,12 @@ pub struct llm_failover_options {
     pub detect_ns: u64,
     pub tail_bytes: u64,
     pub commit: llm_commit,
+    pub snapshot_channel: *const ::std::os::raw::c_char,
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct llm_snapshot {
+    _unused: [u8; 0],
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -942,6 +948,28 @@ pub struct llm_failover_handlers {
             number: u64,
         ),
     >,
+    pub save: ::std::option::Option<
+        unsafe extern "C" fn(
+            arg: *mut ::std::os::raw::c_void,
+            number: u64,
+            snapshot: *mut llm_snapshot,
+        ) -> ::std::os::raw::c_int,
+    >,
+    pub restore: ::std::option::Option<
+        unsafe extern "C" fn(
+            arg: *mut ::std::os::raw::c_void,
+            number: u64,
+            data: *const ::std::os::raw::c_void,
+            size: usize,
+        ) -> ::std::os::raw::c_int,
+    >,
+}
+extern "C" {
+    pub fn llm_snapshot_write(
+        snapshot: *mut llm_snapshot,
+        data: *const ::std::os::raw::c_void,
+        size: usize,
+    ) -> ::std::os::raw::c_int;
 }
 extern "C" {
     pub fn llm_failover_options_init(options: *mut llm_failover_options);
