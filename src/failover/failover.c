@@ -27,7 +27,7 @@ static lli_ns failover_service(struct llm_failover *failover, lli_ns now)
     lli_failover_send(failover, now);
     lli_failover_lead(failover, now);
     at = lli_failover_fetch(failover, now);
-    lli_failover_snapshot_service(failover);
+    lli_failover_snapshot_service(failover, now);
     lli_failover_report(failover);
     return lli_min(at, lli_election_deadline(&failover->election));
 }

@@ -182,7 +182,7 @@ void lli_failover_snapshot_beat(struct llm_failover *failover, uint64_t next, ll
 void lli_failover_restored(struct llm_failover *failover);
 
 /* Sends what connections take, and restores what has arrived. */
-void lli_failover_snapshot_service(struct llm_failover *failover);
+void lli_failover_snapshot_service(struct llm_failover *failover, lli_ns now);
 
 /* Ends the connections and the listener. */
 void lli_failover_snapshot_close(struct llm_failover *failover);

@@ -300,9 +300,24 @@ static void snapshot_complete(struct llm_failover *failover)
     failover->asking_failed = true;
 }
 
-void lli_failover_snapshot_service(struct llm_failover *failover)
+/*
+ * Begins anew. Without a primary nobody may have the state any more; a member that has it is elected with the vote of this
+ * one as well.
+ */
+static void snapshot_abandon(struct llm_failover *failover)
+{
+    lli_election_forget(&failover->election);
+    failover->election.config.stands = failover->options.kind == LLM_MEMBER_CANDIDATE;
+    lli_tail_reset(&failover->tail, 0);
+    failover->repeatable = 0;
+}
+
+void lli_failover_snapshot_service(struct llm_failover *failover, lli_ns now)
 {
     sendings_service(failover);
+    if (!failover->restored && failover->election.position.followed != 0 &&
+        lli_election_is_alone(&failover->election, now))
+        snapshot_abandon(failover);
     if (failover->asking == NULL)
         return;
     if (!failover->asking_failed && !failover->restored && failover->arriving.begun &&

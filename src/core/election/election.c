@@ -152,6 +152,14 @@ void lli_election_restore(struct lli_election *election, const struct lli_electi
     election->highest = (uint32_t)lli_max(election->highest, position->followed);
 }
 
+void lli_election_forget(struct lli_election *election)
+{
+    election->position = (struct lli_election_position){.followed = 0};
+    election->delivered = 0;
+    election->remembers = false;
+    election->remember = UINT64_MAX;
+}
+
 /* -------------------------------------------------------------------------------------------- the lease */
 
 /* Time at which the packet was sent that a majority has answered, this member included; 0: there is none. */

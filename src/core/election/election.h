@@ -164,6 +164,15 @@ static inline void lli_election_deliver(struct lli_election *election, uint64_t 
 /* Begins at the position of another member, whose snapshot this one has. */
 void lli_election_restore(struct lli_election *election, const struct lli_election_position *position);
 
+/* Forgets the stream, as if this member had just been opened, but for its promises and the terms it knows. */
+void lli_election_forget(struct lli_election *election);
+
+/* Returns true if no vote of this member is given to anybody, nor was for the time of a detection. */
+static inline bool lli_election_is_alone(const struct lli_election *election, lli_ns now)
+{
+    return election->state == LLI_ELECTION_BACKUP && now >= election->backed_until + election->config.detect;
+}
+
 /* Decides about messages of a primary of this term. */
 static inline enum lli_election_delivery lli_election_delivery(const struct lli_election *election,
                                                                uint32_t term)

@@ -13,7 +13,7 @@
 #include "core/base/types.h"
 
 enum {
-    LLI_MERGE_MEMBERS = 8,
+    LLI_MERGE_MEMBERS = 16,
     LLI_MERGE_SUMS = 4096, /* messages whose hashes are remembered; a power of two */
 };
 

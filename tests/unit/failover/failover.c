@@ -707,6 +707,32 @@ static void a_snapshot_that_fails_is_requested_again(void **state)
     assert_int_equal(again->sum, first->sum);
 }
 
+static void members_without_the_state_begin_anew_if_nobody_has_it(void **state)
+{
+    struct member *first = primary();
+
+    (void)state;
+    send_some(first, 50);
+    all_have(50);
+    /* Two join, and get none, as the only one that has the state ends. */
+    for (int i = 0; i < RECEIVER; i++)
+        if (&members[i] != first) {
+            assert_int_equal(llm_failover_close(&members[i].failover), LLM_OK);
+            assert_int_equal(member_open(&members[i], LLM_MEMBER_CANDIDATE, (uint32_t)i, 3), LLM_OK);
+            members[i].failover->restored = false;
+            lli_election_restore(
+                &members[i].failover->election,
+                &(struct lli_election_position){.followed = first->term, .next = 50, .first = 40});
+            members[i].failover->election.config.stands = false;
+        }
+    members[RECEIVER].stopped = true;
+    assert_int_equal(llm_failover_close(&first->failover), LLM_OK);
+    assert_int_equal(member_open(first, LLM_MEMBER_CANDIDATE, (uint32_t)(first - members), 3), LLM_OK);
+    assert_int_equal(llm_failover_next(primary()->failover), 0);
+    send_some(primary(), 10);
+    all_have(10);
+}
+
 static void a_snapshot_from_before_the_messages_that_wait_is_not_restored(void **state)
 {
     struct member *first = primary(), *again;
@@ -969,6 +995,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_primary_sends_its_state_if_there_is_nobody_else, up_snapshots,
                                         down),
         cmocka_unit_test_setup_teardown(a_snapshot_that_fails_is_requested_again, up_snapshots, down),
+        cmocka_unit_test_setup_teardown(members_without_the_state_begin_anew_if_nobody_has_it, up_snapshots,
+                                        down),
         cmocka_unit_test_setup_teardown(a_snapshot_from_before_the_messages_that_wait_is_not_restored,
                                         up_snapshots, down),
         cmocka_unit_test_setup_teardown(a_message_waits_until_a_majority_has_it, up_majority, down),
