@@ -1,19 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""latency of a channel of two lines compared with one, under loss
+"""two lines, two transmitters and failover groups: latency, and silences when processes are killed
 
-A transmitter keeps a rate, and a receiver on another host loses packets on purpose (impair+), on each line by itself: on one line a lost
+lines: A transmitter keeps a rate, and a receiver on another host loses packets on purpose (impair+), on each line by itself: on one line a lost
 packet is repaired, on two it comes on the other line, unless both lost it. Both take turns, over the same cable: with two lines it
 carries everything twice. Prints percentiles of the hop: of each 50 ms, and their median, and of whole turns; and how many of the missing
 packets were filled by the other line.
 
+hot-hot, takeover, fenced: processes of one host, of which one is killed at a random instant (hot-hot: one of two transmitters of the same
+messages; takeover: the primary of a failover group of three), or is stopped until another one leads and continued (fenced), many times. In
+front of each such trial is a window of the same length without one, the control. Prints the longest silence between two deliveries in
+windows with and without a trial, the time from the kill to the first message of the new primary at another member, messages lost or twice, and
+those of a primary that were delivered after messages of the next one.
+
 Fails if a message was lost, repeated, changed, or out of sequence; or if no packet was lost where hundreds were expected; or if with two
 lines and more than a hundred losses none was filled by the other line.
 """
+import json
 import re
+import subprocess
 
 from runner import options as opt
 from runner.histogram import NAMES, Histogram
-from runner.tables import Report, columns_of, medians, ratio, sums
+from runner.session import Failed, say
+from runner.tables import Report, columns_of, medians, number, ratio, sums
 
 LINES = (1, 2)
 PERCENTILES = ("median", "p99", "p99_9")
@@ -26,7 +35,31 @@ COLUMNS = (("", "loss, lines", lambda row: f"{row['loss_percent']:g} %, {row['li
            *columns_of(("of 50 ms", "us"), PERCENTILES, "typical_us.{}", 1), *columns_of(("ratio",), PERCENTILES, "ratio_to_one_line.{}", 2),
            *columns_of(("of all", "us"), PERCENTILES, "hop_us.{}", 1), ("packets", "lost", "counters.impaired_lost", None),
            ("filled", "by line", "filled_by_other_line", None), ("", "repaired", "filled_by_repair", None), ("messages", "lost", "lost", None))
-OPTIONS = (opt.text_option("loss", "percentages of packets, with at most four decimals",
+CASES = ("lines", "hot-hot", "takeover", "fenced")
+PUBLISHED_MS = 7  # failover of WebSphere MQ Low Latency Messaging, as published
+QUICK_KILLS = 20
+STAMP_BYTES = 16  # of a message of the processes that are killed
+
+
+NONE = {"median": None, "p99": None, "max": None}
+
+
+def milliseconds(path, name):
+    return lambda row: number(row[path][name] and row[path][name] / 1000, 1)
+
+
+FAILURES = (("", "case", "case", None), ("", "kills", "kills", None),
+            *(("silence" if name == "median" else "", f"{name} ms", milliseconds("silence_us", name), None) for name in ("median", "p99", "max")),
+            *(("control" if name == "median" else "", f"{name} ms", milliseconds("control_silence_us", name), None) for name in ("median", "p99", "max")),
+            *(("first" if name == "median" else "", f"{name} ms", milliseconds("takeover_us", name), None) for name in ("median", "p99", "max")),
+            ("messages", "sent", "sent", None), ("", "lost", "lost", None), ("", "twice", "twice", None), ("", "too late", "late", None))
+OPTIONS = (opt.words("cases", ",".join(CASES), CASES, "to measure"), opt.choice("transport", "udp", ("udp", "shm"), "of all but lines"),
+           opt.number("kills", 1000, 1, 100000, "kills, or stops, of each case"),
+           opt.numbers("rates", "100000,10000", 100, 1000000, "messages a second: hot-hot, failover groups", 2),
+           opt.number("beat-us", 1000, 100, 1000000, "beat_ns of failover groups"),
+           opt.number("detect-us", 10000, 400, 10000000, "detect_ns of failover groups"),
+           opt.flag("quick", f"{QUICK_KILLS} kills, and one short turn of lines"),
+           opt.text_option("loss", "percentages of packets, with at most four decimals",
                            r"\d{1,2}(\.\d{1,4})?(,\d{1,2}(\.\d{1,4})?)*", "must be percentages below 100 with commas", "PERCENT,...",
                            "0,1"),
            opt.number("rate", 20000, 1, 1000000, "messages a second"), opt.size(),
@@ -69,12 +102,14 @@ def row_of(o, percent, lines, runs, one):
     counters = sums(runs)
     return {"transport": "udp", "case": "lines", "loss_percent": float(percent), "lines": lines, "size_bytes": o.size,
             "rate_msgs_per_s": o.rate, "duration_s": o.duration, "runs": len(runs),
-            "lost": total["sent"] - total["received"] + total.pop("duplicated"), **total,
+            "lost": total["sent"] - total["received"] + total["duplicated"],
+            **{name: total[name] for name in ("sent", "received", "changed", "disordered")},
             "filled_by_other_line": max(0, counters["packets_missed"] - counters["packets_recovered"]),
             "filled_by_repair": counters["packets_recovered"],
             "typical_us": medians((run["typical_us"] for run in runs), PERCENTILES),
             "hop_us": medians((run["hop_us"] for run in runs), NAMES),
-            "ratio_to_one_line": medians(ratios, PERCENTILES), "counters": counters}
+            "ratio_to_one_line": medians(ratios, PERCENTILES), "counters": counters, "kills": None, "twice": total["duplicated"], "late": None,
+            "silence_us": NONE, "control_silence_us": NONE, "takeover_us": NONE}
 
 
 def faults(row):
@@ -91,18 +126,84 @@ def faults(row):
         yield "no loss was filled by the other line"
 
 
+def groups(bench):
+    """Channels of the stream and of snapshots."""
+    o = bench.o
+    if o.transport == "shm":
+        return "shm://bench-availability?shm_exclusive=0", "shm://bench-availability-snapshots?shm_exclusive=0"
+    return tuple(f"udp://239.192.{at}.1:500{at}?interface={bench.hosts.a.interface}" for at in (3, 4))
+
+
+def summary(values_ns):
+    """In us; p99 only of a hundred or more."""
+    values = sorted(value / 1000 for value in values_ns)
+    return {"median": values[len(values) // 2], "p99": values[len(values) * 99 // 100] if len(values) >= 100 else None, "max": values[-1]}
+
+
+def kill(bench, case):
+    """Runs the program. Returns a row."""
+    o = bench.o
+    rate = o.rates[0] if case == "hot-hot" else o.rates[-1]
+    words = [case, *groups(bench), o.kills, rate, o.beat_us, o.detect_us, 1]
+    say(f"{case}: {o.kills} times")
+    done = subprocess.run(bench.hosts.a.command(bench.programs / "failures", *map(str, words)), stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        raise Failed(f"failures {case}")
+    found = json.loads(done.stdout)
+    return {"transport": o.transport, "case": case, "kills": found["trials"], "rate_msgs_per_s": rate, "size_bytes": STAMP_BYTES, "runs": 1,
+            "sent": found["sent"], "received": found["sent"] - found["lost"], "lost": found["lost"], "twice": found["twice"],
+            "late": found["stale"], "silence_us": summary(found["silence_ns"]), "control_silence_us": summary(found["control_ns"]),
+            "takeover_us": summary(found["took_ns"]) if "took_ns" in found else NONE, "typical_us": dict.fromkeys(PERCENTILES),
+            "hop_us": dict.fromkeys(NAMES), "ratio_to_one_line": dict.fromkeys(PERCENTILES), "counters": {},
+            **dict.fromkeys(("loss_percent", "lines", "duration_s", "changed", "disordered", "filled_by_other_line", "filled_by_repair"))}
+
+
+def failures_of(row):
+    for what in ("lost", "twice", "late"):
+        if row[what]:
+            yield f"{row['case']}: {row[what]} messages {'of a primary that was replaced' if what == 'late' else what}"
+
+
 def run(bench):
     o = bench.o
     if re.search(r"(^|&)(interface|impair_[a-z_]*)=", o.options):
         o.refuse(f"--options {o.options}: interface and losses are set by the benchmark; omit them")
+    if o.quick:
+        o.kills, o.runs, o.duration = min(o.kills, QUICK_KILLS), 1, min(o.duration, 0.2)
     bench.prepare()
-    cases = [(percent, lines) for percent in o.loss.split(",") for lines in LINES]
-    found = bench.turns(cases, measure, f"one line and two, for {o.duration:g} s each at losses of {o.loss} % on each line")
-    rows = [row_of(o, percent, lines, runs, found[percent, 1]) for (percent, lines), runs in found.items()]
-    return Report(bench).study(
-        found[cases[0]][0]["machine"], rows,
-        (f"{o.rate} msg/s of {o.size} B for {o.duration:g} s, runs: {o.runs}; both lines on one cable; options of the channels: {o.options};",
-         "hop: from when a message was due to its delivery, in the median of intervals of 50 ms, few of which other",
-         "programs disturb, and of whole turns; ratios: of the former to one line in the same run;",
-         "filled: packets that were missing and came on the other line, or by a repair, of all runs"), COLUMNS,
-        (f"{row['loss_percent']:g} %, {row['lines']} lines: {fault}" for row in rows for fault in faults(row)))
+    report, rows, machine, wrong = Report(bench), [], None, []
+    if "lines" in o.cases:
+        cases = [(percent, lines) for percent in o.loss.split(",") for lines in LINES]
+        found = bench.turns(cases, measure, f"one line and two, for {o.duration:g} s each at losses of {o.loss} % on each line")
+        machine = found[cases[0]][0]["machine"]
+        rows = [row_of(o, percent, lines, runs, found[percent, 1]) for (percent, lines), runs in found.items()]
+        wrong = [f"{row['loss_percent']:g} %, {row['lines']} lines: {fault}" for row in rows for fault in faults(row)]
+    killed = [kill(bench, case) for case in o.cases if case != "lines"]
+    machine = machine or machine_of(bench)
+    report.write_json(machine, rows + killed)
+    if rows:
+        report.head(machine,
+                    f"{o.rate} msg/s of {o.size} B for {o.duration:g} s, runs: {o.runs}; both lines on one cable; options of the channels: {o.options};",
+                    "hop: from when a message was due to its delivery, in the median of intervals of 50 ms, few of which other",
+                    "programs disturb, and of whole turns; ratios: of the former to one line in the same run;",
+                    "filled: packets that were missing and came on the other line, or by a repair, of all runs")
+        report.rows(COLUMNS, rows)
+    if killed:
+        if rows:
+            report.print()
+        report.head(machine, f"processes of one host over {o.transport}; hot-hot at {o.rates[0]} msg/s, failover groups at {o.rates[-1]} msg/s with beat_ns "
+                    f"{o.beat_us * 1000} and detect_ns {o.detect_us * 1000};",
+                    "silence: longest time between two deliveries around a kill or stop; control: in windows of that length without one;",
+                    "first: from the kill or stop to the first message of the new primary at another member;",
+                    f"published of WebSphere MQ Low Latency Messaging: failover within {PUBLISHED_MS} ms, on other machines")
+        report.rows(FAILURES, killed)
+    for sentence in [*wrong, *(fault for row in killed for fault in failures_of(row))]:
+        report.fail(sentence)
+    return report.finish()
+
+
+def machine_of(bench):
+    process = bench.start(bench.hosts.a, "pairs", program="pairs")
+    machine = process.ask("check")["machine"]
+    bench.processes.finish(process)
+    return machine

@@ -195,6 +195,7 @@ int main(int argc, char **argv)
     static struct keeper keeper = {.channel =
                                        "udp://239.192.1.8:5008?interface=lo&stream=fills&history_bytes=4M",
                                    .snapshots = "udp://239.192.1.8:5009?interface=lo"};
+    struct llm_context_options options;
     uint64_t fills = 10000;
     int error;
 
@@ -210,7 +211,10 @@ int main(int argc, char **argv)
     if (argc > 4)
         keeper.snapshots = argv[4];
     srand((unsigned)llm_clock());
-    if (llm_context_open(NULL, &keeper.context) != LLM_OK)
+    /* Three processes of one machine: none takes a core for itself. */
+    llm_context_options_init(&options);
+    options.wait = LLM_WAIT_BLOCK;
+    if (llm_context_open(&options, &keeper.context) != LLM_OK)
         return 1;
     error = join(&keeper);
     if (error == LLM_OK)
