@@ -82,12 +82,24 @@ static void unordered_begin(struct lli_rx *rx, lli_seq seq)
     unordered_mark(rx, seq)->end = unordered->unpack.number;
 }
 
+/*
+ * Returns true if a packet may be marked: marks of packets in a loss that is not reported yet, a window before it,
+ * tell which messages are not lost.
+ */
+static bool unordered_may_mark(const struct lli_rx *rx, lli_seq seq)
+{
+    return rx->loss.run == 0 || !(rx->pending.slow_path & LLI_RX_AGAIN) ||
+           seq < rx->loss.run_first + lli_gap_window(&rx->gap);
+}
+
 /* Starts the next packet not read yet; false: there is none. */
 static bool unordered_next(struct lli_rx *rx)
 {
     struct lli_rx_unordered *unordered = &rx->unordered;
 
     for (lli_seq seq = lli_max(unordered->from, rx->gap.next); seq < unordered->end; seq++) {
+        if (!unordered_may_mark(rx, seq))
+            return false;
         unordered->from = seq + 1;
         if (unordered_is_buffered(rx, seq) && unordered_mark(rx, seq)->seq != seq) {
             unordered_begin(rx, seq);

@@ -469,6 +469,43 @@ static void delivered_messages_are_never_lost_for_lack_of_memory(void **state)
     expect_all();
 }
 
+static void lead_is(lli_seq lead)
+{
+    const struct lli_wire_heartbeat heartbeat = {.session = SESSION,
+                                                 .lead = lead,
+                                                 .trail = START,
+                                                 .start = START,
+                                                 .messages = lead - START,
+                                                 .sent_at = ++now,
+                                                 .interval_us = 10000,
+                                                 .address = {1, {'t'}}};
+
+    rx_take(buffer, lli_wire_put_heartbeat(buffer, &heartbeat));
+}
+
+/* Packets a window after those of a pending loss come before the packet that ends it. */
+static void delivered_messages_are_not_lost_with_a_loss_that_is_pending_for_long(void **state)
+{
+    (void)state;
+    begin(WINDOW + 8);
+    carry(START + 2);
+    carry(START + 3);
+    /* The packets are dropped, as no heartbeat covers them. */
+    lead_is(START + 1);
+    lead_is(START + 1);
+    now += MS;
+    gone(START + 4);
+    carry(START + 2 + WINDOW);
+    carry(START + 3 + WINDOW);
+    assert_int_equal(got.gaps, 0);
+    carry(START + 4);
+    assert_int_equal(got.lost[1], true);
+    assert_int_equal(r.counters.messages_lost, 1);
+    for (lli_seq seq = START + 5; seq < START + 8 + WINDOW; seq++)
+        carry(seq);
+    expect_all();
+}
+
 static void only_messages_in_order_are_acknowledged(void **state)
 {
     (void)state;
@@ -614,6 +651,7 @@ int main(void)
         T(refused_topics_stay_refused),
         T(unordered_delivery_waits_until_topic_names_are_known),
         T(delivered_messages_are_never_lost_for_lack_of_memory),
+        T(delivered_messages_are_not_lost_with_a_loss_that_is_pending_for_long),
         T(only_messages_in_order_are_acknowledged),
         T(replay_is_delivered_in_order_then_live_unordered),
         T(shuffled_packets_deliver_each_message_once),
