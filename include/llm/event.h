@@ -183,6 +183,7 @@ enum llm_reason {
     LLM_REASON_DISK_FULL = 33, /* the disk of a store is full, or its reserve is reached */
     /* Another session of the stream has the same term, and is heard. */
     LLM_REASON_TERM_TAKEN = 34,
+    LLM_REASON_SKIPPED = 35,  /* no transmitter that is followed has the messages: llm_send_numbered() */
     LLM_REASON_IN_CLEAR = 40, /* packets came in clear to a channel with keys */
     /* Packets are protected by keys that the channel does not have, or is opened without. */
     LLM_REASON_KEYS = 41,

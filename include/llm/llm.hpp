@@ -562,6 +562,11 @@ public:
     {
         return error(llm_sendv(raw_, pieces, count, flags));
     }
+    // Under a number in the stream, at least the next one: those between are skipped.
+    error send_numbered(std::uint64_t number, bytes data, unsigned flags = 0) const noexcept
+    {
+        return error(llm_send_numbered(raw_, number, data.data(), data.size(), flags));
+    }
     // Room for so many bytes in a packet, to write a message in place.
     result<llm::claim> claim(std::size_t size) const noexcept
     {

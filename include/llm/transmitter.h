@@ -231,6 +231,20 @@ LLM_API int llm_topic_wait(struct llm_topic *topic, size_t size, uint64_t timeou
 LLM_API int llm_sendv(struct llm_topic *topic, const struct iovec *pieces, int count, unsigned flags);
 
 /*
+ * Sends a message as llm_send() does, under a number in the stream that the application sets: where the sequence is
+ * its own, so that receivers merge transmitters that do not have all of its messages (stream_merge). number: at least
+ * stream_base + llm_transmitter_next(), the number that would come next, and at most 16777216 more. The numbers
+ * between are skipped: this transmitter never has them. Receivers get their messages from another session of the
+ * stream; if none has them, and where sessions are not merged, LLM_EVENT_GAP reports them with LLM_REASON_SKIPPED.
+ * After LLM_EAGAIN the numbers may have been skipped already; the message was not sent, and its number is still free.
+ * LLM_EINVAL: another number, which the log names with the one that is next, and as llm_send(). LLM_ESTATE: the
+ * transmitter has no stream (option stream), or is that of a failover group, and as llm_send(). LLM_EMSGSIZE,
+ * LLM_EAGAIN as llm_send().
+ */
+LLM_API int llm_send_numbered(struct llm_topic *topic, uint64_t number, const void *data, size_t size,
+                              unsigned flags);
+
+/*
  * Claims size bytes in the history itself, where the caller builds the message in place, without a copy.
  * *data is writable until llm_topic_commit() or llm_topic_abort(). One claim at a time per transmitter, from
  * any thread: while it is open, other calls on topics of the transmitter are LLM_EAGAIN from other threads,

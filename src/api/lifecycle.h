@@ -75,6 +75,11 @@ void lli_receiver_free(struct llm_receiver *receiver);
 void lli_receiver_leave(struct llm_receiver *receiver);
 void lli_receiver_destroy(struct llm_receiver *receiver);
 
+/* --------------------------------------------------------------------------------------------- wait.c */
+
+/* Checks if a message of this size would be taken: LLM_OK, LLM_EAGAIN, or the reason why it never will be. */
+int lli_topic_room(struct llm_topic *topic, uint64_t size);
+
 /* --------------------------------------------------------------------------------------------- send.c */
 
 /*

@@ -29,10 +29,8 @@ static bool waiting_assurance_allows(const struct llm_topic *topic, uint64_t siz
     return !lli_topic_is_assured(topic) || lli_ack_topic_allows(topic->assured, size);
 }
 
-/* Checks if a message of this size would be taken: LLM_OK, LLM_EAGAIN, or the reason why it never will be. */
-static int waiting_room(void *object, uint64_t size)
+int lli_topic_room(struct llm_topic *topic, uint64_t size)
 {
-    struct llm_topic *topic = object;
     struct llm_transmitter *transmitter = topic->transmitter;
     const struct lli_tx *tx = &transmitter->tx;
 
@@ -47,6 +45,11 @@ static int waiting_room(void *object, uint64_t size)
     if (!waiting_rate_allows(topic) || !waiting_assurance_allows(topic, size) || lli_tx_is_blocked(tx))
         return LLM_EAGAIN;
     return lli_pack_has_room(&tx->pack, &topic->pack, (uint32_t)size, lli_tx_busy(tx)) ? LLM_OK : LLM_EAGAIN;
+}
+
+static int waiting_room(void *object, uint64_t size)
+{
+    return lli_topic_room(object, size);
 }
 
 int llm_topic_wait(struct llm_topic *topic, size_t size, uint64_t timeout_ns)

@@ -167,7 +167,7 @@ static void stats_transmitter(const struct lli_stats_visitor *to, const struct l
 
     to->object(to->arg, LLM_STATS_TRANSMITTER, tx->config.session, transmitter->object);
     lli_stats_rows(to, &tx->counters, ROWS(tx_rows));
-    lli_stats_put(to, LLM_STATS_COUNTER, "messages_sent", tx->pack.number);
+    lli_stats_put(to, LLM_STATS_COUNTER, "messages_sent", tx->pack.number - tx->counters.numbers_skipped);
     lli_stats_put(to, LLM_STATS_GAUGE, "messages_unacknowledged", tx->ack.waiting);
     lli_stats_put(to, LLM_STATS_GAUGE, "receivers", tx->members.count);
     lli_stats_put(to, LLM_STATS_GAUGE, "rtt_ns", tx->group.rtt);

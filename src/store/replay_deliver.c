@@ -291,6 +291,8 @@ static void replay_unpack(struct llm_replay *replay)
             replay_topic(replay, next.topic, next.data, next.size);
         else if (next.kind == LLI_UNPACK_LOST)
             replay_give_gap(replay, next.number, next.last + 1, 0, LLM_REASON_MALFORMED);
+        else if (next.kind == LLI_UNPACK_SKIPPED)
+            replay_give_gap(replay, next.number, next.last + 1, 0, LLM_REASON_SKIPPED);
         else if (next.kind == LLI_UNPACK_TOO_LONG)
             replay_give_gap(replay, next.number, next.number + 1, 0, LLM_REASON_TOO_LONG);
     } while (next.kind != LLI_UNPACK_NONE);

@@ -160,6 +160,8 @@ const char *llm_reason_name(enum llm_reason reason)
         return "another session continues the stream";
     case LLM_REASON_TERM_TAKEN:
         return "another session has this term";
+    case LLM_REASON_SKIPPED:
+        return "no transmitter has the messages";
     case LLM_REASON_IN_CLEAR:
         return "packets in clear";
     case LLM_REASON_KEYS:

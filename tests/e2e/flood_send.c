@@ -4,6 +4,7 @@
  *
  *   flood_send CHANNEL [--messages N] [--rate PER_SECOND] [--step N] [--receivers N] [--after-ms MS]
  *              [--wait MODE] [--sent FILE] [--watch-ms MS] [--latency LEVEL] [--quotes 1] [--same 1]
+ *              [--leave-out N]
  *              [--limit BYTES_PER_S --limit-from NUMBER --limit-to NUMBER]
  *
  * Waits for --receivers (1), sends, creates the file --sent, serves repairs for --after-ms (500), prints its
@@ -13,7 +14,8 @@
  * --limit limits the rate from one message number to another; the program then prints how many sends were
  * refused before and during the limit, and the bytes of messages a second during it, beyond the initial
  * burst. With --quotes one of the topics has no history. With --same messages do not have the time of sending, so those of
- * several senders are the same.
+ * several senders are the same. --leave-out sends by llm_send_numbered(), after the first step without the messages
+ * whose number is N more than a multiple of FLOOD_SEVENTH, and without one in a thousand, whatever N is.
  */
 #define _GNU_SOURCE
 #include "flood.h"
@@ -24,6 +26,8 @@
  */
 enum { LIMIT_BURST = 16384, LIMIT_PACKET = 1500 };
 
+enum { FLOOD_SEVENTH = 7, FLOOD_THOUSAND = 1000 };
+
 struct flood {
     struct llm_context *context;
     struct llm_transmitter *transmitter;
@@ -31,9 +35,10 @@ struct flood {
     uint64_t messages;
     uint64_t rate;
     uint64_t step;
-    bool same;      /* messages have no time: those of several senders are the same */
-    bool held;      /* a send was refused in this step */
-    uint64_t limit; /* 0: no limit */
+    bool same;          /* messages have no time: those of several senders are the same */
+    uint64_t leave_out; /* UINT64_MAX: nothing */
+    bool held;          /* a send was refused in this step */
+    uint64_t limit;     /* 0: no limit */
     uint64_t limit_from, limit_to;
     uint64_t limited_at, limited_bytes; /* when the limit began, and the bytes of messages accepted since */
     uint64_t limited_bytes_per_s;
@@ -111,14 +116,24 @@ static void flood_limit(struct flood *flood, uint64_t number)
         flood_limit_end(flood);
 }
 
+static int flood_put(struct flood *flood, uint64_t number, const uint8_t *data, uint32_t size)
+{
+    struct llm_topic *topic = flood->topics[flood_topic(number)];
+
+    return flood->leave_out == UINT64_MAX ? llm_send(topic, data, size, 0)
+                                          : llm_send_numbered(topic, number, data, size, 0);
+}
+
 static void flood_one(struct flood *flood, uint64_t number)
 {
     static uint8_t data[FLOOD_SIZE_MAX];
     uint32_t size = flood_write(data, number, flood->same ? 0 : llm_clock());
     int result;
 
-    while ((result = llm_send(flood->topics[flood_topic(number)], data, size, 0)) == LLM_EAGAIN &&
-           !flood_stopped) {
+    if (flood->leave_out != UINT64_MAX && number >= flood->step &&
+        (number % FLOOD_SEVENTH == flood->leave_out || number % FLOOD_THOUSAND == FLOOD_THOUSAND / 2))
+        return;
+    while ((result = flood_put(flood, number, data, size)) == LLM_EAGAIN && !flood_stopped) {
         if (!flood->held)
             fprintf(stderr, "held in step %" PRIu64 "\n", number / flood->step + 1);
         flood->held = true;
@@ -181,6 +196,7 @@ int main(int argc, char **argv)
 
     flood_signals();
     flood.same = flood_option(argc, argv, "--same", 0) != 0;
+    flood.leave_out = flood_option(argc, argv, "--leave-out", UINT64_MAX);
     flood.limit = flood_option(argc, argv, "--limit", 0);
     flood.limit_from = flood_option(argc, argv, "--limit-from", 0);
     flood.limit_to = flood_option(argc, argv, "--limit-to", 0);

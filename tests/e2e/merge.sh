@@ -37,3 +37,23 @@ transmitters_that_differ_are_reported() {
     ends "$first" && ends "$second" && ends "$receiver" && complete receiver $((some / 10)) && is receiver sessions_new == 2 &&
         is receiver diverged ">=" 1 && is receiver messages_diverged ">" 0
 }
+
+# In the second half each leaves out a seventh of the messages, and both one in a thousand, of which the receiver is told once.
+e2e what_one_of_two_transmitters_leaves_out_the_other_has hosts=3 needs=loss over=udp,shm
+what_one_of_two_transmitters_leaves_out_the_other_has() {
+    local receiver first second impaired count=$((20000 / fewer)) both
+    local flags="--messages $count --step $((count / 2)) --rate $((rate / 4)) --same 1"
+    both=$(((count + 499) / 1000 - (count / 2 + 499) / 1000))
+    lossy 1 || return
+    receive "$HOST_B" receiver "$(lossy_channel "$IF_B" "sessions_max=4")" --merged 1 --sessions 2 && receiver=$last || return
+    # shellcheck disable=SC2086
+    send "$HOST_A" first "$(same "$IF_A")" $flags --leave-out 3
+    first=$last
+    # shellcheck disable=SC2086
+    send "$HOST_C" second "$(same "$IF_B")" $flags --leave-out 5
+    second=$last
+    says first sent && says second sent && kill -USR1 "$first" "$second" || return
+    ends "$first" && ends "$second" && ends "$receiver" && accounted receiver "$count" && is receiver lost == "$both" &&
+        is receiver gaps == "$both" && is receiver diverged == 0 && is receiver messages_copies ">" 0 || return
+    note "they left out $(number first numbers_skipped) and $(number second numbers_skipped) numbers"
+}

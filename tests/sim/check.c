@@ -48,7 +48,7 @@ static const struct sim_message *check_message_of(const struct sim_session *sess
 static bool check_is_stale(const struct sim_world *world, const struct sim_session *session,
                            const struct sim_follow *follow, uint64_t number)
 {
-    return number < follow->live &&
+    return number < follow->live && !check_message_of(session, number)->skipped &&
            sim_is_transient(world, session, check_message_of(session, number)->topic);
 }
 
@@ -58,6 +58,9 @@ static bool check_is_wanted(const struct sim_world *world, const struct sim_sess
     const struct sim_message *message = check_message_of(session, number);
     const struct lli_filter *filter = follow->filter;
 
+    /* It does not come, but has to be told. */
+    if (message->skipped)
+        return true;
     return !(follow->refused >> message->topic & 1) && !check_is_stale(world, session, follow, number) &&
            (filter == NULL || (message->label & filter->labels[0].mask) == filter->labels[0].match);
 }
@@ -151,6 +154,9 @@ static void check_message(struct sim_world *world, struct sim_node *node, struct
         return;
     }
     sent = check_message_of(session, message->number);
+    if (sent->skipped)
+        sim_fail(world, "node %u session %u: message %llu was skipped, and came", node->index, session->index,
+                 (unsigned long long)message->number);
     if (message->topic_id != sent->topic || message->size != sent->size ||
         !sim_message_is(message->data, message->size, session->id, message->number))
         sim_fail(world, "node %u session %u: message %llu is not what was sent", node->index, session->index,
@@ -184,10 +190,19 @@ static const struct sim_message *check_reliable(const struct sim_world *world,
                                                 const struct sim_follow *follow, uint64_t first, uint64_t end)
 {
     while (end-- > first)
-        if (!sim_is_unreliable(world, session, check_message_of(session, end)->topic) &&
+        if ((check_message_of(session, end)->skipped ||
+             !sim_is_unreliable(world, session, check_message_of(session, end)->topic)) &&
             !check_is_stale(world, session, follow, end))
             return check_message_of(session, end);
     return NULL;
+}
+
+/* Returns true if the session skipped all of these numbers. */
+static bool check_is_skipped(const struct sim_session *session, uint64_t first, uint64_t end)
+{
+    while (first < end && check_message_of(session, first)->skipped)
+        first++;
+    return first == end;
 }
 
 /* Returns true if the policy allows this standing, and is not a dry run. */
@@ -242,6 +257,9 @@ static void check_gap_reason(struct sim_world *world, const struct sim_node *nod
         break;
     case LLM_REASON_UNRELIABLE:
         allowed = s->unreliable > 0 && reliable == NULL;
+        break;
+    case LLM_REASON_SKIPPED:
+        allowed = event->packets == 0 && check_is_skipped(session, event->first, event->last + 1);
         break;
     case LLM_REASON_SUPERSEDED:
         allowed = sim_streams_may_supersede(world, session);

@@ -257,6 +257,15 @@ static void draw_filtering(struct sim_scenario *s)
     s->filtering = !s->suppression && s->assured == 0 && chance(&random, 60);
 }
 
+/* Draws separate random numbers. The oracles of acknowledgements and of cached messages count numbers. */
+static void draw_skipping(struct sim_scenario *s)
+{
+    uint64_t random = s->seed ^ UINT64_C(0x736b6970);
+
+    (void)lli_random(&random);
+    s->skipping = !s->suppression && s->assured == 0 && s->keeps == 0 && chance(&random, 30);
+}
+
 /* Draws separate random numbers. */
 static void draw_order(struct sim_scenario *s)
 {
@@ -432,6 +441,7 @@ void sim_scenario_draw(struct sim_scenario *s, uint64_t seed)
     draw_rates(s);
     draw_lines(s);
     draw_seals(s);
+    draw_skipping(s);
 }
 
 /* No faults but those caused by the number of joins. */
@@ -518,6 +528,8 @@ void sim_scenario_print(const struct sim_scenario *s, FILE *file)
         (void)fprintf(file, "  %u topics are unreliable, the last ones\n", s->unreliable);
     if (s->transients)
         (void)fprintf(file, "  some topics have no history\n");
+    if (s->skipping)
+        (void)fprintf(file, "  transmitters leave numbers out\n");
     if (s->filtering)
         (void)fprintf(file, "  messages have labels, and most receivers want some of them\n");
     if (s->arriving)

@@ -69,6 +69,7 @@ struct sim_scenario {
     uint32_t late;  /* this many of them start while messages flow */
     bool refusing;  /* some receivers refuse some topics */
     bool arriving;  /* some receivers use unordered delivery */
+    bool skipping;  /* transmitters leave numbers out */
     bool filtering; /* most messages have labels, and most receivers have a filter for some labels */
     bool joining;   /* receivers choose where they begin */
     bool streams;   /* the sessions of a node are one stream */

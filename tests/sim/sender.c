@@ -190,6 +190,25 @@ static void sender_note(const struct sim_world *world, struct sim_session *sessi
         (struct sim_message){.seq = seq, .topic = topic, .size = size, .at = world->now};
 }
 
+/* Now and then an application leaves numbers out. */
+static void sender_skip(struct sim_world *world, struct sim_sender *sender)
+{
+    struct lli_tx *tx = &sender->tx;
+    uint32_t count;
+
+    if (!world->scenario.skipping || lli_tx_is_blocked(tx) || lli_random_below(&world->random_skip, 12) != 0)
+        return;
+    count = 1 + (uint32_t)lli_random_below(
+                    &world->random_skip,
+                    lli_random_below(&world->random_skip, 200) == 0 ? LLI_FRAME_NUMBERS_MAX : 20);
+    if (!lli_pack_skip(&tx->pack, count, lli_tx_busy(tx)))
+        return;
+    while (count-- > 0) {
+        sender_note(world, sender->session, tx->history.next - 1, 0, 0);
+        sender->session->messages[sender->session->end - 1 - sender->session->first].skipped = true;
+    }
+}
+
 static void sender_assure(struct sim_world *world, struct sim_sender *sender, uint32_t id)
 {
     const struct lli_ack_rule *rule = &world->scenario.assurance;
@@ -390,6 +409,7 @@ void sim_sender_send(struct sim_world *world, struct sim_node *node)
     uint64_t burst = 1 + lli_random_below(&world->random, s->burst);
 
     while (sender->left > 0 && burst-- > 0 && sender_topic(world, sender)) {
+        sender_skip(world, sender);
         if (!sender_message(world, sender))
             break;
         sender->left--;

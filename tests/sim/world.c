@@ -503,6 +503,7 @@ bool sim_world_run(uint64_t seed, bool crowd, bool verbose, uint64_t *digest, ui
     sim_network_init(&world->network, &world->scenario, &world->events);
     world->random = seed ^ 0x776f726c64;
     world->random_join = seed ^ 0x6c617465;
+    world->random_skip = seed ^ 0x736b6970;
     world->verbose = verbose;
     world->scratch = sim_memory(WORLD_SCRATCH);
     if (verbose)

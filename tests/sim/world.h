@@ -18,6 +18,7 @@ struct sim_message {
     uint32_t topic;
     uint32_t size;
     uint32_t label;
+    bool skipped;  /* the session has no message of this number */
     lli_ns at;     /* time of packing, by the world's time */
     uint32_t held; /* receivers that delivered it and, where required, whose application acknowledged it */
     bool held_by_named;
@@ -177,6 +178,7 @@ struct sim_world {
     struct sim_network network;
     uint64_t random;
     uint64_t random_join;
+    uint64_t random_skip;
     lli_ns now;
     struct sim_node nodes[SIM_NODES_MAX];
     struct sim_session **sessions;

@@ -182,6 +182,19 @@ static const struct vector attributes_vector = {
     },
 };
 
+static const struct vector numbers_vector = {
+    "DATA: 70 message numbers are skipped",
+    {
+        {"11 00 19 00", "version 1, type 1, flags, size"},
+        TAG_FIELD,
+        {"04 03 02 01", "packet number, low half"},
+        {"0c 0b 0a 00", "number of the first one that is skipped, low half"},
+        {"00 00", "the first frame starts at 0 of the body"},
+        {"f3 04 00", "numbers, 4 bytes"},
+        {"46 00 00 00", "70 are skipped: the next message is 0x0a0b52"},
+    },
+};
+
 static const struct vector heartbeat_vector = {
     "HEARTBEAT",
     {
@@ -855,16 +868,47 @@ static const struct vector limited_vector = {
 };
 
 static const struct vector *const vectors[] = {
-    &data_vector,        &continued_vector,  &header_last_vector, &middle_vector,
-    &padded_vector,      &empty_vector,      &unused_vector,      &topics_beyond_vector,
-    &extended_vector,    &attributes_vector, &unreliable_vector,  &heartbeat_vector,
-    &nak_vector,         &reject_vector,     &unrepaired_vector,  &passed_vector,
-    &status_vector,      &topics_vector,     &query_vector,       &notice_vector,
-    &join_ask_vector,    &join_grant_vector, &join_fetch_vector,  &join_latest_vector,
-    &join_token_vector,  &kept_vector,       &assured_vector,     &acknowledging_vector,
-    &limited_vector,     &connect_vector,    &accept_vector,      &refuse_vector,
-    &close_vector,       &join_seek_vector,  &join_offer_vector,  &join_recall_vector,
-    &join_absent_vector, &stream_vector,     &join_stream_vector, &join_stream_end_vector,
+    &data_vector,
+    &continued_vector,
+    &header_last_vector,
+    &middle_vector,
+    &padded_vector,
+    &empty_vector,
+    &unused_vector,
+    &topics_beyond_vector,
+    &extended_vector,
+    &attributes_vector,
+    &unreliable_vector,
+    &numbers_vector,
+    &heartbeat_vector,
+    &nak_vector,
+    &reject_vector,
+    &unrepaired_vector,
+    &passed_vector,
+    &status_vector,
+    &topics_vector,
+    &query_vector,
+    &notice_vector,
+    &join_ask_vector,
+    &join_grant_vector,
+    &join_fetch_vector,
+    &join_latest_vector,
+    &join_token_vector,
+    &kept_vector,
+    &assured_vector,
+    &acknowledging_vector,
+    &limited_vector,
+    &connect_vector,
+    &accept_vector,
+    &refuse_vector,
+    &close_vector,
+    &join_seek_vector,
+    &join_offer_vector,
+    &join_recall_vector,
+    &join_absent_vector,
+    &stream_vector,
+    &join_stream_vector,
+    &join_stream_end_vector,
 };
 
 enum { VECTORS = sizeof vectors / sizeof vectors[0] };

@@ -106,6 +106,7 @@ VECTORS = {
         "property.code": 5, "property.type": 1, "property.value": "07:00:00:00",
         "attributes.size": [4, 14], "attributes.label": ["0x01020304", "0x01020300"], "attributes.bitmap": "01:80",
         "messages": 2, "message.size": [3, 0], "skipped.code": []},
+    "DATA: 70 message numbers are skipped": {"number": 0x0a0b0c, "numbers.size": 4, "numbers.count": 70, "messages": 0, "skipped.code": []},
     "DATA: the last 2 bytes of a message begun before, then another": {
         "first": 2, "continued.data": "58:59", "continued.number": 0x0a0b0d, "message.number": 0x0a0b0e, "message.topic": 0},
     "DATA with an extension that version 1 does not know": {

@@ -103,6 +103,9 @@ field("uint32", "summary.any", "Bits that a label has", base.HEX)
 field("uint32", "summary.all", "Bits that all labels have", base.HEX)
 field("uint16", "summary.end", "Up to")
 field("uint16", "summary.count", "Messages")
+field("none", "numbers", "Numbers skipped")
+field("uint16", "numbers.size", "Size")
+field("uint32", "numbers.count", "Count")
 field("none", "skipped", "Extension frame")
 field("uint8", "skipped.code", "Code", base.HEX)
 field("uint16", "skipped.size", "Size")
@@ -827,7 +830,27 @@ frames[0xf2] = function(p, at)
     return true
 end
 
-for code = 0xf3, 0xff do
+frames[0xf3] = function(p, at)
+    local size, bytes = sized(p)
+    local item, count
+    if size == nil then
+        return false
+    elseif bytes == nil or bytes:len() < 4 then
+        return fault(p, "malformed", "skipped numbers without a count")
+    end
+    count = bytes(0, 4):le_uint()
+    if count < 1 or count > 65536 or p.at < p.stop then
+        return fault(p, "malformed", "skipped numbers that no packet can have")
+    end
+    item = p.tree:add(fields.numbers, p.tvb:range(at, p.at - at))
+    item:add_le(fields["numbers.size"], size)
+    item:add_le(fields["numbers.count"], bytes(0, 4))
+    item:set_text("Skips " .. counted(count, "message number"))
+    table.insert(p.info, "skips " .. counted(count, "number"))
+    return true
+end
+
+for code = 0xf4, 0xff do
     frames[code] = function(p, at)
         local size, bytes = sized(p)
         local item

@@ -135,6 +135,7 @@ class Reason(enum.IntEnum):
     DISK = 32
     DISK_FULL = 33
     TERM_TAKEN = 34
+    SKIPPED = 35
     IN_CLEAR = 40
     KEYS = 41
     SEAL = 44

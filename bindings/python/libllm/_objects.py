@@ -113,6 +113,10 @@ class Topic:
         """Sends a message with attributes; see llm_send_with(3)."""
         self._raw._send_with(data, attributes.label, attributes.bitmap, [row._row() for row in attributes.properties], flags)
 
+    def send_numbered(self, number: int, data: Bytes, flags: SendFlags | int = 0) -> None:
+        """Sends a message under a number in the stream; see llm_send_numbered(3)."""
+        self._raw._send_numbered(number, data, flags)
+
     def assure(self, assurance: Assurance | None) -> None:
         self._raw.assure(assurance)
 

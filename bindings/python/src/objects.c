@@ -969,6 +969,21 @@ static void topic_dealloc(Topic *self)
     Py_TYPE(self)->tp_free((PyObject *)self);
 }
 
+static PyObject *topic_send_numbered(Topic *self, PyObject *args)
+{
+    unsigned long long number;
+    unsigned flags;
+    Py_buffer data;
+    int result;
+
+    if (!PyArg_ParseTuple(args, "Ky*I", &number, &data, &flags))
+        return NULL;
+    result =
+        topic_begin(self) ? llm_send_numbered(self->topic, number, data.buf, (size_t)data.len, flags) : 1;
+    PyBuffer_Release(&data);
+    return result == 1 ? NULL : call_end(self->owner->context, result);
+}
+
 static PyObject *topic_name(Topic *self, void *unused)
 {
     (void)unused;
@@ -981,6 +996,7 @@ static PyMethodDef topic_methods[] = {
     {"try_send", (PyCFunction)(void (*)(void))topic_try_send, METH_FASTCALL,
      "Sends a message; false: it was not taken."},
     {"_send_with", (PyCFunction)topic_send_with, METH_VARARGS, NULL},
+    {"_send_numbered", (PyCFunction)topic_send_numbered, METH_VARARGS, NULL},
     {"_room", (PyCFunction)topic_room, METH_O, NULL},
     {"assure", (PyCFunction)topic_assure, METH_O, "Sets an Assurance, or None; see llm_topic_assure(3)."},
     {"cache", (PyCFunction)topic_cache, METH_O, "Sets a Cache; see llm_topic_cache(3)."},

@@ -387,6 +387,22 @@ void lli_pack_transient(struct lli_pack *pack, uint32_t topic)
         pack->transient_zero = true;
 }
 
+bool lli_pack_skip(struct lli_pack *pack, uint32_t count, lli_seq busy)
+{
+    assert(count >= 1 && count <= LLI_FRAME_NUMBERS_MAX);
+    if (!pack_room(pack, 0, busy))
+        return false;
+    pack_change(pack, false);
+    if (pack->packet == NULL)
+        pack_open(pack, 0, busy);
+    lli_frame_put_numbers(pack->at, count);
+    pack->at += LLI_FRAME_NUMBERS_SIZE;
+    pack->number += count;
+    pack->lasting = true;
+    pack_seal(pack);
+    return true;
+}
+
 void lli_pack_flush(struct lli_pack *pack)
 {
     if (lli_pack_pending(pack) && pack->claim == NULL)

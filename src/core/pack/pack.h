@@ -193,6 +193,12 @@ void lli_pack_unreliable(struct lli_pack *pack, uint32_t topic);
 /* Marks a topic that was just announced as one without history. */
 void lli_pack_transient(struct lli_pack *pack, uint32_t topic);
 
+/*
+ * Skips message numbers, 1 to LLI_FRAME_NUMBERS_MAX, in a packet that has nothing else and is repaired. False, with
+ * nothing changed, if the history has no room. No claim may be open.
+ */
+bool lli_pack_skip(struct lli_pack *pack, uint32_t count, lli_seq busy);
+
 /* Seals the open packet if it is not empty and no claim is open. */
 void lli_pack_flush(struct lli_pack *pack);
 

@@ -101,8 +101,8 @@ void lli_unpack_begin_other(struct lli_unpack *unpack, const struct lli_wire_hea
 }
 
 /*
- * Returns where message `number` starts, including its attributes, and its topic, in a packet whose first
- * message has number `first`; NULL: it does not start there.
+ * Returns where message `number` starts, including its attributes, and its topic, or the frame that skips the
+ * number, in a packet whose first message has number `first`; NULL: it does not start there.
  */
 static const uint8_t *unpack_find(const uint8_t *at, const uint8_t *end, uint64_t first, uint64_t number,
                                   uint32_t *topic)
@@ -118,6 +118,8 @@ static const uint8_t *unpack_find(const uint8_t *at, const uint8_t *end, uint64_
             return NULL;
         if (frame.kind == LLI_FRAME_TOPIC)
             *topic = frame.value;
+        if (frame.kind == LLI_FRAME_NUMBERS && number - first < frame.value)
+            return at;
         if (frame.kind == LLI_FRAME_MESSAGE) {
             if (first++ == number)
                 return attributes != NULL ? attributes : at;
@@ -134,15 +136,15 @@ static const uint8_t *unpack_find(const uint8_t *at, const uint8_t *end, uint64_
 bool lli_unpack_enter(struct lli_unpack *unpack, const struct lli_wire_header *header, const uint8_t *body,
                       size_t size, uint64_t number)
 {
+    const uint64_t first = lli_seq_extend(number, header->number);
     uint32_t topic;
-    const uint8_t *at = unpack_find(body + header->first, body + size, lli_seq_extend(number, header->number),
-                                    number, &topic);
+    const uint8_t *at = unpack_find(body + header->first, body + size, first, number, &topic);
 
     if (at == NULL) {
         lli_unpack_begin(unpack, header, body, size);
         return false;
     }
-    lli_unpack_reset(unpack, number);
+    lli_unpack_reset(unpack, *at == LLI_FRAME_SKIPPED ? first : number);
     unpack->at = at;
     unpack->end = body + size;
     unpack->topic = topic;
@@ -165,6 +167,8 @@ uint32_t lli_unpack_count(const uint8_t *packet, size_t size)
         at = lli_frame_get(at, end, &frame);
         if (frame.kind == LLI_FRAME_BAD)
             break;
+        if (frame.kind == LLI_FRAME_NUMBERS)
+            messages += frame.value;
         if (frame.kind != LLI_FRAME_MESSAGE)
             continue;
         messages++;
@@ -318,6 +322,13 @@ void lli_unpack_next(struct lli_unpack *unpack, struct lli_unpacked *out)
                                          .topic = frame.value,
                                          .data = frame.bytes,
                                          .size = frame.bytes_size};
+            return;
+        }
+        if (frame.kind == LLI_FRAME_NUMBERS) {
+            *out = (struct lli_unpacked){.kind = LLI_UNPACK_SKIPPED,
+                                         .number = unpack->number,
+                                         .last = unpack->number + frame.value - 1};
+            unpack->number += frame.value;
             return;
         }
         if (frame.kind == LLI_FRAME_BAD) {

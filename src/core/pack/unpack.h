@@ -16,6 +16,7 @@ enum lli_unpack_kind {
     LLI_UNPACK_NONE = 0, /* the packet holds nothing more */
     LLI_UNPACK_ANNOUNCE, /* bytes: name; topic: id */
     LLI_UNPACK_LOST,     /* messages first to last are lost; may be empty: last + 1 == first */
+    LLI_UNPACK_SKIPPED,  /* the session skips the numbers first to last */
     LLI_UNPACK_TOO_LONG, /* message number `first` is longer than the buffer */
 };
 
@@ -24,7 +25,7 @@ struct lli_unpacked {
     uint32_t topic;
     uint32_t size;
     const uint8_t *data;
-    uint64_t number; /* of the message; of the first lost one */
+    uint64_t number; /* of the message; of the first one that is lost or skipped */
     uint64_t last;
 };
 
@@ -96,13 +97,13 @@ static inline void lli_unpack_begin(struct lli_unpack *unpack, const struct lli_
 
 /*
  * Like lli_unpack_begin(), for the packet in which message `number` starts: skips everything before it, so
- * that it is the next message. False if no such message starts there; the packet is then begun like any
- * other.
+ * that it is the next message. A packet that skips this number is begun whole. False if no such message starts
+ * there; the packet is then begun like any other.
  */
 bool lli_unpack_enter(struct lli_unpack *unpack, const struct lli_wire_header *header, const uint8_t *body,
                       size_t size, uint64_t number);
 
-/* Returns the number of messages that start in a DATA packet; 0 for any other bytes. */
+/* Returns the count of message numbers that a DATA packet uses or skips; 0 for any other bytes. */
 uint32_t lli_unpack_count(const uint8_t *packet, size_t size);
 
 /* Part of lli_unpack_peek() for frames of LLI_FRAME_TOPIC_SHORT and above. */

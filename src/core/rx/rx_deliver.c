@@ -36,7 +36,7 @@ static bool rx_gap_item(struct lli_rx *rx, const struct lli_unpacked *lost, enum
     }
     if (merges)
         lost = &shown;
-    if (lli_rx_as_it_arrives(rx) && reason != LLM_REASON_TOO_LONG &&
+    if (lli_rx_as_it_arrives(rx) && reason != LLM_REASON_TOO_LONG && reason != LLM_REASON_SKIPPED &&
         lli_rx_unordered_split(rx, &shown, reason))
         lost = &shown;
     rx->loss.broken_reason = LLM_REASON_MALFORMED;
@@ -55,9 +55,9 @@ static bool rx_gap_item(struct lli_rx *rx, const struct lli_unpacked *lost, enum
     rx->loss.run = 0;
     /*
      * The acknowledged run restarts after the loss: earlier messages were acknowledged or never will be.
-     * Unreliable messages are not acknowledged and leave the run intact.
+     * Unreliable messages and skipped numbers are not acknowledged and leave the run intact.
      */
-    if (lost->last + 1 > lost->number && reason != LLM_REASON_UNRELIABLE)
+    if (lost->last + 1 > lost->number && reason != LLM_REASON_UNRELIABLE && reason != LLM_REASON_SKIPPED)
         lli_rx_acknowledge_restart(rx, lli_max(rx->report.acknowledged_from, lost->last + 1));
     if (rx->loss.reported_first == rx->loss.reported_end || rx->loss.reported_end != lost->number)
         rx->loss.reported_first = lost->number;
@@ -126,6 +126,23 @@ static LLI_INLINE bool rx_next_messages(struct lli_rx *rx, struct lli_item *item
     return item->count > 0;
 }
 
+/* Makes an item of numbers that the session skips. A merged session first asks the others. */
+static LLI_COLD LLI_OUT_OF_LINE bool rx_skip_item(struct lli_rx *rx, const struct lli_unpacked *unpacked,
+                                                  struct lli_item *item)
+{
+    struct lli_unpacked skipped = *unpacked;
+
+    /* A receiver that joins between these numbers gets those from its own beginning on. */
+    skipped.number = lli_max(skipped.number, rx->join.first);
+    if (skipped.number > skipped.last)
+        return false;
+    if (rx->pending.news & LLI_RX_MERGES) {
+        lli_rx_merge_skip(rx, &skipped);
+        return false;
+    }
+    return rx_gap_item(rx, &skipped, LLM_REASON_SKIPPED, item);
+}
+
 /*
  * Returns the next item of the packet being unpacked; `messages` is the function that returns its messages.
  */
@@ -164,6 +181,10 @@ static LLI_INLINE bool rx_next_unpacked_by(struct lli_rx *rx, struct lli_item *i
             if (lli_rx_is_stale(rx, unpacked.topic, unpacked.number))
                 break;
             return rx_gap_item(rx, &unpacked, LLM_REASON_TOO_LONG, item);
+        case LLI_UNPACK_SKIPPED:
+            if (rx_skip_item(rx, &unpacked, item))
+                return true;
+            break;
         }
     }
 }
@@ -182,6 +203,10 @@ static LLI_OUT_OF_LINE bool rx_next_filtered(struct lli_rx *rx, struct lli_item 
 /* Likewise for a session that is merged with others. */
 static LLI_OUT_OF_LINE bool rx_next_merged(struct lli_rx *rx, struct lli_item *item)
 {
+    struct lli_unpacked skipped;
+
+    if (lli_rx_merge_skipped(rx, &skipped) && rx_gap_item(rx, &skipped, LLM_REASON_SKIPPED, item))
+        return true;
     while (rx_next_filtered(rx, item) || rx_next_unpacked(rx, item))
         if (item->kind != LLI_ITEM_MESSAGES || lli_rx_merge_messages(rx, item))
             return true;

@@ -644,7 +644,13 @@ void lli_rx_merge_end(struct lli_rx *rx);
  */
 bool lli_rx_merge_seam(struct lli_rx *rx, uint64_t number, uint64_t *first);
 
-/* True if a session that waited at its beginning goes on. */
+/* Has a session wait that skips numbers, which another session may have. */
+void lli_rx_merge_skip(struct lli_rx *rx, const struct lli_unpacked *skipped);
+
+/* Returns the numbers that the session skipped and no other one has, once they are known to be lost. */
+bool lli_rx_merge_skipped(struct lli_rx *rx, struct lli_unpacked *skipped);
+
+/* True if a session that waited at its beginning, or because it skips numbers, goes on. */
 bool lli_rx_merge_resumes(struct lli_rx *rx, lli_ns now);
 
 /*

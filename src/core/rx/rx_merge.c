@@ -31,7 +31,7 @@ void lli_rx_merge_end(struct lli_rx *rx)
 {
     rx->stream.merge = NULL;
     rx->stream.member = NULL;
-    rx->stream.ahead = false;
+    rx->stream.ahead = rx->stream.skips = rx->stream.skip_lost = false;
     rx->stream.retry_at = 0;
     lli_rx_clear_news(rx, LLI_RX_MERGES);
     lli_rx_clear_slow_path(rx, LLI_RX_MERGING);
@@ -59,23 +59,51 @@ bool lli_rx_merge_seam(struct lli_rx *rx, uint64_t number, uint64_t *first)
     return false;
 }
 
+/* Asks the other sessions for the messages before this number of the session. */
+static enum lli_merge_verdict merge_ask(struct lli_rx *rx, uint64_t number, lli_ns now)
+{
+    struct lli_rx_stream *stream = &rx->stream;
+    const enum lli_merge_verdict verdict =
+        lli_merge_ask(stream->merge, stream->member, stream->claim.base + number, now, rx->config->silence);
+
+    stream->retry_at = verdict == LLI_MERGE_WAIT ? now + MERGE_RETRY : 0;
+    return verdict;
+}
+
+void lli_rx_merge_skip(struct lli_rx *rx, const struct lli_unpacked *skipped)
+{
+    rx->stream.skipped = *skipped;
+    rx->stream.skips = true;
+    lli_rx_stall(rx, true);
+}
+
+bool lli_rx_merge_skipped(struct lli_rx *rx, struct lli_unpacked *skipped)
+{
+    if (!rx->stream.skip_lost)
+        return false;
+    rx->stream.skip_lost = false;
+    *skipped = rx->stream.skipped;
+    return true;
+}
+
 bool lli_rx_merge_resumes(struct lli_rx *rx, lli_ns now)
 {
+    struct lli_rx_stream *stream = &rx->stream;
     enum lli_merge_verdict verdict;
 
-    if (!rx->stream.ahead || rx->pending.slow_path & LLI_RX_LEARNING)
+    if (!(stream->ahead || stream->skips) || rx->pending.slow_path & LLI_RX_LEARNING)
         return false;
-    verdict = lli_merge_ask(rx->stream.merge, rx->stream.member, rx->stream.claim.base + rx->join.first, now,
-                            rx->config->silence);
+    verdict = merge_ask(rx, stream->skips ? stream->skipped.last + 1 : rx->join.first, now);
     if (verdict == LLI_MERGE_WAIT)
         return false;
-    rx->stream.ahead = false;
     lli_rx_stall(rx, false);
-    if (verdict == LLI_MERGE_LOST) {
+    if (verdict == LLI_MERGE_LOST && stream->ahead) {
         /* Reported as if the session began now. */
-        rx->stream.lost = rx->stream.announced = true;
+        stream->lost = stream->announced = true;
         lli_rx_set_news(rx, LLI_RX_NEW);
     }
+    stream->skip_lost = stream->skips && verdict == LLI_MERGE_LOST;
+    stream->ahead = stream->skips = false;
     return true;
 }
 
@@ -98,17 +126,6 @@ static bool merge_resume(const struct lli_rx *rx, uint64_t *number)
     }
     *number = lli_max(lli_rx_known_messages(rx), rx->unpack.number);
     return false;
-}
-
-/* Asks the other sessions for the messages before this number of the session. */
-static enum lli_merge_verdict merge_ask(struct lli_rx *rx, uint64_t number, lli_ns now)
-{
-    struct lli_rx_stream *stream = &rx->stream;
-    const enum lli_merge_verdict verdict =
-        lli_merge_ask(stream->merge, stream->member, stream->claim.base + number, now, rx->config->silence);
-
-    stream->retry_at = verdict == LLI_MERGE_WAIT ? now + MERGE_RETRY : 0;
-    return verdict;
 }
 
 bool lli_rx_merge_waits(struct lli_rx *rx, uint64_t number, lli_ns now)
@@ -169,7 +186,8 @@ void lli_rx_merge_passed(struct lli_rx *rx)
 
     /* Before its seam the session has no place in the sequence; after its end it has numbers that others report. */
     if (stream->merge == NULL || !stream->merge->known || stream->ahead || stream->lost ||
-        stream->announced || rx->loss.end_reason != LLM_REASON_NONE || lli_merge_covers(stream->merge, end))
+        stream->announced || stream->skips || rx->loss.end_reason != LLM_REASON_NONE ||
+        lli_merge_covers(stream->merge, end))
         return;
     (void)lli_merge_take(stream->merge, stream->member, end);
 }

@@ -444,7 +444,7 @@ lli_ns lli_rx_deadline(const struct lli_rx *rx)
     at = lli_rx_owes_report(rx) ? 0 : lli_min(at, gap->due_at);
     if (rx->pending.slow_path & LLI_RX_LATEST)
         at = lli_min(at, rx->pending.slow_path & LLI_RX_LEARNING ? LLI_NEVER : rx->replay.fetch_at);
-    else if (rx->stream.retry_at != 0 && !(rx->pending.slow_path & (LLI_RX_LEARNING | LLI_RX_STALLED)))
+    else if (rx->stream.retry_at != 0 && !(rx->pending.slow_path & LLI_RX_LEARNING))
         at = lli_min(at, rx->stream.retry_at);
     else if (gap->missing > 0)
         at = lli_min(at, rx_missing_deadline(rx));

@@ -449,12 +449,15 @@ struct lli_rx_stream {
     /* While LLI_RX_MERGING is set: rx_merge.c. */
     struct lli_merge *merge;         /* sequence that the sessions of the stream are merged into ... */
     struct lli_merge_member *member; /* ... and the place of this one in it */
-    bool merges;        /* ... until the session is forgotten: its numbers are those of the stream */
-    bool joined;        /* others were delivered before this one began */
-    bool ahead;         /* this session is ahead of the others, and waits: LLI_RX_STALLED is set */
-    bool lost;          /* nobody has the messages before this session: to be reported */
-    bool covered;       /* the missing packet next in order is given up, as others delivered its messages */
-    lli_ns retry_at;    /* the packet next in order waits for others; 0: not so */
+    bool merges;    /* ... until the session is forgotten: its numbers are those of the stream */
+    bool joined;    /* others were delivered before this one began */
+    bool ahead;     /* this session is ahead of the others, and waits: LLI_RX_STALLED is set */
+    bool lost;      /* nobody has the messages before this session: to be reported */
+    bool skips;     /* this session skips numbers, and waits for the others: LLI_RX_STALLED is set ... */
+    bool skip_lost; /* ... and none of them has the numbers: to be reported */
+    bool covered;   /* the missing packet next in order is given up, as others delivered its messages */
+    struct lli_unpacked skipped; /* while `skips` or `skip_lost` is set */
+    lli_ns retry_at;    /* the packet next in order, or a stalled session, waits for others; 0: not so */
     bool diverges;      /* the latest copy of this session had other bytes than the delivered message ... */
     bool diverges_news; /* ... and that is to be reported: */
     uint64_t diverged;  /* number of the first one of them ... */

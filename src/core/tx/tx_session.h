@@ -72,6 +72,7 @@
     X(receivers_left, "receivers that announced that they leave")                                         \
     X(receivers_lost, "receivers forgotten after ten missing reports")                                    \
     X(receivers_refused, "reports of receivers beyond receivers_max")                                     \
+    X(numbers_skipped, "message numbers skipped by llm_send_numbered()")                                  \
     X(messages_assured, "messages sent on assured topics")                                                \
     X(acknowledgements_refused,                                                                           \
       "acknowledgements of messages that were not sent, or by receivers beyond receivers_max")            \

@@ -203,6 +203,13 @@ const uint8_t *lli_frame_get_rare(const uint8_t *at, const uint8_t *end, struct 
             frame->bytes += 4;
             frame->bytes_size -= 4;
         }
+        if (code == LLI_FRAME_SKIPPED && reader.ok) {
+            if (size < 4 || reader.at != end)
+                return frame->kind = LLI_FRAME_BAD, end;
+            frame->kind = LLI_FRAME_NUMBERS;
+            frame->value = lli_load_u32(frame->bytes);
+            reader.ok = frame->value >= 1 && frame->value <= LLI_FRAME_NUMBERS_MAX;
+        }
     } else {
         reader.ok = false;
     }
@@ -217,6 +224,13 @@ void lli_frame_put_announcement(uint8_t *at, uint32_t topic, const char *name, s
     lli_store_u16(at + 1, (uint16_t)(4 + name_size));
     lli_store_u32(at + 3, topic);
     memcpy(at + LLI_FRAME_ANNOUNCE_HEAD, name, name_size);
+}
+
+void lli_frame_put_numbers(uint8_t *at, uint32_t count)
+{
+    at[0] = LLI_FRAME_SKIPPED;
+    lli_store_u16(at + 1, LLI_FRAME_NUMBERS_SIZE - LLI_FRAME_HEAD);
+    lli_store_u32(at + 3, count);
 }
 
 void lli_frame_put_summary(uint8_t *at, const struct lli_frame_summary *summary)

@@ -616,6 +616,7 @@ enum lli_frame_kind {
     LLI_FRAME_TOPIC,    /* value: topic of the messages that follow in this packet */
     LLI_FRAME_ANNOUNCE, /* value: topic id; bytes: its name */
     LLI_FRAME_SKIP,     /* padding, or an extension unknown to this version */
+    LLI_FRAME_NUMBERS,  /* value: message numbers that the session skips; the last frame of its packet */
 };
 
 struct lli_frame {
@@ -637,6 +638,7 @@ enum {
     LLI_FRAME_ANNOUNCEMENT = 0xf0,
     LLI_FRAME_ATTRIBUTES = 0xf1,
     LLI_FRAME_SUMMARY = 0xf2,
+    LLI_FRAME_SKIPPED = 0xf3,
 };
 
 /*
@@ -723,7 +725,11 @@ enum {
     LLI_FRAME_SUMMARY_SIZE = 15,    /* section 3.3 */
     LLI_FRAME_BITMAP_MAX = 32,      /* bytes, section 3.2 */
     LLI_FRAME_ATTRIBUTES_MAX = 512, /* bytes of the largest attribute frame that this version sends */
+    LLI_FRAME_NUMBERS_SIZE = 7,     /* section 3.6 */
+    LLI_FRAME_NUMBERS_MAX = 65536,  /* numbers of such a frame: no more than of messages in a packet */
 };
+
+void lli_frame_put_numbers(uint8_t *at, uint32_t count);
 
 /* Summary of all messages that start in a packet before `end` of its body. */
 struct lli_frame_summary {

@@ -308,6 +308,9 @@ static void send_calls_refuse_wrong_arguments(void **state)
     (void)state;
     ROW(llm_send(NULL, "x", 1, 0), LLM_EINVAL, NULL);
     ROW(llm_sendv(NULL, &bad, 1, 0), LLM_EINVAL, NULL);
+    ROW(llm_send_numbered(NULL, 0, "x", 1, 0), LLM_EINVAL, NULL);
+    ROW(llm_send_numbered(topic, 0, NULL, 1, 0), LLM_EINVAL, "size 1");
+    ROW(llm_send_numbered(topic, 0, "x", 1, 0), LLM_ESTATE, "stream=NAME");
     ROW(llm_send_with(NULL, "x", 1, &attributes, 0), LLM_EINVAL, NULL);
     ROW(llm_send_with(topic, "x", 1, NULL, 0), LLM_EINVAL, "attributes is NULL");
     ROW_SIZES(llm_attributes, attributes, llm_send_with(topic, "x", 1, &attributes, 0));

@@ -269,6 +269,124 @@ static void two_transmitters_are_one_sequence(void **state)
     assert_int_equal(llm_transmitter_close(&third), 0);
 }
 
+static void numbered(struct llm_topic *topic, uint64_t first, uint64_t end)
+{
+    for (uint64_t number = first; number < end; number++)
+        assert_int_equal(llm_send_numbered(topic, number, "x", 1, 0), LLM_OK);
+}
+
+static struct llm_topic *topic_up(struct llm_transmitter *transmitter)
+{
+    struct llm_topic *topic;
+
+    assert_int_equal(llm_topic_open(transmitter, "feed", 0, &topic), LLM_OK);
+    return topic;
+}
+
+/* Each of two transmitters lacks messages of the feed, and both lack 16. */
+static void what_one_transmitter_skips_the_other_has(void **state)
+{
+    struct llm_transmitter *first, *second;
+    struct llm_topic *from_first, *from_second;
+
+    (void)state;
+    merge = true;
+    first = transmitter_up(10, 0);
+    second = transmitter_up(10, 0);
+    from_first = topic_up(first);
+    from_second = topic_up(second);
+    numbered(from_first, 10, 12);
+    numbered(from_first, 14, 16);
+    numbered(from_first, 17, 19);
+    poll_until(&numbers_count, 2);
+    numbered(from_second, 10, 16);
+    poll_until(&numbers_count, 6);
+    numbered(from_second, 18, 20);
+    poll_until(&numbers_count, 9);
+    for (int i = 0; i < 9; i++)
+        assert_int_equal(numbers[i], 10 + i + (i >= 6));
+    assert_int_equal(events_count, 3);
+    expect_event(2, LLM_EVENT_GAP, LLM_REASON_SKIPPED, 16, 16);
+    assert_int_equal(counter("messages_lost"), 1);
+    assert_int_equal(llm_transmitter_next(first), 9);
+    assert_int_equal(llm_transmitter_close(&first), 0);
+    assert_int_equal(llm_transmitter_close(&second), 0);
+}
+
+static void a_receiver_of_one_session_is_told_what_it_skips(void **state)
+{
+    struct llm_transmitter *first = transmitter_up(100, 0);
+    struct llm_topic *from_first = topic_up(first);
+
+    (void)state;
+    numbered(from_first, 103, 105);
+    /* More than a packet skips. */
+    numbered(from_first, 105 + 200000, 105 + 200001);
+    poll_until(&numbers_count, 3);
+    assert_int_equal(numbers[0], 103);
+    assert_int_equal(numbers[2], 105 + 200000);
+    assert_int_equal(events_count, 6);
+    expect_event(1, LLM_EVENT_GAP, LLM_REASON_SKIPPED, 0, 2);
+    expect_event(2, LLM_EVENT_GAP, LLM_REASON_SKIPPED, 5, 5 + 65535);
+    expect_event(5, LLM_EVENT_GAP, LLM_REASON_SKIPPED, 5 + 3 * 65536, 5 + 199999);
+    assert_int_equal(counter("messages_lost"), 200003);
+    assert_int_equal(llm_transmitter_close(&first), 0);
+}
+
+static void join_at_5(void *arg, uint64_t session, struct llm_join *join)
+{
+    (void)arg;
+    (void)session;
+    *join = (struct llm_join){.mode = LLM_JOIN_NUMBER, .value = 5};
+}
+
+static void a_joiner_gets_its_own_part_of_what_is_skipped(void **state)
+{
+    struct llm_transmitter *first = transmitter_up(0, 0);
+    struct llm_topic *from_first = topic_up(first);
+    struct llm_receiver_handlers handlers;
+    struct llm_receiver *late;
+
+    (void)state;
+    numbered(from_first, 0, 2);
+    numbered(from_first, 10, 12);
+    poll_until(&numbers_count, 4);
+    assert_int_equal(llm_receiver_close(&receiver), LLM_OK);
+    events_count = numbers_count = 0;
+    llm_receiver_handlers_init(&handlers);
+    handlers.message = on_message;
+    handlers.event = on_event;
+    handlers.join = join_at_5;
+    assert_int_equal(llm_receiver_open(context, CHANNEL, NULL, &handlers, &late), LLM_OK);
+    poll_until(&numbers_count, 2);
+    assert_int_equal(numbers[0], 10);
+    expect_event(0, LLM_EVENT_SESSION_NEW, LLM_REASON_NONE, 5, 0);
+    expect_event(1, LLM_EVENT_GAP, LLM_REASON_SKIPPED, 5, 9);
+    assert_int_equal(llm_receiver_close(&late), LLM_OK);
+    assert_int_equal(llm_transmitter_close(&first), 0);
+}
+
+static void numbers_that_cannot_be_set_are_refused(void **state)
+{
+    struct llm_transmitter *first = transmitter_up(10, 0);
+    struct llm_topic *from_first = topic_up(first);
+    static const uint8_t large[100000];
+
+    (void)state;
+    numbered(from_first, 12, 13);
+    log_text[0] = '\0';
+    assert_int_equal(llm_send_numbered(from_first, 12, "x", 1, 0), LLM_EINVAL);
+    assert_int_equal(logged_count("number 12: 13 is next"), 1);
+    assert_int_equal(llm_send_numbered(from_first, 14 + (1 << 24), "x", 1, 0), LLM_EINVAL);
+    assert_int_equal(llm_send_numbered(from_first, 0, "x", 1, 0), LLM_EINVAL);
+    /* Nothing is skipped by calls that can never succeed. */
+    assert_int_equal(llm_send_numbered(from_first, 20, large, sizeof large, 0), LLM_EMSGSIZE);
+    assert_int_equal(llm_send_numbered(from_first, 20, "x", 1, 64), LLM_EINVAL);
+    assert_int_equal(llm_transmitter_next(first), 3);
+    numbered(from_first, 13, 14);
+    assert_int_equal(llm_transmitter_close(&first), 0);
+}
+
 static void events_of_streams_are_logged_without_a_handler(void **state)
 {
     (void)state;
@@ -289,6 +407,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_higher_term_ends_a_session_that_is_alive, up, down),
         cmocka_unit_test_setup_teardown(of_two_sessions_of_a_term_the_second_waits_for_the_first, up, down),
         cmocka_unit_test_setup_teardown(two_transmitters_are_one_sequence, up, down),
+        cmocka_unit_test_setup_teardown(what_one_transmitter_skips_the_other_has, up, down),
+        cmocka_unit_test_setup_teardown(a_receiver_of_one_session_is_told_what_it_skips, up, down),
+        cmocka_unit_test_setup_teardown(a_joiner_gets_its_own_part_of_what_is_skipped, up, down),
+        cmocka_unit_test_setup_teardown(numbers_that_cannot_be_set_are_refused, up, down),
         cmocka_unit_test_setup_teardown(events_of_streams_are_logged_without_a_handler, up, down),
     };
 

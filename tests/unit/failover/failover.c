@@ -290,6 +290,8 @@ static void a_primary_that_was_stopped_can_send_no_more(void **state)
     send_some(first, 10);
     all_have(10);
     assert_int_equal(llm_failover_topic(first->failover, "even", &topic), LLM_OK);
+    /* The group numbers its messages itself. */
+    assert_int_equal(llm_send_numbered(topic, 20, "x", 1, 0), LLM_ESTATE);
     first->stopped = true;
     second = primary();
     assert_int_equal(llm_send(topic, "late", 4, 0), LLM_EFENCED);

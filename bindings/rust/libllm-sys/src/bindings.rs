@@ -209,6 +209,7 @@ pub const LLM_REASON_DAMAGED: llm_reason = 31;
 pub const LLM_REASON_DISK: llm_reason = 32;
 pub const LLM_REASON_DISK_FULL: llm_reason = 33;
 pub const LLM_REASON_TERM_TAKEN: llm_reason = 34;
+pub const LLM_REASON_SKIPPED: llm_reason = 35;
 pub const LLM_REASON_IN_CLEAR: llm_reason = 40;
 pub const LLM_REASON_KEYS: llm_reason = 41;
 pub const LLM_REASON_SEAL: llm_reason = 44;
@@ -668,6 +669,15 @@ extern "C" {
         topic: *mut llm_topic,
         pieces: *const iovec,
         count: ::std::os::raw::c_int,
+        flags: ::std::os::raw::c_uint,
+    ) -> ::std::os::raw::c_int;
+}
+extern "C" {
+    pub fn llm_send_numbered(
+        topic: *mut llm_topic,
+        number: u64,
+        data: *const ::std::os::raw::c_void,
+        size: usize,
         flags: ::std::os::raw::c_uint,
     ) -> ::std::os::raw::c_int;
 }

@@ -177,6 +177,8 @@ given! {
         DiskFull = LLM_REASON_DISK_FULL,
         /// `LLM_REASON_TERM_TAKEN`. Another session of the stream has the same term, and is heard.
         TermTaken = LLM_REASON_TERM_TAKEN,
+        /// `LLM_REASON_SKIPPED`. No transmitter that is followed has the messages: llm_send_numbered().
+        Skipped = LLM_REASON_SKIPPED,
         /// `LLM_REASON_IN_CLEAR`. Packets came in clear to a channel with keys.
         InClear = LLM_REASON_IN_CLEAR,
         /// `LLM_REASON_KEYS`. Packets are protected by keys that the channel does not have, or is opened without.

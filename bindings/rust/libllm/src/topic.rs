@@ -138,6 +138,11 @@ impl<'h, M: Mode> Topic<'h, M> {
         error::done(unsafe { sys::llm_send_with(self.raw.0, data.as_ptr().cast(), data.len(), &attributes, flags.0) })
     }
 
+    /// Sends a message under a number in the stream, at least the next one: those between are skipped.
+    pub fn send_numbered(&self, number: u64, data: &[u8], flags: SendFlags) -> Result<()> {
+        error::done(unsafe { sys::llm_send_numbered(self.raw.0, number, data.as_ptr().cast(), data.len(), flags.0) })
+    }
+
     /// Claims room for a message in a packet, where it is built without a copy. One claim at a time for each transmitter.
     #[inline]
     pub fn claim(&self, size: usize) -> Result<Claim<'_>> {

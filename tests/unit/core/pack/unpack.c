@@ -102,6 +102,61 @@ static void a_packet_with_a_wrong_message_number_is_counted_and_skipped(void **s
     }
 }
 
+static void expect_skipped(struct lli_unpack *unpack, uint64_t first, uint64_t last)
+{
+    struct lli_unpacked out = {.kind = LLI_UNPACK_NONE};
+    struct llm_message message;
+
+    assert_int_equal(next_messages(unpack, &message, 1), 0);
+    lli_unpack_next(unpack, &out);
+    assert_int_equal(out.kind, LLI_UNPACK_SKIPPED);
+    assert_int_equal(out.number, first);
+    assert_int_equal(out.last, last);
+}
+
+static void skipped_numbers_are_reported_and_the_next_packet_goes_on_after_them(void **state)
+{
+    struct lli_unpack unpack;
+
+    (void)state;
+    unpack_make(&unpack, 7);
+    begin(&unpack, 7, 0, "\1a\xf3\4\0\3\0\0\0", 9);
+    expect_message(&unpack, 7, "a");
+    expect_skipped(&unpack, 8, 10);
+    assert_true(lli_unpack_is_done(&unpack));
+    begin(&unpack, 11, 0, "\1b", 2);
+    expect_message(&unpack, 11, "b");
+    assert_int_equal(unpack.malformed, 0);
+    /* Behind a loss. */
+    lli_unpack_break(&unpack);
+    begin(&unpack, 13, 0, "\xf3\4\0\2\0\0\0", 7);
+    expect_lost(&unpack, 12, 12);
+    expect_skipped(&unpack, 13, 14);
+    assert_int_equal(unpack.number, 15);
+}
+
+static void a_number_that_is_skipped_is_entered_at_its_frame(void **state)
+{
+    static const uint8_t body[] = "\1a\xf3\4\0\3\0\0";
+    const struct lli_wire_header header = {.type = LLI_WIRE_DATA, .number = 7};
+    uint8_t packet[LLI_WIRE_DATA_HEADER + sizeof body];
+    struct lli_wire_header whole = header;
+    struct lli_unpack unpack;
+
+    (void)state;
+    for (uint64_t number = 8; number < 11; number++) {
+        unpack_make(&unpack, 0);
+        assert_true(lli_unpack_enter(&unpack, &header, body, sizeof body, number));
+        assert_int_equal(unpack.number, 7);
+    }
+    unpack_make(&unpack, 0);
+    assert_false(lli_unpack_enter(&unpack, &header, body, sizeof body, 11));
+    whole.size = sizeof packet;
+    lli_wire_put_header(packet, &whole);
+    memcpy(packet + LLI_WIRE_DATA_HEADER, body, sizeof body);
+    assert_int_equal(lli_unpack_count(packet, sizeof packet), 4);
+}
+
 static void the_lost_packets_bound_the_lost_messages(void **state)
 {
     struct lli_unpack unpack;
@@ -597,6 +652,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_packet_with_a_wrong_message_number_is_counted_and_skipped),
+        cmocka_unit_test(skipped_numbers_are_reported_and_the_next_packet_goes_on_after_them),
+        cmocka_unit_test(a_number_that_is_skipped_is_entered_at_its_frame),
         cmocka_unit_test(the_lost_packets_bound_the_lost_messages),
         cmocka_unit_test(heartbeats_bound_the_lost_messages),
         cmocka_unit_test(a_bad_frame_loses_only_the_rest_of_its_packet),

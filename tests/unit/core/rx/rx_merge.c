@@ -4,7 +4,7 @@
 
 #include "core/base/hash.h"
 
-enum { FIRST, SECOND, SESSIONS, STREAM = 77, EVENTS_MAX = 64, NUMBERS = 400 };
+enum { FIRST, SECOND, SESSIONS, STREAM = 77, EVENTS_MAX = 256, NUMBERS = 400 };
 
 static struct {
     struct lli_rx rx[SESSIONS];
@@ -17,7 +17,8 @@ static struct {
 } shared;
 
 static uint64_t bases[SESSIONS];
-static uint32_t per_packet[SESSIONS]; /* messages in each packet */
+static uint32_t per_packet[SESSIONS];     /* messages in each packet */
+static uint32_t skips[SESSIONS][NUMBERS]; /* numbers that a packet skips; 0: it has messages */
 static bool merges[SESSIONS];
 static uint8_t other;  /* added to the bytes of the second session's messages */
 static uint32_t topic; /* of the messages in packets */
@@ -58,6 +59,7 @@ static int up(void **state)
         bases[i] = 0;
         per_packet[i] = 1;
         merges[i] = true;
+        memset(skips[i], 0, sizeof skips[i]);
     }
     return 0;
 }
@@ -118,6 +120,16 @@ static void take(int which, const uint8_t *packet, size_t size)
     free(copy);
 }
 
+/* Returns the number in the session of the first message in a packet, or after it. */
+static uint64_t number_at(int which, uint64_t index)
+{
+    uint64_t number = 0;
+
+    for (uint64_t i = 0; i < index; i++)
+        number += skips[which][i] > 0 ? skips[which][i] : per_packet[which];
+    return number;
+}
+
 /* packets: sent so far. */
 static void heartbeat(int which, uint64_t packets)
 {
@@ -125,7 +137,7 @@ static void heartbeat(int which, uint64_t packets)
                                                  .lead = START + packets,
                                                  .trail = START,
                                                  .start = START,
-                                                 .messages = packets * per_packet[which],
+                                                 .messages = number_at(which, packets),
                                                  .sent_at = ++now,
                                                  .interval_us = 10000,
                                                  .flags = LLI_WIRE_HEARTBEAT_YOUNG,
@@ -141,20 +153,25 @@ static void heartbeat(int which, uint64_t packets)
 /* Receives packet number `index` of a session, from 0. */
 static void data(int which, uint64_t index)
 {
-    const uint32_t count = per_packet[which];
+    const uint32_t skipped = skips[which][index], count = skipped > 0 ? 0 : per_packet[which];
+    const uint64_t number = number_at(which, index);
     uint8_t packet[LLI_WIRE_DATA_HEADER + 64] = {0}, *at = packet + LLI_WIRE_DATA_HEADER;
-    const struct lli_wire_header header = {.type = LLI_WIRE_DATA,
-                                           .tag = (uint32_t)SESSION + (uint32_t)which,
-                                           .seq = (uint32_t)(START + index),
-                                           .number = (uint32_t)(index * count),
-                                           .size = (uint16_t)(LLI_WIRE_DATA_HEADER + 2 + 2 * count)};
+    const struct lli_wire_header header = {
+        .type = LLI_WIRE_DATA,
+        .tag = (uint32_t)SESSION + (uint32_t)which,
+        .seq = (uint32_t)(START + index),
+        .number = (uint32_t)number,
+        .size = (uint16_t)(LLI_WIRE_DATA_HEADER + (skipped > 0 ? LLI_FRAME_NUMBERS_SIZE : 2 + 2 * count))};
 
     lli_wire_put_header(packet, &header);
-    lli_frame_put_topic(at, topic);
+    if (skipped > 0)
+        lli_frame_put_numbers(at, skipped);
+    else
+        lli_frame_put_topic(at, topic);
     at += lli_frame_topic_size(topic);
     for (uint32_t i = 0; i < count; i++) {
         *at++ = 1;
-        *at++ = (uint8_t)(bases[which] + index * count + i + (which == SECOND ? other : 0));
+        *at++ = (uint8_t)(bases[which] + number + i + (which == SECOND ? other : 0));
     }
     now += US;
     take(which, packet, header.size);
@@ -385,6 +402,96 @@ static void a_session_without_the_flag_is_not_merged(void **state)
     assert_int_equal(events[0].reason, LLM_REASON_TERM_TAKEN);
 }
 
+static void the_other_session_has_what_one_skips(void **state)
+{
+    (void)state;
+    skips[FIRST][1] = 3;
+    heartbeat(FIRST, 0);
+    heartbeat(SECOND, 0);
+    for (uint64_t i = 0; i < 4; i++)
+        data(FIRST, i);
+    /* 4 and 5 are there, and wait. */
+    assert_int_equal(next, 1);
+    assert_true(lli_rx_deadline(&shared.rx[FIRST]) <= now + MS);
+    data(SECOND, 0);
+    for (uint64_t i = 1; i < 4; i++)
+        data(SECOND, i);
+    assert_int_equal(next, 4);
+    wait_for(MS);
+    assert_int_equal(next, 6);
+    data(SECOND, 4);
+    data(SECOND, 5);
+    data(SECOND, 6);
+    assert_int_equal(next, 7);
+    assert_int_equal(events_count, 0);
+    assert_int_equal(shared.counters.messages_lost, 0);
+    assert_int_equal(shared.counters.messages_copies, 3);
+}
+
+static void what_was_delivered_before_is_skipped_at_once(void **state)
+{
+    (void)state;
+    skips[SECOND][1] = 3;
+    heartbeat(FIRST, 0);
+    heartbeat(SECOND, 0);
+    for (uint64_t i = 0; i < 4; i++)
+        data(FIRST, i);
+    for (uint64_t i = 0; i < 3; i++)
+        data(SECOND, i);
+    assert_int_equal(next, 5);
+    assert_int_equal(events_count, 0);
+}
+
+static void what_both_skip_is_told_once(void **state)
+{
+    (void)state;
+    /* 1 to 3, and 2 to 5. */
+    skips[FIRST][1] = 3;
+    skips[SECOND][2] = 4;
+    for (int which = 0; which < SESSIONS; which++)
+        heartbeat(which, 0);
+    for (uint64_t i = 0; i < 5; i++)
+        data(FIRST, i);
+    assert_int_equal(next, 1);
+    for (uint64_t i = 0; i < 5; i++)
+        data(SECOND, i);
+    wait_for(MS);
+    wait_for(MS);
+    data(FIRST, 5);
+    assert_int_equal(next, 8);
+    assert_int_equal(events_count, 1);
+    assert_int_equal(events[0].kind, LLM_EVENT_GAP);
+    assert_int_equal(events[0].reason, LLM_REASON_SKIPPED);
+    assert_int_equal(events[0].first, 2);
+    assert_int_equal(events[0].last, 3);
+    assert_int_equal(events[0].packets, 0);
+    assert_int_equal(shared.counters.messages_lost, 2);
+}
+
+static void skipped_numbers_are_lost_if_the_other_session_is_silent(void **state)
+{
+    int gaps = 0;
+
+    (void)state;
+    skips[FIRST][1] = 3;
+    heartbeat(FIRST, 0);
+    heartbeat(SECOND, 0);
+    data(FIRST, 0);
+    data(FIRST, 1);
+    data(FIRST, 2);
+    for (int i = 0; i < 20 && next < 5; i++) {
+        heartbeat(FIRST, 3);
+        wait_for(50 * MS);
+    }
+    assert_int_equal(next, 5);
+    assert_int_equal(lost, 3);
+    for (int i = 0; i < events_count; i++) {
+        assert_true(events[i].kind == LLM_EVENT_GAP || events[i].kind == LLM_EVENT_HEARTBEAT_LOST);
+        gaps += events[i].kind == LLM_EVENT_GAP && events[i].reason == LLM_REASON_SKIPPED;
+    }
+    assert_int_equal(gaps, 1);
+}
+
 static uint32_t draw(uint32_t limit)
 {
     random_state = random_state * 1664525u + 1013904223u;
@@ -392,7 +499,7 @@ static uint32_t draw(uint32_t limit)
 }
 
 /*
- * Two transmitters with packets of other lengths, loss on each, repairs for some of it, pauses, and a death. Each
+ * Two transmitters with packets of other lengths, numbers that they skip, loss, repairs for some of it, pauses, and a death. Each
  * number is accounted for once, in order, which deliver() checks.
  */
 static void history(uint32_t seed)
@@ -406,6 +513,8 @@ static void history(uint32_t seed)
     for (int which = 0; which < SESSIONS; which++) {
         per_packet[which] = 1 + draw(3);
         packets[which] = (NUMBERS / 2) / per_packet[which];
+        for (uint64_t i = 0; i < packets[which]; i++)
+            skips[which][i] = draw(30) == 0 ? 1 + draw(12) : 0;
         heartbeat(which, 0);
     }
     for (int step = 0; step < 4 * NUMBERS; step++) {
@@ -446,7 +555,7 @@ static void history(uint32_t seed)
     }
     /* Everything that a living session sent is accounted for. */
     for (int which = 0; which < SESSIONS; which++)
-        assert_true(dead[which] || next >= sent[which] * per_packet[which]);
+        assert_true(dead[which] || next >= number_at(which, sent[which]));
 }
 
 static void random_histories_are_one_sequence(void **state)
@@ -478,6 +587,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_is_gone_is_lost_if_the_others_are_silent, up, down),
         cmocka_unit_test_setup_teardown(a_session_that_begins_later_waits_for_its_turn, up, down),
         cmocka_unit_test_setup_teardown(numbers_that_no_session_has_are_missing_in_the_stream, up, down),
+        cmocka_unit_test_setup_teardown(the_other_session_has_what_one_skips, up, down),
+        cmocka_unit_test_setup_teardown(what_was_delivered_before_is_skipped_at_once, up, down),
+        cmocka_unit_test_setup_teardown(what_both_skip_is_told_once, up, down),
+        cmocka_unit_test_setup_teardown(skipped_numbers_are_lost_if_the_other_session_is_silent, up, down),
         cmocka_unit_test_setup_teardown(refused_messages_are_not_missing, up, down),
         cmocka_unit_test_setup_teardown(a_session_without_the_flag_is_not_merged, up, down),
         cmocka_unit_test_setup_teardown(random_histories_are_one_sequence, up, down),

@@ -398,6 +398,20 @@ static void a_packet_contains_the_number_of_unrepaired_predecessors(void **state
     free(packer.memory);
 }
 
+static void skipped_numbers_are_a_packet_of_their_own(void **state)
+{
+    struct packer packer;
+
+    (void)state;
+    packer_make(&packer, 1472, LEAD);
+    packer.pack.number = NUMBER;
+    assert_true(lli_pack_skip(&packer.pack, 70, LEAD));
+    assert_int_equal(packer.pack.number, NUMBER + 70);
+    expect_vector(&numbers_vector, lli_history_packet(&packer.history, LEAD),
+                  lli_history_slot(&packer.history, LEAD)->size);
+    free(packer.memory);
+}
+
 static void names_are_added_to_a_topics_packet_while_they_fit(void **state)
 {
     uint8_t packet[LLI_WIRE_TOPICS_HEAD + 6];
@@ -740,7 +754,27 @@ static const struct frame_vector frame_vectors[] = {
     {"f0 06 00 07 00 00 00 70 78", LLI_FRAME_ANNOUNCE, 7, 9},
     {"f1 00 00", LLI_FRAME_SKIP, 0, 3},
     {"ff 02 00 aa bb", LLI_FRAME_SKIP, 0, 5},
+    {"f3 04 00 01 00 00 00", LLI_FRAME_NUMBERS, 1, 7},
+    {"f3 04 00 00 00 01 00", LLI_FRAME_NUMBERS, 65536, 7},
+    {"f3 06 00 02 00 00 00 aa bb", LLI_FRAME_NUMBERS, 2, 9}, /* fields may be added */
 };
+
+/* Too short, none, too many, or not the last frame of its packet. */
+static const char *const bad_numbers[] = {"f3 03 00 01 00 00", "f3 04 00 00 00 00 00", "f3 04 00 01 00 01 00",
+                                          "f3 04 00 01 00 00 00 e0", "f3 04 00 01 00 00 00 01 7a"};
+
+static void numbers_that_no_packet_can_have_are_malformed(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof bad_numbers / sizeof bad_numbers[0]; i++) {
+        uint8_t bytes[16];
+        const size_t size = hex_bytes(bad_numbers[i], bytes);
+        struct lli_frame frame;
+
+        assert_ptr_equal(lli_frame_get(bytes, bytes + size, &frame), bytes + size);
+        assert_int_equal(frame.kind, LLI_FRAME_BAD);
+    }
+}
 
 static void frames_are_read_as_specified(void **state)
 {
@@ -955,6 +989,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(data_packets_are_written_as_specified),
         cmocka_unit_test(a_continued_packet_contains_the_start_of_its_first_frame),
         cmocka_unit_test(a_packet_contains_the_number_of_unrepaired_predecessors),
+        cmocka_unit_test(skipped_numbers_are_a_packet_of_their_own),
         cmocka_unit_test(names_are_added_to_a_topics_packet_while_they_fit),
         cmocka_unit_test(a_name_has_flags_after_a_zero_byte_or_none),
         cmocka_unit_test(the_largest_control_packets_fit_their_bound),
@@ -968,6 +1003,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_new_session_and_a_complete_topic_list_are_valid),
         cmocka_unit_test(the_most_ranges_are_read_and_one_more_range_is_refused),
         cmocka_unit_test(frames_are_read_as_specified),
+        cmocka_unit_test(numbers_that_no_packet_can_have_are_malformed),
         cmocka_unit_test(an_announcement_carries_the_name),
         cmocka_unit_test(frame_codes_without_a_meaning_are_bad),
         cmocka_unit_test(frames_are_written_as_they_are_read),
