@@ -6,6 +6,9 @@ packet is repaired, on two it comes on the other line, unless both lost it. Both
 carries everything twice. Prints percentiles of the hop: of each 50 ms, and their median, and of whole turns; and how many of the missing
 packets were filled by the other line.
 
+majority: the hop to a receiver of a failover group that delivers at once, and of one that delivers what a majority of the voters has. The
+members of each group are in one thread, in which those are polled that a message passes.
+
 hot-hot, takeover, fenced: processes of one host, of which one is killed at a random instant (hot-hot: one of two transmitters of the same
 messages; takeover: the primary of a failover group of three), or is stopped until another one leads and continued (fenced), many times. In
 front of each such trial is a window of the same length without one, the control. Prints the longest silence between two deliveries in
@@ -35,7 +38,8 @@ COLUMNS = (("", "loss, lines", lambda row: f"{row['loss_percent']:g} %, {row['li
            *columns_of(("of 50 ms", "us"), PERCENTILES, "typical_us.{}", 1), *columns_of(("ratio",), PERCENTILES, "ratio_to_one_line.{}", 2),
            *columns_of(("of all", "us"), PERCENTILES, "hop_us.{}", 1), ("packets", "lost", "counters.impaired_lost", None),
            ("filled", "by line", "filled_by_other_line", None), ("", "repaired", "filled_by_repair", None), ("messages", "lost", "lost", None))
-CASES = ("lines", "hot-hot", "takeover", "fenced")
+CASES = ("lines", "majority", "hot-hot", "takeover", "fenced")
+TURNS = 50  # of majority
 PUBLISHED_MS = 7  # failover of WebSphere MQ Low Latency Messaging, as published
 QUICK_KILLS = 20
 STAMP_BYTES = 16  # of a message of the processes that are killed
@@ -53,6 +57,8 @@ FAILURES = (("", "case", "case", None), ("", "kills", "kills", None),
             *(("control" if name == "median" else "", f"{name} ms", milliseconds("control_silence_us", name), None) for name in ("median", "p99", "max")),
             *(("first" if name == "median" else "", f"{name} ms", milliseconds("takeover_us", name), None) for name in ("median", "p99", "max")),
             ("messages", "sent", "sent", None), ("", "lost", "lost", None), ("", "twice", "twice", None), ("", "too late", "late", None))
+MAJORITY = (("", "hop to a receiver", lambda row: "by majority", None), *columns_of(("us",), ("median", "p99"), "hop_us.{}", 1),
+            *columns_of(("at once us",), ("median", "p99"), "sent_hop_us.{}", 1), *columns_of(("ratio",), ("median", "p99"), "ratio_to_sent.{}", 2))
 OPTIONS = (opt.words("cases", ",".join(CASES), CASES, "to measure"), opt.choice("transport", "udp", ("udp", "shm"), "of all but lines"),
            opt.number("kills", 1000, 1, 100000, "kills, or stops, of each case"),
            opt.numbers("rates", "100000,10000", 100, 1000000, "messages a second: hot-hot, failover groups", 2),
@@ -109,7 +115,7 @@ def row_of(o, percent, lines, runs, one):
             "typical_us": medians((run["typical_us"] for run in runs), PERCENTILES),
             "hop_us": medians((run["hop_us"] for run in runs), NAMES),
             "ratio_to_one_line": medians(ratios, PERCENTILES), "counters": counters, "kills": None, "twice": total["duplicated"], "late": None,
-            "silence_us": NONE, "control_silence_us": NONE, "takeover_us": NONE}
+            "silence_us": NONE, "control_silence_us": NONE, "takeover_us": NONE, "sent_hop_us": NONE, "ratio_to_sent": NONE}
 
 
 def faults(row):
@@ -140,22 +146,44 @@ def summary(values_ns):
     return {"median": values[len(values) // 2], "p99": values[len(values) * 99 // 100] if len(values) >= 100 else None, "max": values[-1]}
 
 
+def program(bench, *words):
+    """Runs a program on a host. Returns what it printed."""
+    done = subprocess.run(bench.hosts.a.command(bench.programs / words[0], *map(str, words[1:])), stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        raise Failed(" ".join(map(str, words[:2])))
+    return json.loads(done.stdout)
+
+
+def row_without(o, case, **more):
+    """A row without what lines have."""
+    return {"transport": o.transport, "case": case, "size_bytes": STAMP_BYTES, "runs": 1, "typical_us": dict.fromkeys(PERCENTILES),
+            "hop_us": dict.fromkeys(NAMES), "ratio_to_one_line": dict.fromkeys(PERCENTILES), "counters": {}, "sent_hop_us": NONE,
+            "ratio_to_sent": NONE, "silence_us": NONE, "control_silence_us": NONE, "takeover_us": NONE, "kills": None, "lost": 0, "twice": 0,
+            "late": 0, **dict.fromkeys(("loss_percent", "lines", "duration_s", "changed", "disordered", "filled_by_other_line",
+                                        "filled_by_repair")), **more}
+
+
+def wait_for_majority(bench):
+    """Measures hops. Returns a row."""
+    turns = 2 if bench.o.quick else TURNS
+    say(f"majority: {2 * turns} turns of 100 messages")
+    found = program(bench, "majority", *groups(bench), turns)
+    hops, sent = summary(found["majority_ns"]), summary(found["sent_ns"])
+    return row_without(bench.o, "majority", rate_msgs_per_s=10000, sent=len(found["majority_ns"]), received=len(found["majority_ns"]),
+                       hop_us={**dict.fromkeys(NAMES), **hops}, sent_hop_us=sent,
+                       ratio_to_sent={name: ratio(hops[name], sent[name]) for name in NONE})
+
+
 def kill(bench, case):
     """Runs the program. Returns a row."""
     o = bench.o
     rate = o.rates[0] if case == "hot-hot" else o.rates[-1]
     words = [case, *groups(bench), o.kills, rate, o.beat_us, o.detect_us, 1]
     say(f"{case}: {o.kills} times")
-    done = subprocess.run(bench.hosts.a.command(bench.programs / "failures", *map(str, words)), stdout=subprocess.PIPE, text=True, check=False)
-    if done.returncode:
-        raise Failed(f"failures {case}")
-    found = json.loads(done.stdout)
-    return {"transport": o.transport, "case": case, "kills": found["trials"], "rate_msgs_per_s": rate, "size_bytes": STAMP_BYTES, "runs": 1,
-            "sent": found["sent"], "received": found["sent"] - found["lost"], "lost": found["lost"], "twice": found["twice"],
-            "late": found["stale"], "silence_us": summary(found["silence_ns"]), "control_silence_us": summary(found["control_ns"]),
-            "takeover_us": summary(found["took_ns"]) if "took_ns" in found else NONE, "typical_us": dict.fromkeys(PERCENTILES),
-            "hop_us": dict.fromkeys(NAMES), "ratio_to_one_line": dict.fromkeys(PERCENTILES), "counters": {},
-            **dict.fromkeys(("loss_percent", "lines", "duration_s", "changed", "disordered", "filled_by_other_line", "filled_by_repair"))}
+    found = program(bench, "failures", *words)
+    return row_without(o, case, kills=found["trials"], rate_msgs_per_s=rate, sent=found["sent"], received=found["sent"] - found["lost"],
+                       lost=found["lost"], twice=found["twice"], late=found["stale"], silence_us=summary(found["silence_ns"]),
+                       control_silence_us=summary(found["control_ns"]), takeover_us=summary(found["took_ns"]) if "took_ns" in found else NONE)
 
 
 def failures_of(row):
@@ -178,9 +206,10 @@ def run(bench):
         machine = found[cases[0]][0]["machine"]
         rows = [row_of(o, percent, lines, runs, found[percent, 1]) for (percent, lines), runs in found.items()]
         wrong = [f"{row['loss_percent']:g} %, {row['lines']} lines: {fault}" for row in rows for fault in faults(row)]
-    killed = [kill(bench, case) for case in o.cases if case != "lines"]
+    majority = [wait_for_majority(bench)] if "majority" in o.cases else []
+    killed = [kill(bench, case) for case in o.cases if case not in ("lines", "majority")]
     machine = machine or machine_of(bench)
-    report.write_json(machine, rows + killed)
+    report.write_json(machine, rows + majority + killed)
     if rows:
         report.head(machine,
                     f"{o.rate} msg/s of {o.size} B for {o.duration:g} s, runs: {o.runs}; both lines on one cable; options of the channels: {o.options};",
@@ -188,9 +217,12 @@ def run(bench):
                     "programs disturb, and of whole turns; ratios: of the former to one line in the same run;",
                     "filled: packets that were missing and came on the other line, or by a repair, of all runs")
         report.rows(COLUMNS, rows)
+    if majority:
+        report.print()
+        report.head(machine, f"a failover group of three voters and a receiver over {o.transport}, in one thread; {majority[0]['sent']} messages of each")
+        report.rows(MAJORITY, majority)
     if killed:
-        if rows:
-            report.print()
+        report.print()
         report.head(machine, f"processes of one host over {o.transport}; hot-hot at {o.rates[0]} msg/s, failover groups at {o.rates[-1]} msg/s with beat_ns "
                     f"{o.beat_us * 1000} and detect_ns {o.detect_us * 1000};",
                     "silence: longest time between two deliveries around a kill or stop; control: in windows of that length without one;",

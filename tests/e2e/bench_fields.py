@@ -80,6 +80,7 @@ ROWS = {
         "filled_by_repair": None, "typical_us": {"median", "p99", "p99_9"}, "hop_us": HOP, "ratio_to_one_line": {"median", "p99", "p99_9"},
         "counters": None, "kills": None, "twice": None, "late": None, "silence_us": {"median", "p99", "max"},
         "control_silence_us": {"median", "p99", "max"}, "takeover_us": {"median", "p99", "max"},
+        "sent_hop_us": {"median", "p99", "max"}, "ratio_to_sent": {"median", "p99", "max"},
     },
     "overhead": {
         "transport": None, "pattern": None, "feature": None, "size_bytes": None, "runs": None, "rounds": None, "sent": None,
