@@ -167,10 +167,11 @@ void lli_election_restore(struct lli_election *election, const struct lli_electi
 /* Forgets the stream, as if this member had just been opened, but for its promises and the terms it knows. */
 void lli_election_forget(struct lli_election *election);
 
-/* Returns true if no vote of this member is given to anybody, nor was for the time of a detection. */
+/* Returns true if this member has a vote, and gave it to nobody for the time of a detection. */
 static inline bool lli_election_is_alone(const struct lli_election *election, lli_ns now)
 {
-    return election->state == LLI_ELECTION_BACKUP && now >= election->backed_until + election->config.detect;
+    return election->config.member < election->config.voters && election->state == LLI_ELECTION_BACKUP &&
+           now >= election->backed_until + election->config.detect;
 }
 
 /* Decides about messages of a primary of this term. */

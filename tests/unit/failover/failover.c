@@ -618,17 +618,22 @@ static void messages_that_wait_and_find_no_room_are_reported(void **state)
     assert_int_equal(receiver->failover->counters.failover_messages, 70 - receiver->lacked);
 }
 
-/* Closes a backup and opens it anew. The session is not young any more, so that it is not followed from its beginning. */
-static struct member *reopen_backup(const struct member *first)
+/* Closes a member and opens it anew. The session is not young any more, so that it is not followed from its beginning. */
+static struct member *reopen(const struct member *first, struct member *again)
 {
-    struct member *again = first == &members[2] ? &members[1] : &members[2];
-
     first->failover->transmitter->tx.opened_at -= 5000000000u;
     poll_all();
-
     assert_int_equal(llm_failover_close(&again->failover), LLM_OK);
-    assert_int_equal(member_open(again, LLM_MEMBER_CANDIDATE, (uint32_t)(again - members), 3), LLM_OK);
+    assert_int_equal(member_open(again,
+                                 again == &members[RECEIVER] ? LLM_MEMBER_RECEIVER : LLM_MEMBER_CANDIDATE,
+                                 (uint32_t)(again - members), 3),
+                     LLM_OK);
     return again;
+}
+
+static struct member *reopen_backup(const struct member *first)
+{
+    return reopen(first, first == &members[2] ? &members[1] : &members[2]);
 }
 
 static void a_member_that_begins_later_has_the_state_of_another(void **state)
@@ -706,6 +711,22 @@ static void a_snapshot_that_fails_is_requested_again(void **state)
     again->failover->asking_failed = true;
     while (again->restores == 0)
         poll_all();
+    assert_int_equal(again->sum, first->sum);
+}
+
+static void a_receiver_waits_for_the_state_as_long_as_it_takes(void **state)
+{
+    struct member *first = primary(), *again;
+
+    (void)state;
+    send_some(first, 50);
+    all_have(50);
+    again = reopen(first, &members[RECEIVER]);
+    /* As if it had been opened long ago: it never gave a vote. */
+    again->failover->election.backed_until = 0;
+    while (again->restores == 0)
+        send_some(first, 1);
+    all_have(first->next);
     assert_int_equal(again->sum, first->sum);
 }
 
@@ -997,6 +1018,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_primary_sends_its_state_if_there_is_nobody_else, up_snapshots,
                                         down),
         cmocka_unit_test_setup_teardown(a_snapshot_that_fails_is_requested_again, up_snapshots, down),
+        cmocka_unit_test_setup_teardown(a_receiver_waits_for_the_state_as_long_as_it_takes, up_snapshots,
+                                        down),
         cmocka_unit_test_setup_teardown(members_without_the_state_begin_anew_if_nobody_has_it, up_snapshots,
                                         down),
         cmocka_unit_test_setup_teardown(a_snapshot_from_before_the_messages_that_wait_is_not_restored,
