@@ -45,6 +45,7 @@ struct directory_message {
     uint32_t topic;
     uint32_t label; /* 0: sent without attributes */
     lli_seq end;    /* packet with its last byte */
+    bool skipped;   /* the session has no message of this number */
 };
 
 struct directory {
@@ -75,6 +76,7 @@ struct directory {
     struct directory_block *block;
     uint32_t blocks;
     uint32_t segments;
+    bool skips; /* now and then numbers are left out */
     bool ended;
 };
 
@@ -329,6 +331,13 @@ static inline void directory_send(struct directory *d, uint32_t topic, uint32_t 
     message->end = d->history.next - !lli_pack_pending(&d->pack);
 }
 
+static inline void directory_skip(struct directory *d, uint32_t count)
+{
+    assert_true(lli_pack_skip(&d->pack, count, d->history.next));
+    for (uint32_t i = 0; i < count; i++)
+        d->message[d->messages++] = (struct directory_message){.end = d->history.next - 1, .skipped = true};
+}
+
 static inline void directory_announce(struct directory *d, uint32_t topic)
 {
     const char *name = directory_topics[topic];
@@ -379,6 +388,8 @@ static inline void directory_step(struct directory *d, bool gaps, bool failures)
 {
     const uint32_t count = 1 + below(&d->random, 40);
 
+    if (d->skips && chance(&d->random, 30))
+        directory_skip(d, 1 + below(&d->random, 100));
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t size = chance(&d->random, 2) ? below(&d->random, 30000) : below(&d->random, 400);
 
@@ -444,7 +455,7 @@ static inline bool directory_has(const struct directory *d, uint64_t number, lli
 {
     const lli_seq first = directory_start_of(d, number), last = d->message[number].end;
 
-    if (first < d->recorded_from || last >= end)
+    if (d->message[number].skipped || first < d->recorded_from || last >= end)
         return false;
     for (lli_seq packet = first; packet <= last; packet++)
         if (d->dropped[packet])

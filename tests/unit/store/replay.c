@@ -248,6 +248,42 @@ static uint64_t first_at(const struct directory *d, lli_ns wall)
     return d->messages;
 }
 
+static void skipped_numbers_are_gaps(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 40; seed < 44; seed++) {
+        struct llm_replay_options options;
+        struct directory d;
+        struct got whole = {.d = &d};
+
+        directory_make_path(path);
+        directory_begin(&d, path, DIRECTORY_SESSION, seed, 1472);
+        d.skips = true;
+        directory_fill(&d, 3, false, false, false);
+        directory_finish(&d, true);
+        assert_int_equal(replay(&whole, NULL, 5), 0);
+        assert_int_equal(whole.next, d.messages);
+        assert_int_equal(whole.messages, recorded(&d, 0, d.messages));
+        assert_int_equal(whole.messages + whole.lost, d.messages);
+        assert_true(whole.lost > 100);
+        assert_int_equal(whole.gap, LLM_REASON_SKIPPED);
+        /* Many of these numbers were skipped. */
+        for (int i = 0; i < 30; i++) {
+            struct got got = {.d = &d};
+
+            llm_replay_options_init(&options);
+            options.from = LLM_JOIN_NUMBER;
+            options.value = below(&d.random, (uint32_t)d.messages);
+            options.until_number = lli_min(options.value + 1 + below(&d.random, 500), d.messages);
+            assert_int_equal(replay(&got, &options, 7), 0);
+            assert_int_equal(got.first, options.value);
+            assert_int_equal(got.next, options.until_number);
+            assert_int_equal(got.messages, recorded(&d, options.value, options.until_number));
+        }
+        unmake(&d);
+    }
+}
+
 static void replay_begins_and_ends_at_times(void **state)
 {
     (void)state;
@@ -567,6 +603,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_whole_recording_is_delivered_in_order),
         cmocka_unit_test(replay_begins_and_ends_at_message_numbers),
+        cmocka_unit_test(skipped_numbers_are_gaps),
         cmocka_unit_test(replay_begins_and_ends_at_times),
         cmocka_unit_test(refused_topics_are_left_out),
         cmocka_unit_test(sessions_are_replayed_as_they_began),
