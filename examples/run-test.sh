@@ -33,6 +33,7 @@ programs=$build/examples
 limit=$((120 * ${LLM_SLOWNESS:-1})) # seconds that any step may take: far more than it does
 work=$(mktemp -d)
 started=()
+lines=()
 failures=0
 
 clean_up() {
@@ -132,7 +133,8 @@ requests_are_answered() {
     verdict "requests are answered to those who know the word" $good
 }
 
-# run_feed ARGUMENTS: the chain from generator to consumer, with more arguments for the generator. Sets good.
+# run_feed ARGUMENTS: the chain from generator to consumer, with more arguments for the generator, and those in `lines` for
+# the handler. Sets good.
 run_feed() {
     local channel="udp://239.192.1.3:5003?interface=$interface" handler consumer
 
@@ -140,7 +142,7 @@ run_feed() {
     start feed_consumer --channel "$channel" --once --final "$work/final"
     consumer=$last
     ready feed_consumer || good=no
-    start feed_handler --interface "$interface" --channel "$channel" --once
+    start feed_handler --interface "$interface" --channel "$channel" --once ${lines[@]+"${lines[@]}"}
     handler=$last
     ready feed_handler || good=no
     timeout "$limit" "$programs/feed_generator" --interface "$interface" --seed 7 --symbols 50 --messages 20000 \
@@ -162,6 +164,71 @@ loss_in_the_feed_is_told() {
     grep -q 'lost in 1 gaps' "$work/feed_handler.out" || good=no
     [ "$(grep -c ' stale$' "$work/final")" = 50 ] || good=no
     verdict "loss in the feed makes quotes stale" $good
+}
+
+# Each line loses datagrams, and the handler has all messages.
+lines_fill_each_other() {
+    local lines=(--group-b 239.192.1.4:5004)
+
+    run_feed --group-b 239.192.1.4:5004 --loss 10
+    cmp -s "$work/expected" "$work/final" || good=no
+    grep -q ' 0 lost in 0 gaps' "$work/feed_handler.out" || good=no
+    grep -q '[1-9][0-9]* gaps of one line filled by the other' "$work/feed_handler.out" || good=no
+    verdict "two lines of the feed fill each other's gaps" $good
+}
+
+# Prints a line when the consumer follows both handlers.
+both_are_followed() {
+    local tenths
+
+    for ((tenths = 0; tenths < limit * 10; tenths++)); do
+        [ "$(grep -c 'session new' "$work/feed_consumer.out")" -lt 2 ] || break
+        sleep 0.1
+    done
+    echo
+}
+
+# run_relays ARGUMENTS: two handlers, with a line of the feed each, and more arguments for the generator. Sets good.
+run_relays() {
+    local channel="udp://239.192.1.3:5003?interface=$interface" first second consumer
+
+    good=yes
+    start feed_consumer --relay --channel "$channel" --once --final "$work/final"
+    consumer=$last
+    ready feed_consumer || good=no
+    start feed_handler --relay --interface "$interface" --channel "$channel"
+    first=$last
+    ready feed_handler || good=no
+    mv "$work/feed_handler.out" "$work/first.out"
+    start feed_handler --relay --interface "$interface" --group 239.192.1.4:5004 --channel "$channel"
+    second=$last
+    ready feed_handler || good=no
+    both_are_followed | timeout "$limit" "$programs/feed_generator" --interface "$interface" --group-b 239.192.1.4:5004 \
+        --hold --loss 10 --seed 7 --symbols 50 --messages 20000 --rate 10000 --expect "$work/expected" "$@" \
+        >"$work/feed_generator.out" 2>&1 || good=no
+    finish "$first"
+    finish "$second"
+    finish "$consumer"
+}
+
+# Each handler lost messages, and the consumer has all of them.
+handlers_fill_each_other() {
+    run_relays
+    cmp -s "$work/expected" "$work/final" || good=no
+    [ "$(wc -l <"$work/final")" = 50 ] || good=no
+    grep -q '[1-9][0-9]* lost in' "$work/first.out" || good=no
+    grep -q '[1-9][0-9]* lost in' "$work/feed_handler.out" || good=no
+    grep -q 'messages lost' "$work/feed_consumer.out" && good=no
+    verdict "two handlers of a line each fill each other's gaps" $good
+}
+
+# What neither handler has the consumer is told once.
+loss_at_both_handlers_is_told_once() {
+    run_relays --drop 1000
+    [ "$(grep -c 'no transmitter has the messages' "$work/feed_consumer.out")" = 1 ] || good=no
+    [ "$(grep -c 'messages lost' "$work/feed_consumer.out")" = 1 ] || good=no
+    [ "$(grep -c ' stale$' "$work/final")" = 50 ] || good=no
+    verdict "loss at both handlers is told once" $good
 }
 
 # program DOCUMENT FIRST_LINE FILE COMPILER...: the program of the document that begins with this line, on the interface of the test.
@@ -260,6 +327,9 @@ programs_of_the_readme_work
 programs_in_cpp_work
 books_agree
 loss_in_the_feed_is_told
+lines_fill_each_other
+handlers_fill_each_other
+loss_at_both_handlers_is_told_once
 confirmed_orders_survive_stores
 positions_survive_primaries_that_are_killed
 exit $((failures > 0))

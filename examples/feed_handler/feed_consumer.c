@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Prints the top of the book of every symbol sent by feed_handler: a table that refreshes on a terminal, else
- * a line per quote. See feed_consumer --help for usage.
+ * a line per quote. With --relay it makes the books itself, of the messages that feed_handler --relay sends. See
+ * feed_consumer --help for usage.
  */
 #define _GNU_SOURCE /* isatty, TIOCGWINSZ */
 #include "arguments.h"
-#include "itch.h"
-#include "quote.h"
+#include "book_quote.h"
 
 #include <llm/llm.h>
 
@@ -26,6 +26,7 @@ struct arguments {
     const char *final; /* NULL: do not print */
     uint64_t count;
     bool once;
+    bool relay;
 };
 
 /* State of a symbol. */
@@ -39,6 +40,8 @@ struct consumer {
     struct arguments arguments;
     bool terminal;
     bool ended;
+    uint32_t sessions;    /* followed at present */
+    struct market market; /* with --relay */
     uint64_t quotes;
     uint64_t messages_bad; /* messages that are no quotes of a symbol */
     uint64_t messages_lost;
@@ -94,9 +97,30 @@ static struct row *row_of(struct consumer *consumer, const char *symbol)
 /* Marks the quotes of a session stale until a new quote comes for each symbol. */
 static void rows_are_stale(struct consumer *consumer, uint64_t session)
 {
+    /* Books of relayed messages are those of all sessions together. */
+    if (consumer->arguments.relay)
+        return;
     for (uint32_t i = 0; i < consumer->row_count; i++) {
         if (consumer->rows[i].session == session)
             consumer->rows[i].quote.flags |= QUOTE_STALE;
+    }
+}
+
+/* Shows the books that have changed. */
+static void show_books(struct consumer *consumer)
+{
+    const struct book *book;
+
+    for (; (book = market_changed(&consumer->market)) != NULL; market_pop(&consumer->market)) {
+        const struct quote quote = quote_of_book(book);
+        struct row *row = row_of(consumer, book->symbol);
+
+        if (row == NULL || quote_same(&row->quote, &quote))
+            continue;
+        row->quote = quote;
+        consumer->quotes++;
+        if (!consumer->terminal)
+            quote_write_line(stdout, row->symbol, &row->quote);
     }
 }
 
@@ -127,11 +151,35 @@ static bool has_enough(const struct consumer *consumer)
     return consumer->quotes == consumer->arguments.count;
 }
 
+/* Takes a message of the feed: its number is that in the feed, whichever handler sent it. */
+static void take_relayed(struct consumer *consumer, const struct llm_message *message)
+{
+    struct itch_message decoded;
+
+    switch (itch_decode(message->data, message->size, &decoded)) {
+    case ITCH_OK:
+        market_apply(&consumer->market, &decoded, message->number);
+        break;
+    case ITCH_OTHER:
+        break;
+    case ITCH_BAD:
+        consumer->messages_bad++;
+        market_lost(&consumer->market);
+        break;
+    }
+    show_books(consumer);
+}
+
 static void on_message(void *arg, const struct llm_message *message)
 {
     struct consumer *consumer = arg;
     struct quote quote;
     struct row *row;
+
+    if (consumer->arguments.relay) {
+        take_relayed(consumer, message);
+        return;
+    }
 
     /* A single llm_wait() may deliver more messages than requested. */
     if (has_enough(consumer))
@@ -170,19 +218,26 @@ static void on_event(void *arg, const struct llm_event *event)
     case LLM_EVENT_STREAM_GAP:
         consumer->messages_lost += event->last + 1 - event->first;
         rows_are_stale(consumer, event->session);
+        if (consumer->arguments.relay) {
+            market_lost(&consumer->market);
+            show_books(consumer);
+        }
         break;
     case LLM_EVENT_HEARTBEAT_LOST:
         rows_are_stale(consumer, event->session);
         break;
+    case LLM_EVENT_SESSION_NEW:
+        consumer->sessions++;
+        break;
     case LLM_EVENT_SESSION_END:
-        consumer->ended = true;
+        consumer->sessions--;
+        consumer->ended = consumer->sessions == 0;
         /* The last quotes of a handler that closed its session remain valid. */
         if (event->reason != LLM_REASON_CLOSED)
             rows_are_stale(consumer, event->session);
         break;
     case LLM_EVENT_TOPIC_NEW:
         return;
-    case LLM_EVENT_SESSION_NEW:
     case LLM_EVENT_RESUMED:
     case LLM_EVENT_JOIN_REFUSED:
     case LLM_EVENT_LIVE:
@@ -280,16 +335,21 @@ static void usage(FILE *file)
     fprintf(file, "usage: feed_consumer [OPTION]...\n"
                   "  --channel CHANNEL  where the quotes come from; default udp://239.192.1.3:5003\n"
                   "  --count N          end after N quotes\n"
-                  "  --once             end with the first session that ends\n"
+                  "  --once             end when a session has ended and none is left\n"
+                  "  --relay            the channel is that of feed_handler --relay\n"
                   "  --final FILE       write the last quote of each symbol to FILE at the end\n");
 }
 
 static struct arguments parse(int argc, char **argv)
 {
     static const struct option options[] = {
-        {"channel", required_argument, NULL, 'c'}, {"count", required_argument, NULL, 'n'},
-        {"once", no_argument, NULL, '1'},          {"final", required_argument, NULL, 'f'},
-        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
+        {"channel", required_argument, NULL, 'c'},
+        {"count", required_argument, NULL, 'n'},
+        {"once", no_argument, NULL, '1'},
+        {"final", required_argument, NULL, 'f'},
+        {"relay", no_argument, NULL, 'r'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
     };
     struct arguments arguments = {.channel = "udp://239.192.1.3:5003", .count = UINT64_MAX};
 
@@ -303,6 +363,9 @@ static struct arguments parse(int argc, char **argv)
             break;
         case '1':
             arguments.once = true;
+            break;
+        case 'r':
+            arguments.relay = true;
             break;
         case 'f':
             arguments.final = optarg;
@@ -348,6 +411,14 @@ static int run(struct consumer *consumer, struct llm_context *context)
     return result < 0 ? result : 0;
 }
 
+/* False without memory. */
+static bool books_open(struct consumer *consumer)
+{
+    const struct market_limits limits = {.symbols_max = 1024, .orders_max = 1 << 20, .levels_max = 1024};
+
+    return !consumer->arguments.relay || market_init(&consumer->market, &limits);
+}
+
 static int open_and_run(struct consumer *consumer)
 {
     struct llm_context_options options;
@@ -375,11 +446,13 @@ int main(int argc, char **argv)
     signal(SIGINT, stop);
     signal(SIGTERM, stop);
 
-    result = open_and_run(&consumer);
+    result = books_open(&consumer) ? open_and_run(&consumer) : LLM_ENOMEM;
     if (result < 0) {
         fprintf(stderr, "feed_consumer: %s: %s\n", consumer.arguments.channel, llm_error_text(result));
         return EXIT_FAILURE;
     }
+    if (consumer.arguments.relay)
+        market_fini(&consumer.market);
     if (consumer.messages_bad > 0)
         fprintf(stderr, "feed_consumer: %" PRIu64 " messages were no quotes of a symbol\n",
                 consumer.messages_bad);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sends a synthetic market as a MoldUDP64 feed of ITCH messages to a multicast group. The same seed makes the
- * same market. See feed_generator --help for usage.
+ * Sends a synthetic market as a MoldUDP64 feed of ITCH messages to a multicast group, or to two: line A and line B. The
+ * same seed makes the same market. See feed_generator --help for usage.
  */
 #define _GNU_SOURCE /* clock_nanosleep */
 #include "arguments.h"
@@ -11,6 +11,7 @@
 
 #include <getopt.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -22,26 +23,31 @@
 #define DATAGRAM_MESSAGES_MAX 20
 #define END_REPEATS 3
 #define END_INTERVAL_NS 100000000u
+#define HOLD_MS 100
+#define LINES 2
 
 struct arguments {
-    const char *group;
-    const char *interface;
+    const char *groups[LINES]; /* NULL: there is no such line */
+    const char *interfaces[LINES];
     const char *session;
     const char *expect; /* NULL: do not write */
     uint64_t seed;
     uint64_t messages; /* in addition to the directory */
     uint64_t rate;     /* messages per second; 0: as fast as possible */
-    uint64_t drop;     /* number of the datagram to skip, from 1; 0: none */
+    uint64_t drop;     /* number of the datagram to skip on all lines, from 1; 0: none */
+    uint32_t loss; /* each line skips one datagram in this many, never the same one as the other; 0: none */
+    bool hold;     /* send heartbeats until a line is on the standard input */
     uint32_t symbols;
 };
 
 struct generator {
     const struct arguments *arguments;
-    int fd;
+    int fds[LINES];    /* -1: not open */
     uint64_t sequence; /* of the next message */
     uint64_t datagrams;
     uint64_t send_at;
     struct synth synth;
+    struct synth lost; /* only for the random numbers of the losses */
 };
 
 static volatile sig_atomic_t stopped;
@@ -54,12 +60,25 @@ static void stop(int signal_number)
 
 /* ------------------------------------------------------------------------------------------------ packets */
 
-static bool send_datagram(const struct generator *generator, const void *data, size_t size)
+/* Sends a datagram on all lines but one; without: the line that does not get it, LINES for none. */
+static bool send_datagram(const struct generator *generator, const void *data, size_t size, uint32_t without)
 {
-    if (send(generator->fd, data, size, 0) >= 0)
-        return true;
-    perror("feed_generator: send");
-    return false;
+    for (uint32_t i = 0; i < LINES; i++) {
+        if (generator->fds[i] < 0 || i == without || send(generator->fds[i], data, size, 0) >= 0)
+            continue;
+        perror("feed_generator: send");
+        return false;
+    }
+    return true;
+}
+
+/* Returns the line that loses the next datagram; LINES: none. */
+static uint32_t line_without(struct generator *generator)
+{
+    const uint32_t loss = generator->arguments->loss;
+    const uint32_t drawn = loss > 0 ? synth_random(&generator->lost, loss) : LINES;
+
+    return drawn < LINES ? drawn : LINES;
 }
 
 /* Sends a heartbeat, or the end of the session. */
@@ -69,7 +88,7 @@ static bool send_sign(const struct generator *generator, bool end)
     struct mold_builder builder;
 
     mold_builder_start(&builder, data, sizeof data, generator->arguments->session, generator->sequence);
-    return send_datagram(generator, data, mold_builder_finish(&builder, end));
+    return send_datagram(generator, data, mold_builder_finish(&builder, end), LINES);
 }
 
 /* Sends at most most of the next messages. */
@@ -91,7 +110,7 @@ static bool send_messages(struct generator *generator, uint64_t most)
     generator->sequence += builder.count;
     if (++generator->datagrams == generator->arguments->drop)
         return true;
-    return send_datagram(generator, data, mold_builder_finish(&builder, false));
+    return send_datagram(generator, data, mold_builder_finish(&builder, false), line_without(generator));
 }
 
 /* --------------------------------------------------------------------------------------------------- pace */
@@ -187,15 +206,20 @@ static bool write_expected(const struct generator *generator, const char *path)
 static void usage(FILE *file)
 {
     fprintf(file, "usage: feed_generator [OPTION]...\n"
-                  "  --group GROUP:PORT  where to send; default 239.192.1.2:5002\n"
-                  "  --interface NAME    interface to send by; default: the kernel's choice\n"
-                  "  --session NAME      the session, ten characters at most; default SYNTHETIC\n"
-                  "  --seed N            makes the market; default 1\n"
-                  "  --symbols N         number of symbols; default 20\n"
-                  "  --messages N        orders to send; default: until ctrl-C\n"
-                  "  --rate N            messages a second, 0: as fast as can be; default 1000\n"
-                  "  --drop N            leave datagram N out\n"
-                  "  --expect FILE       write the top of each book to FILE at the end\n");
+                  "  --group GROUP:PORT    where to send, as line A; default 239.192.1.2:5002\n"
+                  "  --interface NAME      interface to send by; default: the kernel's choice\n"
+                  "  --group-b GROUP:PORT  where to send the same as line B; default: nowhere\n"
+                  "  --interface-b NAME    interface to send line B by; default: that of line A\n"
+                  "  --session NAME        the session, ten characters at most; default SYNTHETIC\n"
+                  "  --seed N              makes the market; default 1\n"
+                  "  --symbols N           number of symbols; default 20\n"
+                  "  --messages N          orders to send; default: until ctrl-C\n"
+                  "  --rate N              messages a second, 0: as fast as can be; default 1000\n"
+                  "  --drop N              leave datagram N out, on both lines\n"
+                  "  --loss N              leave one datagram in N out on each line, never the same on both; "
+                  "2 or more\n"
+                  "  --hold                send heartbeats only until a line is on the standard input\n"
+                  "  --expect FILE         write the top of each book to FILE at the end\n");
 }
 
 static struct arguments parse(int argc, char **argv)
@@ -203,6 +227,10 @@ static struct arguments parse(int argc, char **argv)
     static const struct option options[] = {
         {"group", required_argument, NULL, 'g'},
         {"interface", required_argument, NULL, 'i'},
+        {"group-b", required_argument, NULL, 'G'},
+        {"interface-b", required_argument, NULL, 'I'},
+        {"loss", required_argument, NULL, 'l'},
+        {"hold", no_argument, NULL, 'H'},
         {"session", required_argument, NULL, 'S'},
         {"seed", required_argument, NULL, 's'},
         {"symbols", required_argument, NULL, 'n'},
@@ -214,8 +242,8 @@ static struct arguments parse(int argc, char **argv)
         {NULL, 0, NULL, 0},
     };
     struct arguments arguments = {
-        .group = "239.192.1.2:5002",
-        .interface = "",
+        .groups = {"239.192.1.2:5002"},
+        .interfaces = {""},
         .session = "SYNTHETIC",
         .seed = 1,
         .messages = UINT64_MAX - SYNTH_SYMBOLS_MAX,
@@ -226,10 +254,22 @@ static struct arguments parse(int argc, char **argv)
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         switch (c) {
         case 'g':
-            arguments.group = optarg;
+            arguments.groups[0] = optarg;
             break;
         case 'i':
-            arguments.interface = optarg;
+            arguments.interfaces[0] = optarg;
+            break;
+        case 'G':
+            arguments.groups[1] = optarg;
+            break;
+        case 'I':
+            arguments.interfaces[1] = optarg;
+            break;
+        case 'l':
+            arguments.loss = (uint32_t)argument_number("loss", optarg, 2, UINT32_MAX);
+            break;
+        case 'H':
+            arguments.hold = true;
             break;
         case 'S':
             arguments.session = optarg;
@@ -263,36 +303,68 @@ static struct arguments parse(int argc, char **argv)
     return arguments;
 }
 
+/* Sends heartbeats until a line, or the end, is on the standard input. */
+static bool hold(const struct generator *generator)
+{
+    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+
+    while (!stopped && poll(&input, 1, HOLD_MS) <= 0) {
+        if (!send_sign(generator, false))
+            return false;
+    }
+    return true;
+}
+
 static bool run(struct generator *generator)
 {
     const struct arguments *arguments = generator->arguments;
 
-    if (!send_sign(generator, false) || !generate(generator) || !end_session(generator))
+    if (!send_sign(generator, false) || (arguments->hold && !hold(generator)) || !generate(generator) ||
+        !end_session(generator))
         return false;
-    printf("feed_generator: %" PRIu64 " messages in %" PRIu64 " datagrams sent to %s\n",
-           generator->sequence - 1, generator->datagrams, arguments->group);
+    printf("feed_generator: %" PRIu64 " messages in %" PRIu64 " datagrams sent to %s%s%s\n",
+           generator->sequence - 1, generator->datagrams, arguments->groups[0],
+           arguments->groups[1] != NULL ? " and " : "",
+           arguments->groups[1] != NULL ? arguments->groups[1] : "");
     return arguments->expect == NULL || write_expected(generator, arguments->expect);
+}
+
+static bool lines_open(struct generator *generator)
+{
+    const struct arguments *arguments = generator->arguments;
+
+    for (uint32_t i = 0; i < LINES && arguments->groups[i] != NULL; i++) {
+        const char *interface = arguments->interfaces[i];
+        struct group group;
+
+        if (!group_parse(arguments->groups[i], interface != NULL ? interface : arguments->interfaces[0],
+                         &group))
+            return false;
+        generator->fds[i] = group_open_sender(&group);
+        if (generator->fds[i] < 0)
+            return false;
+    }
+    return true;
 }
 
 int main(int argc, char **argv)
 {
     struct arguments arguments = parse(argc, argv);
-    struct generator generator = {.arguments = &arguments, .sequence = 1};
-    struct group group;
+    struct generator generator = {
+        .arguments = &arguments, .fds = {-1, -1}, .sequence = 1, .lost = {.random = arguments.seed}};
     bool good;
 
     signal(SIGINT, stop);
     signal(SIGTERM, stop);
-    if (!group_parse(arguments.group, arguments.interface, &group))
-        return EXIT_FAILURE;
     if (!synth_init(&generator.synth, arguments.seed, arguments.symbols)) {
         fprintf(stderr, "feed_generator: no memory for %" PRIu32 " symbols\n", arguments.symbols);
         return EXIT_FAILURE;
     }
-    generator.fd = group_open_sender(&group);
-    good = generator.fd >= 0 && run(&generator);
-    if (generator.fd >= 0)
-        close(generator.fd);
+    good = lines_open(&generator) && run(&generator);
+    for (uint32_t i = 0; i < LINES; i++) {
+        if (generator.fds[i] >= 0)
+            close(generator.fds[i]);
+    }
     synth_fini(&generator.synth);
     return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Receives a MoldUDP64 feed of ITCH messages from a multicast group, maintains the order books, and sends the
- * best bid and offer of each symbol over libllm whenever it changes. See feed_handler --help for usage.
+ * Receives a MoldUDP64 feed of ITCH messages from a multicast group, or from two of them, line A and line B, maintains
+ * the order books, and sends the best bid and offer of each symbol over libllm whenever it changes. With --relay it sends
+ * the messages of the feed themselves, under their numbers. See feed_handler --help for usage.
  *
- * It has its own event loop, over the socket of the feed and the descriptor of libllm.
+ * It has its own event loop, over the sockets of the feed and the descriptor of libllm.
  */
 #define _GNU_SOURCE /* ppoll */
+#include "arbiter.h"
 #include "arguments.h"
 #include "group.h"
-#include "mold.h"
 #include "publisher.h"
+#include "relay.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -24,14 +26,17 @@
 #define SECOND_NS 1000000000u
 #define RETRY_NS 100000u
 #define REFRESH_NS SECOND_NS
+#define RELAY_NS (10 * (uint64_t)SECOND_NS)
 #define LEVELS_MAX 1024
 /* datagrams received before the quotes are sent and libllm is polled */
 #define BURST 64
 
 struct arguments {
-    const char *group;
-    const char *interface;
+    const char *groups[ARBITER_LINES]; /* NULL: there is no such line */
+    const char *interfaces[ARBITER_LINES];
+    uint64_t wait_us;
     const char *channel;
+    bool relays;
     uint32_t symbols_max;
     uint32_t orders_max;
     bool once;
@@ -39,7 +44,6 @@ struct arguments {
 
 struct counters {
     uint64_t datagrams;
-    uint64_t datagrams_bad;
     uint64_t messages;
     uint64_t messages_bad;
     uint64_t messages_other; /* of types that do not affect books */
@@ -50,13 +54,18 @@ struct counters {
 };
 
 struct handler {
-    int feed;
+    int feeds[ARBITER_LINES]; /* -1: not open */
+    uint32_t lines;
+    bool relays;
     bool ended;
+    int failed; /* the relay could not send: an LLM_E... code */
     uint64_t refresh_at;
     uint64_t gaps_reported;
-    struct mold_stream stream;
-    struct market market;
-    struct publisher publisher;
+    struct arbiter arbiter;
+    struct market market;        /* unless it relays ... */
+    struct publisher publisher;  /* ... and where the quotes go */
+    struct relay relay;          /* if it does */
+    struct llm_context *context; /* of either */
     struct counters counters;
     uint8_t datagram[65536];
 };
@@ -76,6 +85,11 @@ static void take_message(struct handler *handler, const uint8_t *data, size_t si
     struct itch_message message;
 
     handler->counters.messages++;
+    if (handler->relays) {
+        if (handler->failed == 0)
+            handler->failed = relay_send(&handler->relay, sequence, data, size, RELAY_NS);
+        return;
+    }
     switch (itch_decode(data, size, &message)) {
     case ITCH_OK:
         handler->counters.messages_refused += market_apply(&handler->market, &message, sequence) != MARKET_OK;
@@ -91,51 +105,81 @@ static void take_message(struct handler *handler, const uint8_t *data, size_t si
     }
 }
 
-static void take_step(struct handler *handler, const struct mold_step *step)
+static void take_step(struct handler *handler, const struct arbiter_turn *turn)
 {
+    const struct mold_step *step = &turn->step;
+
     if (step->session_new) {
         handler->ended = false;
-        market_clear(&handler->market);
+        /* A relay ends with the session of the feed: another one has another stream. */
+        if (handler->relays && handler->relay.transmitter == NULL)
+            handler->failed = relay_begin(&handler->relay, turn->packet.session, turn->packet.sequence);
+        else if (handler->relays)
+            handler->ended = true;
+        else
+            market_clear(&handler->market);
     }
     if (step->lost_count > 0) {
         handler->counters.gaps++;
         handler->counters.messages_lost += step->lost_count;
-        market_lost(&handler->market);
+        /* The numbers that a relay leaves out say what is lost. */
+        if (!handler->relays)
+            market_lost(&handler->market);
     }
     handler->counters.messages_repeated += step->seen_count;
 }
 
-static void take_datagram(struct handler *handler, size_t size)
+/* Handles the packet whose turn it is. */
+static void take_turn(struct handler *handler, struct arbiter_turn *turn)
 {
-    struct mold_packet packet;
-    struct mold_step step;
     const uint8_t *message;
     size_t message_size;
 
-    handler->counters.datagrams++;
-    if (!mold_packet_decode(&packet, handler->datagram, size)) {
-        handler->counters.datagrams_bad++;
+    take_step(handler, turn);
+    if (handler->relays && handler->ended)
         return;
+    for (uint16_t i = 0; mold_packet_next(&turn->packet, &message, &message_size); i++) {
+        if (i >= turn->step.seen_count)
+            take_message(handler, message, message_size, turn->packet.sequence + i);
     }
-    step = mold_stream_take(&handler->stream, &packet);
-    take_step(handler, &step);
-    for (uint16_t i = 0; mold_packet_next(&packet, &message, &message_size); i++) {
-        if (i >= step.seen_count)
-            take_message(handler, message, message_size, packet.sequence + i);
-    }
-    if (packet.end)
+    if (turn->packet.end)
         handler->ended = true;
 }
 
+/* Handles what was held and is not waited for any more. */
+static void take_held(struct handler *handler, uint64_t now)
+{
+    struct arbiter_turn turn;
+
+    while (arbiter_next(&handler->arbiter, now, &turn))
+        take_turn(handler, &turn);
+}
+
+static void take_datagram(struct handler *handler, uint32_t line, size_t size)
+{
+    const uint64_t now = llm_clock();
+    struct arbiter_turn turn;
+
+    handler->counters.datagrams++;
+    if (arbiter_take(&handler->arbiter, line, handler->datagram, size, now, &turn))
+        take_turn(handler, &turn);
+    take_held(handler, now);
+}
+
+/* The lines take turns, so that neither is read long after the other. */
 static void take_feed(struct handler *handler)
 {
-    for (int i = 0; i < BURST; i++) {
-        ssize_t size = recv(handler->feed, handler->datagram, sizeof handler->datagram, 0);
+    uint32_t dry = 0;
 
-        if (size < 0)
-            return;
-        take_datagram(handler, (size_t)size);
+    for (uint32_t i = 0; i < BURST * handler->lines && dry < handler->lines; i++) {
+        const uint32_t line = i % handler->lines;
+        ssize_t size = recv(handler->feeds[line], handler->datagram, sizeof handler->datagram, 0);
+
+        dry = size < 0 ? dry + 1 : 0;
+        if (size >= 0)
+            take_datagram(handler, line, (size_t)size);
     }
+    take_held(handler, llm_clock());
 }
 
 /* --------------------------------------------------------------------------------------------------- loop */
@@ -151,9 +195,8 @@ static void report_gaps(struct handler *handler)
     if (counters->gaps == handler->gaps_reported)
         return;
     handler->gaps_reported = counters->gaps;
-    printf("feed_handler: the feed lost messages: %" PRIu64 " in %" PRIu64
-           " gaps so far; the books are stale\n",
-           counters->messages_lost, counters->gaps);
+    printf("feed_handler: the feed lost messages: %" PRIu64 " in %" PRIu64 " gaps so far%s\n",
+           counters->messages_lost, counters->gaps, handler->relays ? "" : "; the books are stale");
 }
 
 static void refresh(struct handler *handler)
@@ -164,15 +207,18 @@ static void refresh(struct handler *handler)
         return;
     handler->refresh_at = now + REFRESH_NS;
     report_gaps(handler);
-    publisher_refresh(&handler->publisher, &handler->market);
+    if (!handler->relays)
+        publisher_refresh(&handler->publisher, &handler->market);
 }
 
 /* Returns the nanoseconds until the next timer. */
 static uint64_t idle_ns(const struct handler *handler)
 {
     uint64_t now = llm_clock();
-    uint64_t then = llm_context_deadline(handler->publisher.context);
+    uint64_t then = llm_context_deadline(handler->context);
 
+    if (then > arbiter_deadline(&handler->arbiter))
+        then = arbiter_deadline(&handler->arbiter);
     if (then > handler->refresh_at)
         then = handler->refresh_at;
     if (handler->market.changed_count > 0 && then > now + RETRY_NS)
@@ -183,28 +229,38 @@ static uint64_t idle_ns(const struct handler *handler)
 /* Polls libllm, and sleeps if neither it nor the feed has anything. Returns 0 or an LLM_E... code. */
 static int rest(struct handler *handler)
 {
-    struct pollfd descriptors[2] = {{.fd = handler->feed, .events = POLLIN}, {.events = POLLIN}};
+    /* poll() ignores a line that is not open. */
+    struct pollfd descriptors[ARBITER_LINES + 1] = {{.fd = handler->feeds[0], .events = POLLIN},
+                                                    {.fd = handler->feeds[1], .events = POLLIN},
+                                                    {.events = POLLIN}};
     struct timespec timeout;
     uint64_t idle;
     int result;
 
     /* Keep this order: llm_context_fd() arms the descriptor, llm_poll() processes what came before that. */
-    descriptors[1].fd = llm_context_fd(handler->publisher.context);
-    if (descriptors[1].fd < 0)
-        return descriptors[1].fd;
-    result = llm_poll(handler->publisher.context);
+    descriptors[ARBITER_LINES].fd = llm_context_fd(handler->context);
+    if (descriptors[ARBITER_LINES].fd < 0)
+        return descriptors[ARBITER_LINES].fd;
+    result = llm_poll(handler->context);
     if (result != 0)
         return result < 0 ? result : 0;
     idle = idle_ns(handler);
     timeout = (struct timespec){.tv_sec = (time_t)(idle / SECOND_NS), .tv_nsec = (long)(idle % SECOND_NS)};
-    if (ppoll(descriptors, 2, &timeout, NULL) < 0 && errno != EINTR)
+    if (ppoll(descriptors, ARBITER_LINES + 1, &timeout, NULL) < 0 && errno != EINTR)
         return LLM_ESYSTEM;
     return 0;
 }
 
 static bool is_done(const struct handler *handler, bool once)
 {
-    return stopped || (once && handler->ended && handler->market.changed_count == 0);
+    return stopped || ((once || handler->relays) && handler->ended && handler->market.changed_count == 0);
+}
+
+static int send_all(struct handler *handler)
+{
+    if (!handler->relays)
+        return publisher_publish(&handler->publisher, &handler->market);
+    return handler->failed < 0 ? handler->failed : relay_flush(&handler->relay);
 }
 
 static int run(struct handler *handler, bool once)
@@ -214,7 +270,7 @@ static int run(struct handler *handler, bool once)
     while (result == 0 && !is_done(handler, once)) {
         take_feed(handler);
         refresh(handler);
-        result = publisher_publish(&handler->publisher, &handler->market);
+        result = send_all(handler);
         if (result == 0)
             result = rest(handler);
     }
@@ -230,9 +286,18 @@ static void report(const struct handler *handler)
     printf("feed_handler: %" PRIu64 " datagrams, %" PRIu64 " bad; %" PRIu64 " messages, %" PRIu64
            " bad, %" PRIu64 " of other types, %" PRIu64 " repeated, %" PRIu64 " refused, %" PRIu64
            " lost in %" PRIu64 " gaps\n",
-           counters->datagrams, counters->datagrams_bad, counters->messages, counters->messages_bad,
+           counters->datagrams, handler->arbiter.bad, counters->messages, counters->messages_bad,
            counters->messages_other, counters->messages_repeated, counters->messages_refused,
            counters->messages_lost, counters->gaps);
+    for (uint32_t i = 0; i < handler->lines && handler->lines > 1; i++)
+        printf("feed_handler: line %c: first with %" PRIu64 " packets, second with %" PRIu64 "\n",
+               (int)('A' + i), handler->arbiter.line[i].first, handler->arbiter.line[i].second);
+    if (handler->lines > 1)
+        printf("feed_handler: %" PRIu64 " gaps of one line filled by the other\n", handler->arbiter.filled);
+    if (handler->relays) {
+        printf("feed_handler: %" PRIu64 " messages sent on\n", handler->relay.messages);
+        return;
+    }
     printf("feed_handler: %" PRIu64 " quotes of %" PRIu32 " symbols sent, postponed %" PRIu64 " times\n",
            handler->publisher.quotes, handler->market.book_count, handler->publisher.postponed);
 }
@@ -240,25 +305,32 @@ static void report(const struct handler *handler)
 static void usage(FILE *file)
 {
     fprintf(file, "usage: feed_handler [OPTION]...\n"
-                  "  --group GROUP:PORT  the feed; default 239.192.1.2:5002\n"
-                  "  --interface NAME    interface that the feed comes in by; default: the kernel's choice\n"
-                  "  --channel CHANNEL   where the quotes go; default udp://239.192.1.3:5003\n"
-                  "  --symbols N         most symbols; default 1024\n"
-                  "  --orders N          most live orders; default 1048576\n"
-                  "  --once              end with the feed's session\n");
+                  "  --group GROUP:PORT    the feed, or its line A; default 239.192.1.2:5002\n"
+                  "  --interface NAME      interface that it comes in by; default: the kernel's choice\n"
+                  "  --group-b GROUP:PORT  line B of the feed; default: there is none\n"
+                  "  --interface-b NAME    interface that line B comes in by; default: that of line A\n"
+                  "  --wait-us N           longest wait for the other line after a gap; default 10000\n"
+                  "  --channel CHANNEL     where the quotes go; default udp://239.192.1.3:5003\n"
+                  "  --relay               send the messages of the feed, not quotes; implies --once\n"
+                  "  --symbols N           most symbols; default 1024\n"
+                  "  --orders N            most live orders; default 1048576\n"
+                  "  --once                end with the feed's session\n");
 }
 
 static struct arguments parse(int argc, char **argv)
 {
     static const struct option options[] = {
         {"group", required_argument, NULL, 'g'},   {"interface", required_argument, NULL, 'i'},
+        {"group-b", required_argument, NULL, 'G'}, {"interface-b", required_argument, NULL, 'I'},
+        {"wait-us", required_argument, NULL, 'w'}, {"relay", no_argument, NULL, 'r'},
         {"channel", required_argument, NULL, 'c'}, {"symbols", required_argument, NULL, 's'},
         {"orders", required_argument, NULL, 'o'},  {"once", no_argument, NULL, '1'},
         {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
     };
     struct arguments arguments = {
-        .group = "239.192.1.2:5002",
-        .interface = "",
+        .groups = {"239.192.1.2:5002"},
+        .interfaces = {""},
+        .wait_us = 10000,
         .channel = "udp://239.192.1.3:5003",
         .symbols_max = 1024,
         .orders_max = 1048576,
@@ -267,10 +339,22 @@ static struct arguments parse(int argc, char **argv)
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         switch (c) {
         case 'g':
-            arguments.group = optarg;
+            arguments.groups[0] = optarg;
             break;
         case 'i':
-            arguments.interface = optarg;
+            arguments.interfaces[0] = optarg;
+            break;
+        case 'G':
+            arguments.groups[1] = optarg;
+            break;
+        case 'I':
+            arguments.interfaces[1] = optarg;
+            break;
+        case 'w':
+            arguments.wait_us = argument_number("wait-us", optarg, 0, 10000000);
+            break;
+        case 'r':
+            arguments.relays = true;
             break;
         case 'c':
             arguments.channel = optarg;
@@ -295,35 +379,71 @@ static struct arguments parse(int argc, char **argv)
     return arguments;
 }
 
-static bool handler_open(struct handler *handler, const struct arguments *arguments)
+static bool feed_open(struct handler *handler, const struct arguments *arguments)
+{
+    for (uint32_t i = 0; i < ARBITER_LINES && arguments->groups[i] != NULL; i++) {
+        const char *interface = arguments->interfaces[i];
+        struct group group;
+
+        if (!group_parse(arguments->groups[i], interface != NULL ? interface : arguments->interfaces[0],
+                         &group))
+            return false;
+        handler->feeds[i] = group_open_receiver(&group);
+        if (handler->feeds[i] < 0)
+            return false;
+        handler->lines++;
+    }
+    return true;
+}
+
+/* Opens what the feed becomes: books and quotes, or the same messages. Returns 0 or an LLM_E... code. */
+static int output_open(struct handler *handler, const struct arguments *arguments)
 {
     struct market_limits limits = {arguments->symbols_max, arguments->orders_max, LEVELS_MAX};
-    struct group group;
     int result;
 
-    handler->feed = -1;
-    if (!group_parse(arguments->group, arguments->interface, &group))
-        return false;
-    if (!market_init(&handler->market, &limits)) {
-        fprintf(stderr, "feed_handler: no memory for %" PRIu32 " symbols and %" PRIu32 " orders\n",
-                limits.symbols_max, limits.orders_max);
-        return false;
+    if (arguments->relays) {
+        result = relay_open(&handler->relay, arguments->channel);
+        handler->context = handler->relay.context;
+        return result;
     }
+    if (!market_init(&handler->market, &limits))
+        return LLM_ENOMEM;
     result = publisher_open(&handler->publisher, arguments->channel, limits.symbols_max);
+    handler->context = handler->publisher.context;
+    return result;
+}
+
+static bool handler_open(struct handler *handler, const struct arguments *arguments)
+{
+    int result;
+
+    handler->feeds[0] = handler->feeds[1] = -1;
+    handler->relays = arguments->relays;
+    result = output_open(handler, arguments);
     if (result < 0) {
         fprintf(stderr, "feed_handler: %s: %s\n", arguments->channel, llm_error_text(result));
         return false;
     }
-    handler->feed = group_open_receiver(&group);
-    return handler->feed >= 0;
+    if (!feed_open(handler, arguments))
+        return false;
+    if (!arbiter_init(&handler->arbiter, handler->lines, arguments->wait_us * 1000)) {
+        fprintf(stderr, "feed_handler: no memory for %d packets\n", ARBITER_HELD);
+        return false;
+    }
+    return true;
 }
 
 static void handler_close(struct handler *handler)
 {
-    if (handler->feed >= 0)
-        close(handler->feed);
-    publisher_close(&handler->publisher);
+    for (uint32_t i = 0; i < handler->lines; i++)
+        close(handler->feeds[i]);
+    if (handler->relays)
+        relay_close(&handler->relay);
+    else
+        publisher_close(&handler->publisher);
     market_fini(&handler->market);
+    arbiter_fini(&handler->arbiter);
 }
 
 int main(int argc, char **argv)
@@ -336,7 +456,9 @@ int main(int argc, char **argv)
     signal(SIGINT, stop);
     signal(SIGTERM, stop);
     if (handler_open(&handler, &arguments)) {
-        printf("feed_handler: listening to %s, sending to %s\n", arguments.group, arguments.channel);
+        printf("feed_handler: listening to %s%s%s, sending to %s\n", arguments.groups[0],
+               handler.lines > 1 ? " and " : "", handler.lines > 1 ? arguments.groups[1] : "",
+               arguments.channel);
         result = run(&handler, arguments.once);
         if (result < 0)
             fprintf(stderr, "feed_handler: %s\n", llm_error_text(result));

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests of the feed programs' modules, without a network. */
+#include "arbiter.h"
 #include "book.h"
-#include "mold.h"
 #include "quote.h"
 #include "synth.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -191,6 +192,203 @@ static void the_end_of_a_session_is_no_message(void **state)
     assert_true(mold_packet_decode(&packet, data, mold_builder_finish(&builder, true)));
     assert_true(packet.end);
     assert_int_equal(packet.count, 0);
+}
+
+/* ------------------------------------------------------------------------------------------------- arbiter */
+
+enum { LINE_A, LINE_B, WAIT = 1000 };
+
+/* What came of two lines, in order: every message is taken, or lost, once. */
+static struct {
+    struct arbiter arbiter;
+    uint64_t now;
+    uint64_t next;
+    uint64_t lost;
+    int sessions;
+    int ends;
+} lines;
+
+static int lines_up(void **state)
+{
+    (void)state;
+    memset(&lines, 0, sizeof lines);
+    return arbiter_init(&lines.arbiter, ARBITER_LINES, WAIT) ? 0 : -1;
+}
+
+static int lines_down(void **state)
+{
+    (void)state;
+    arbiter_fini(&lines.arbiter);
+    return 0;
+}
+
+static void lines_turn(struct arbiter_turn *turn)
+{
+    const uint8_t *message;
+    size_t size;
+
+    if (turn->step.session_new) {
+        lines.next = 1;
+        lines.sessions++;
+    }
+    if (turn->step.lost_count > 0)
+        assert_int_equal(turn->step.lost_first, lines.next);
+    lines.lost += turn->step.lost_count;
+    lines.next += turn->step.lost_count;
+    for (uint16_t i = 0; mold_packet_next(&turn->packet, &message, &size); i++) {
+        assert_int_equal(size, 1);
+        assert_int_equal(*message, (uint8_t)(turn->packet.sequence + i));
+        if (i < turn->step.seen_count)
+            continue;
+        assert_int_equal(turn->packet.sequence + i, lines.next);
+        lines.next++;
+    }
+    lines.ends += turn->packet.end;
+}
+
+static void lines_wait(uint64_t time)
+{
+    struct arbiter_turn turn;
+
+    lines.now += time;
+    while (arbiter_next(&lines.arbiter, lines.now, &turn))
+        lines_turn(&turn);
+}
+
+static void line_sends(uint32_t line, const char *session, uint64_t sequence, uint16_t count)
+{
+    uint8_t data[256];
+    struct mold_builder builder;
+    struct arbiter_turn turn;
+
+    mold_builder_start(&builder, data, sizeof data, session, sequence);
+    for (uint16_t i = 0; i < count && count != MOLD_COUNT_END; i++) {
+        uint8_t byte = (uint8_t)(sequence + i);
+
+        assert_true(mold_builder_add(&builder, &byte, 1));
+    }
+    if (arbiter_take(&lines.arbiter, line, data, mold_builder_finish(&builder, count == MOLD_COUNT_END),
+                     lines.now, &turn))
+        lines_turn(&turn);
+    lines_wait(0);
+}
+
+static void the_first_copy_is_taken_and_the_other_line_fills_gaps(void **state)
+{
+    (void)state;
+    line_sends(LINE_A, "S", 1, 2);
+    line_sends(LINE_B, "S", 1, 2);
+    line_sends(LINE_A, "S", 5, 2);
+    assert_int_equal(lines.next, 3);
+    line_sends(LINE_B, "S", 3, 2);
+    assert_int_equal(lines.next, 7);
+    line_sends(LINE_B, "S", 5, 2);
+    /* Of a packet that is known in part the rest is taken. */
+    line_sends(LINE_B, "S", 6, 4);
+    assert_int_equal(lines.next, 10);
+    assert_int_equal(lines.lost, 0);
+    assert_int_equal(lines.sessions, 1);
+    assert_int_equal(lines.arbiter.filled, 1);
+    assert_int_equal(lines.arbiter.line[LINE_A].first, 2);
+    assert_int_equal(lines.arbiter.line[LINE_B].second, 2);
+    assert_true(arbiter_deadline(&lines.arbiter) == ARBITER_NEVER);
+}
+
+static void what_both_lines_passed_is_lost_at_once(void **state)
+{
+    (void)state;
+    line_sends(LINE_A, "S", 1, 1);
+    line_sends(LINE_A, "S", 4, 1);
+    assert_int_equal(lines.lost, 0);
+    /* A heartbeat tells what comes next, too. */
+    line_sends(LINE_B, "S", 5, 0);
+    assert_int_equal(lines.lost, 2);
+    assert_int_equal(lines.next, 5);
+}
+
+static void a_line_that_is_silent_is_waited_for_for_a_time(void **state)
+{
+    (void)state;
+    line_sends(LINE_A, "S", 1, 1);
+    line_sends(LINE_A, "S", 3, 1);
+    line_sends(LINE_A, "S", 5, MOLD_COUNT_END);
+    assert_int_equal(arbiter_deadline(&lines.arbiter), WAIT);
+    lines_wait(WAIT - 1);
+    assert_int_equal(lines.next, 2);
+    assert_int_equal(lines.ends, 0);
+    lines_wait(1);
+    assert_int_equal(lines.next, 4);
+    /* The next gap, before the end, is waited for in turn. */
+    lines_wait(WAIT);
+    assert_int_equal(lines.next, 5);
+    assert_int_equal(lines.lost, 2);
+    assert_int_equal(lines.ends, 1);
+}
+
+static void a_session_that_begins_ends_the_one_before(void **state)
+{
+    (void)state;
+    line_sends(LINE_A, "S", 1, 2);
+    line_sends(LINE_A, "S", 4, 1);
+    line_sends(LINE_A, "T", 2, 1);
+    assert_int_equal(lines.sessions, 1);
+    assert_int_equal(lines.lost, 1);
+    assert_int_equal(lines.next, 5);
+    /* Late packets of the session before are of no use. */
+    line_sends(LINE_B, "S", 3, 2);
+    line_sends(LINE_B, "T", 1, 2);
+    assert_int_equal(lines.sessions, 2);
+    assert_int_equal(lines.next, 3);
+    assert_int_equal(lines.lost, 1);
+}
+
+static void datagrams_that_are_damaged_or_too_many_do_no_harm(void **state)
+{
+    struct arbiter_turn turn;
+
+    (void)state;
+    assert_false(arbiter_take(&lines.arbiter, LINE_A, "x", 1, 0, &turn));
+    assert_int_equal(lines.arbiter.bad, 1);
+    line_sends(LINE_A, "S", 1, 1);
+    for (uint64_t sequence = 3; sequence < 3 + 2 * ARBITER_HELD; sequence++)
+        line_sends(LINE_A, "S", sequence, 1);
+    assert_true(lines.next > ARBITER_HELD);
+    assert_true(lines.lost >= 1);
+}
+
+/* Packets of both lines, each with loss of its own, at times of their own. */
+static void random_lines_give_each_message_once(void **state)
+{
+    enum { MESSAGES = 3000 };
+    struct synth random = {.random = 9};
+    bool sent[ARBITER_LINES][MESSAGES + 1] = {{false}};
+    uint64_t at[ARBITER_LINES] = {1, 1}, lost_at_both = 0;
+
+    (void)state;
+    while (at[LINE_A] <= MESSAGES || at[LINE_B] <= MESSAGES) {
+        const uint32_t line = synth_random(&random, ARBITER_LINES);
+        uint16_t count = (uint16_t)(1 + synth_random(&random, 4));
+
+        if (at[line] + count > MESSAGES + 1)
+            count = (uint16_t)(MESSAGES + 1 - at[line]);
+        if (synth_random(&random, 10) != 0) {
+            for (uint16_t i = 0; i < count; i++)
+                sent[line][at[line] + i] = true;
+            line_sends(line, "S", at[line], count);
+        }
+        at[line] += count;
+        lines.now += synth_random(&random, 3);
+    }
+    line_sends(LINE_A, "S", MESSAGES + 1, MOLD_COUNT_END);
+    line_sends(LINE_B, "S", MESSAGES + 1, MOLD_COUNT_END);
+    lines_wait(WAIT);
+    for (int i = 1; i <= MESSAGES; i++)
+        lost_at_both += !sent[LINE_A][i] && !sent[LINE_B][i];
+    assert_int_equal(lines.next, MESSAGES + 1);
+    /* More, if a line was later than the time that it is waited for, or has fallen too far behind. */
+    assert_true(lines.lost >= lost_at_both);
+    assert_true(lines.arbiter.filled > 50);
+    assert_int_equal(lines.ends, 2);
 }
 
 /* -------------------------------------------------------------------------------------------------- books */
@@ -399,6 +597,14 @@ int main(void)
         cmocka_unit_test(packets_that_are_cut_or_too_long_are_refused),
         cmocka_unit_test(gaps_repeats_and_new_sessions_are_noticed),
         cmocka_unit_test(the_end_of_a_session_is_no_message),
+        cmocka_unit_test_setup_teardown(the_first_copy_is_taken_and_the_other_line_fills_gaps, lines_up,
+                                        lines_down),
+        cmocka_unit_test_setup_teardown(what_both_lines_passed_is_lost_at_once, lines_up, lines_down),
+        cmocka_unit_test_setup_teardown(a_line_that_is_silent_is_waited_for_for_a_time, lines_up, lines_down),
+        cmocka_unit_test_setup_teardown(a_session_that_begins_ends_the_one_before, lines_up, lines_down),
+        cmocka_unit_test_setup_teardown(datagrams_that_are_damaged_or_too_many_do_no_harm, lines_up,
+                                        lines_down),
+        cmocka_unit_test_setup_teardown(random_lines_give_each_message_once, lines_up, lines_down),
         cmocka_unit_test(orders_are_found_through_many_adds_and_deletes),
         cmocka_unit_test(books_agree_with_the_synthetic_market_after_every_message),
         cmocka_unit_test(a_message_that_does_not_fit_leaves_its_book_stale_until_the_next_day),

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "publisher.h"
 
+#include "book_quote.h"
+
 #include <stdlib.h>
 
 int publisher_open(struct publisher *publisher, const char *channel, uint32_t symbols_max)
@@ -26,21 +28,6 @@ void publisher_close(struct publisher *publisher)
     llm_context_close(&publisher->context);
     free(publisher->publications);
     publisher->publications = NULL;
-}
-
-static struct quote quote_of_book(const struct book *book)
-{
-    struct book_top top = book_top(book);
-
-    return (struct quote){
-        .sequence = book->sequence,
-        .timestamp_ns = book->timestamp_ns,
-        .bid_size = top.bid_size,
-        .ask_size = top.ask_size,
-        .bid_price = top.bid_price,
-        .ask_price = top.ask_price,
-        .flags = book->stale ? QUOTE_STALE : 0,
-    };
 }
 
 /* Builds the quote in the send buffer, without a copy. */
