@@ -209,11 +209,11 @@ void lli_failover_report(struct llm_failover *failover)
 
     if (failover->election.mismatched && !failover->warned) {
         failover->warned = true;
-        lli_log(
-            &failover->context->log, LLM_LEVEL_ERROR,
-            "%s: a member of this stream was opened with another number of voters than %u, and is ignored: "
-            "give all the same, or another stream its own name",
-            failover->object, failover->options.voters);
+        lli_log(&failover->context->log, LLM_LEVEL_ERROR,
+                "%s: a member of this stream was opened with another number of voters than %u, or another "
+                "commit, and is ignored: "
+                "give all the same, or another stream its own name",
+                failover->object, failover->options.voters);
     }
     if (role == failover->role)
         return;

@@ -15,7 +15,7 @@
 enum { MEMBERS = 4, RECEIVER = 3, SIZE_MAX_SENT = 3000 };
 
 /* Silence after which the primary is replaced: more than the others are not polled here. */
-#define DETECT_NS 500000000u
+#define DETECT_NS 250000000u
 
 struct member {
     struct llm_context *context;
