@@ -41,7 +41,7 @@ struct stamp {
     uint64_t number;
 };
 
-/* What a process notes. */
+/* Notes of a process. */
 struct note {
     pid_t pid;
     _Atomic uint32_t lives;
@@ -140,7 +140,7 @@ static void deliver(struct process *process, uint64_t number, const struct llm_m
         note->next = number + 1;
 }
 
-/* That a primary is fenced is what is measured. */
+/* Drops log lines: they say that primaries are fenced, as is measured. */
 static void ignore_log(void *arg, enum llm_level level, const char *text)
 {
     (void)arg;

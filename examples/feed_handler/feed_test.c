@@ -198,7 +198,7 @@ static void the_end_of_a_session_is_no_message(void **state)
 
 enum { LINE_A, LINE_B, WAIT = 1000 };
 
-/* What came of two lines, in order: every message is taken, or lost, once. */
+/* Record of two lines, in order: every message is taken, or lost, once. */
 static struct {
     struct arbiter arbiter;
     uint64_t now;

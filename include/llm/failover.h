@@ -50,11 +50,11 @@ enum llm_member_kind {
     LLM_MEMBER_RECEIVER,      /* has no vote; what it retains survives the primary, too */
 };
 
-/* When members deliver a message. */
+/* Time at which members deliver a message. */
 enum llm_commit {
     LLM_COMMIT_SENT = 0, /* at once */
     /*
-     * When a majority of the voters, the primary included, has it. Then it is in the stream whatever happens, as long as no
+     * Once a majority of the voters, the primary included, has it. Then it is in the stream whatever happens, as long as no
      * majority of the voters dies or restarts at the same time. The primary asks llm_failover_committed() how far that is.
      */
     LLM_COMMIT_BACKUP,

@@ -269,7 +269,7 @@ static void snapshot_restore(struct llm_failover *failover)
         return;
     }
     failover->counters.failover_snapshots_received++;
-    /* What it cannot repeat is not its to have. */
+    /* This member cannot repeat messages before the snapshot, so its tail begins there. */
     if (failover->tail.next < arriving.number)
         lli_tail_reset(&failover->tail, arriving.number);
     failover->due = arriving.number;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a stream ends (docs/protocol.md section 12.6): transmitters that restart ask the stores of a channel, and
+ * End of a stream (docs/protocol.md section 12.6): transmitters that restart ask the stores of a channel, and
  * continue after the farthest answer.
  */
 #include <string.h>

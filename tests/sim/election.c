@@ -336,7 +336,7 @@ static void node_input(struct world *world, const struct flight *flight)
         node->reported[flight->from] = flight->packet.position.next;
     if (lli_election_input(&node->election, &flight->packet, now, &answer))
         network_send(world, &(struct flight){.from = flight->to, .to = flight->from, .packet = answer});
-    /* What was withdrawn. */
+    /* Messages may have been withdrawn. */
     node->next = node->election.position.next;
     node_deliver(world, node);
 }

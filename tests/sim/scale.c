@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What grows with the number of receivers, topics and sessions, by simulation (multitude.h). Prints one line
+ * Growth with the number of receivers, topics and sessions, by simulation (multitude.h). Prints one line
  * of JSON.
  *
  *   scale losses RECEIVERS PACKETS SEED     one transmitter; no, independent and shared losses; their repair

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a receiver that delivers only what is sealed knows of seals: when each packet is sealed, and which was forged. */
+/* Seals as a receiver that delivers only sealed packets knows them: when each packet is sealed, and which was forged. */
 #include "world.h"
 
 enum {

@@ -100,7 +100,7 @@ struct lli_election_peer {
     bool remembers;
 };
 
-/* What a voter has of a term. */
+/* Position of a voter in a term: it has the messages before `next`. */
 struct lli_election_reach {
     uint32_t term;
     uint64_t next;

@@ -141,7 +141,7 @@ struct lli_rx_config {
      * LLI_PROTECT_DATA, and is what LLI_ITEM_PACKET has; set likewise.
      */
     bool records_protected;
-    /* What is known of the seal of a packet, if messages of no other packets are delivered; NULL: all are. */
+    /* Returns the state of a packet's seal: messages wait until it is verified. NULL: they do not wait. */
     enum lli_seal_state (*seal_state)(void *seals, uint64_t session, lli_seq seq);
     void *seals;
     uint8_t name_size;

@@ -82,7 +82,7 @@ struct lli_slow_record {
     struct lli_slow_debt debt;
     uint32_t naks[LLI_SLOW_BUCKETS];
     uint32_t requested[LLI_SLOW_BUCKETS]; /* packets requested by NAKs */
-    /* When the rate of NAKs, and the share of packets requested, became too large; LLI_NEVER: it is not. */
+    /* Times at which the rate of NAKs, and the share of packets requested, became too large; LLI_NEVER: it is not. */
     lli_ns beyond_at[2];
     struct lli_slow_level wanted; /* by its figures at the last evaluation */
     struct lli_slow_level stands; /* as decided */
