@@ -54,10 +54,20 @@ static void election_withdraw(struct lli_election *election, lli_ns now)
 
 /* ---------------------------------------------------------------------------------------------- commits */
 
-/* Returns the voter that is the primary of a term. */
-static uint32_t election_primary(const struct lli_election *election, uint32_t term)
+/*
+ * Sorts the values and returns the greatest that `needed` of them, at least one, have reached. 0: there are fewer values.
+ */
+static uint64_t election_reached_by(uint64_t *values, uint32_t count, uint32_t needed)
 {
-    return term % election->config.voters;
+    for (uint32_t i = 1; i < count; i++) {
+        const uint64_t value = values[i];
+        uint32_t place = i;
+
+        for (; place > 0 && values[place - 1] < value; place--)
+            values[place] = values[place - 1];
+        values[place] = value;
+    }
+    return count < needed ? 0 : values[needed - 1];
 }
 
 /*
@@ -67,7 +77,8 @@ static uint32_t election_primary(const struct lli_election *election, uint32_t t
 static void election_commit(struct lli_election *election)
 {
     const uint32_t term = election->position.followed;
-    uint64_t sorted[LLI_ELECTION_VOTERS_MAX];
+    const uint32_t primary = term % election->config.voters;
+    uint64_t numbers[LLI_ELECTION_VOTERS_MAX];
     uint32_t count = 0;
 
     if (term == 0)
@@ -75,19 +86,11 @@ static void election_commit(struct lli_election *election)
     if (election_votes(election) && election->remembers)
         election->reached[election->config.member] =
             (struct lli_election_reach){term, election->position.next};
-    for (uint32_t i = 0; i < election->config.voters; i++) {
-        const struct lli_election_reach *reach = &election->reached[i];
-        uint32_t place = count;
-
-        if (i == election_primary(election, term) || reach->term != term)
-            continue;
-        for (; place > 0 && sorted[place - 1] < reach->next; place--)
-            sorted[place] = sorted[place - 1];
-        sorted[place] = reach->next;
-        count++;
-    }
-    if (count >= election->config.voters / 2)
-        election->committed = lli_max(election->committed, sorted[election->config.voters / 2 - 1]);
+    for (uint32_t i = 0; i < election->config.voters; i++)
+        if (i != primary && election->reached[i].term == term)
+            numbers[count++] = election->reached[i].next;
+    election->committed =
+        lli_max(election->committed, election_reached_by(numbers, count, election->config.voters / 2));
 }
 
 /* Takes what a voter that remembers has. */
@@ -165,21 +168,13 @@ void lli_election_forget(struct lli_election *election)
 /* Time at which the packet was sent that a majority has answered, this member included; 0: there is none. */
 static lli_ns election_answered(const struct lli_election *election)
 {
-    lli_ns sorted[LLI_ELECTION_VOTERS_MAX];
+    lli_ns times[LLI_ELECTION_VOTERS_MAX];
     uint32_t count = 0;
 
-    for (uint32_t i = 0; i < election->config.voters; i++) {
-        const lli_ns at = election->answered[i];
-        uint32_t place = count;
-
-        if (i == election->config.member || at == 0)
-            continue;
-        for (; place > 0 && sorted[place - 1] < at; place--)
-            sorted[place] = sorted[place - 1];
-        sorted[place] = at;
-        count++;
-    }
-    return count + 1 < election_majority(election) ? 0 : sorted[election_majority(election) - 2];
+    for (uint32_t i = 0; i < election->config.voters; i++)
+        if (i != election->config.member && election->answered[i] != 0)
+            times[count++] = election->answered[i];
+    return election_reached_by(times, count, election_majority(election) - 1);
 }
 
 lli_ns lli_election_leased_until(const struct lli_election *election)
@@ -438,15 +433,6 @@ static void election_stand(struct lli_election *election, lli_ns now)
     election_enter(election, LLI_ELECTION_CANVASSING, now);
 }
 
-static uint32_t election_count(uint32_t voters)
-{
-    uint32_t count = 0;
-
-    for (; voters != 0; voters &= voters - 1)
-        count++;
-    return count;
-}
-
 static bool election_is_ahead(const struct lli_election_position *a, const struct lli_election_position *b)
 {
     return a->followed != b->followed ? a->followed > b->followed : a->next > b->next;
@@ -488,7 +474,7 @@ static bool election_is_informed(const struct lli_election *election)
         answered |= voter;
         remembering |= peer->remembers ? voter : 0;
     }
-    return answered == all || election_count(remembering) >= election->config.voters / 2 + 1;
+    return answered == all || (uint32_t)__builtin_popcount(remembering) >= election->config.voters / 2 + 1;
 }
 
 /*
