@@ -359,6 +359,63 @@ static void nobody_leads_without_a_majority_that_remembers(void **state)
                 lli_election_holds(&members[2], now));
 }
 
+/* The primary has 10 messages that a majority has: this one lacks some, and the other one has them. It then dies. */
+static void primary_dies_with(uint64_t next)
+{
+    run(7, 25 * MS);
+    has(0, 10);
+    has(1, next);
+    has(2, 10);
+    run(7, 2 * MS);
+    assert_int_equal(members[0].committed, 10);
+}
+
+static void a_voter_whose_messages_do_not_come_does_not_count(void **state)
+{
+    (void)state;
+    primary_dies_with(4);
+    /* The other voter answers, and nothing is fetched from it. */
+    for (const lli_ns end = now + 300 * MS; now < end; now += MS / 4) {
+        step(1, 4);
+        assert_int_not_equal(members[1].state, LLI_ELECTION_PRIMARY);
+    }
+}
+
+static void nobody_leads_without_messages_that_a_voter_no_longer_retains(void **state)
+{
+    (void)state;
+    primary_dies_with(4);
+    for (const lli_ns end = now + 300 * MS; now < end; now += MS / 4) {
+        /* It gave its vote before. */
+        if (members[1].state == LLI_ELECTION_SURVEYING)
+            lli_election_has(&members[2], 8, 10, now);
+        step(1, 4);
+        assert_int_not_equal(members[1].state, LLI_ELECTION_PRIMARY);
+    }
+    assert_int_equal(members[2].position.first, 8);
+}
+
+static void a_member_remembers_again_when_it_has_what_it_withdrew(void **state)
+{
+    (void)state;
+    run(15, 25 * MS);
+    has(0, 100);
+    for (uint32_t i = 1; i <= VOTERS; i++)
+        has(i, 90);
+    run(15, 2 * MS);
+    lli_election_deliver(&members[3], 90);
+    run(6, 60 * MS);
+    has(1, 95);
+    has(3, 93);
+    members[3].position.followed = members[0].term;
+    assert_true(members[3].remembers);
+    run(14, 5 * MS);
+    assert_int_equal(members[3].position.next, 90);
+    assert_false(members[3].remembers);
+    has(3, 95);
+    assert_true(members[3].remembers);
+}
+
 static void what_was_not_delivered_is_withdrawn(void **state)
 {
     (void)state;
@@ -418,6 +475,9 @@ int main(void)
         cmocka_unit_test_setup(a_voter_that_restarted_counts_when_it_caught_up, up_majority),
         cmocka_unit_test_setup(nobody_leads_without_a_majority_that_remembers, up_majority),
         cmocka_unit_test_setup(what_was_not_delivered_is_withdrawn, up_majority),
+        cmocka_unit_test_setup(a_voter_whose_messages_do_not_come_does_not_count, up_majority),
+        cmocka_unit_test_setup(nobody_leads_without_messages_that_a_voter_no_longer_retains, up_majority),
+        cmocka_unit_test_setup(a_member_remembers_again_when_it_has_what_it_withdrew, up_majority),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
