@@ -461,6 +461,7 @@ static bool election_is_informed(const struct lli_election *election)
     const uint32_t all = (1u << election->config.voters) - 1;
     uint32_t answered = 1u << election->config.member;
     uint32_t remembering = election->remembers ? answered : 0;
+    uint32_t count = 0;
 
     if (!election->config.commits)
         return true;
@@ -474,7 +475,9 @@ static bool election_is_informed(const struct lli_election *election)
         answered |= voter;
         remembering |= peer->remembers ? voter : 0;
     }
-    return answered == all || (uint32_t)__builtin_popcount(remembering) >= election->config.voters / 2 + 1;
+    for (; remembering != 0; remembering &= remembering - 1)
+        count++;
+    return answered == all || count >= election->config.voters / 2 + 1;
 }
 
 /*
