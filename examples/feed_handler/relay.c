@@ -3,9 +3,6 @@
 
 #include <string.h>
 
-/* Messages that llm_send_numbered() skips at once. */
-#define SKIP_MAX (UINT64_C(1) << 24)
-
 int relay_open(struct relay *relay, const char *channel)
 {
     *relay = (struct relay){.channel = channel};
@@ -30,7 +27,7 @@ int relay_begin(struct relay *relay, const uint8_t session[MOLD_SESSION_BYTES], 
     memcpy(options.stream, session, size);
     options.stream[size] = '\0';
     /* The messages of a session are numbered from 1, and those before the first that comes are skipped. */
-    options.stream_base = sequence > SKIP_MAX ? sequence : 1;
+    options.stream_base = sequence > LLM_SKIP_MAX ? sequence : 1;
     options.stream_merge = 1;
     result = llm_transmitter_open(relay->context, relay->channel, &options, NULL, &relay->transmitter);
     return result < 0 ? result

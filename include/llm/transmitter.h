@@ -233,7 +233,7 @@ LLM_API int llm_sendv(struct llm_topic *topic, const struct iovec *pieces, int c
 /*
  * Sends a message as llm_send() does, under a number in the stream that the application sets: where the sequence is
  * its own, so that receivers merge transmitters that do not have all of its messages (stream_merge). number: at least
- * stream_base + llm_transmitter_next(), the number that would come next, and at most 16777216 more. The numbers
+ * stream_base + llm_transmitter_next(), the number that would come next, and at most LLM_SKIP_MAX more. The numbers
  * between are skipped: this transmitter never has them. Receivers get their messages from another session of the
  * stream; if none has them, and where sessions are not merged, LLM_EVENT_GAP reports them with LLM_REASON_SKIPPED.
  * After LLM_EAGAIN the numbers may have been skipped already; the message was not sent, and its number is still free.
@@ -241,6 +241,7 @@ LLM_API int llm_sendv(struct llm_topic *topic, const struct iovec *pieces, int c
  * transmitter has no stream (option stream), or is that of a failover group, and as llm_send(). LLM_EMSGSIZE,
  * LLM_EAGAIN as llm_send().
  */
+#define LLM_SKIP_MAX 16777216
 LLM_API int llm_send_numbered(struct llm_topic *topic, uint64_t number, const void *data, size_t size,
                               unsigned flags);
 

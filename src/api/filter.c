@@ -138,7 +138,7 @@ static int filtering_send(struct llm_topic *topic, const struct iovec *pieces,
     struct lli_pack_attributes frame;
     int error;
 
-    if (flags & ~(unsigned)(LLM_SEND_MORE | LLM_SEND_NOW))
+    if (flags > LLI_SEND_FLAGS)
         return lli_refuse_flags(topic, flags);
     llm_attributes_init(&attributes);
     error = lli_options_import(&attributes, sizeof attributes, user, "struct llm_attributes", log);

@@ -5,11 +5,6 @@
 #include "api/lifecycle.h"
 #include "engine/objects.h"
 
-/* Numbers that a call may skip: their packets are short, and no more than the history of a transmitter holds. */
-#define NUMBERED_SKIP_MAX ((uint64_t)1 << 24)
-
-enum { NUMBERED_FLAGS = LLM_SEND_MORE | LLM_SEND_NOW };
-
 /* Returns LLM_OK if the transmitter's numbers are the application's. */
 static int numbered_check(const struct llm_topic *topic)
 {
@@ -36,7 +31,7 @@ static int numbered_skip(struct llm_topic *topic, uint64_t number, size_t size, 
     struct lli_tx *tx = &transmitter->tx;
     int error;
 
-    if (flags > NUMBERED_FLAGS)
+    if (flags > LLI_SEND_FLAGS)
         return lli_refuse_flags(topic, flags);
     error = lli_topic_room(topic, size);
     if (error == LLM_EAGAIN && lli_transmitter_make_room(transmitter))
@@ -62,11 +57,11 @@ static int numbered_send(struct llm_topic *topic, uint64_t number, const void *d
 
     if (error != LLM_OK)
         return error;
-    if (number < next || number - next > NUMBERED_SKIP_MAX)
+    if (number < next || number - next > LLM_SKIP_MAX)
         return lli_refuse(topic->transmitter->context, LLM_EINVAL,
                           "topic \"%s\": llm_send_numbered: number %" PRIu64 ": %" PRIu64
-                          " is next: use it or one that is greater by at most %" PRIu64,
-                          topic->name, number, next, NUMBERED_SKIP_MAX);
+                          " is next: use it or one that is greater by at most %d",
+                          topic->name, number, next, LLM_SKIP_MAX);
     if (number > next)
         error = numbered_skip(topic, number - tx->config.stream_base, size, flags);
     return error == LLM_OK ? llm_send(topic, data, size, flags) : error;

@@ -7,8 +7,6 @@
 #include "observe/watch.h"
 #include "system/prefetch.h"
 
-enum { TRANSMITTER_FLAGS = LLM_SEND_MORE | LLM_SEND_NOW };
-
 /* ----------------------------------------------------------------------------------------------- flush */
 
 /* Counts a waiting message for the latency monitor. Returns true if enough packets wait for a flush. */
@@ -189,7 +187,7 @@ static void topic_account(struct llm_topic *topic, lli_seq seq, size_t size)
 /* Returns the reason to refuse a message in every state of the topic; LLM_OK: there is none. */
 static inline int topic_check(const struct llm_topic *topic, size_t size, unsigned flags)
 {
-    if (flags > TRANSMITTER_FLAGS)
+    if (flags > LLI_SEND_FLAGS)
         return lli_refuse_flags(topic, flags);
     return size > topic->transmitter->message_bytes_max ? lli_refuse_size(topic, size) : LLM_OK;
 }
@@ -531,7 +529,7 @@ int llm_topic_claim(struct llm_topic *topic, size_t size, void **data)
 
 static LLI_COLD int topic_refuse_commit(const struct llm_topic *topic, size_t size, unsigned flags)
 {
-    if (flags > TRANSMITTER_FLAGS)
+    if (flags > LLI_SEND_FLAGS)
         return lli_refuse_flags(topic, flags);
     return lli_refuse(topic->transmitter->context, LLM_EINVAL,
                       "topic \"%s\": commit of %zu bytes: %u were claimed: commit no more", topic->name, size,
@@ -581,7 +579,7 @@ int llm_topic_commit(struct llm_topic *topic, size_t size, unsigned flags)
         return LLM_ESTATE;
     if (transmitter->claimed != topic) {
         error = lli_refuse_unclaimed(topic);
-    } else if (flags > TRANSMITTER_FLAGS || size > transmitter->tx.pack.claim_size) {
+    } else if (flags > LLI_SEND_FLAGS || size > transmitter->tx.pack.claim_size) {
         error = topic_refuse_commit(topic, size, flags);
     } else {
         if (topic->route == LLI_ROUTE_PLAIN)

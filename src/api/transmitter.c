@@ -131,9 +131,8 @@ int lli_transmitter_place(struct llm_transmitter *transmitter, const struct llm_
     error = lli_latency_transmitter(transmitter);
     if (error != LLM_OK)
         return error;
-    transmitter->message_bytes_max =
-        lli_min(options->message_bytes_max, lli_tx_message_max(&transmitter->tx));
-    lli_pack_limit(&transmitter->tx.pack, transmitter->message_bytes_max);
+    transmitter->message_bytes_max = options->message_bytes_max;
+    lli_transmitter_limit(transmitter, lli_tx_message_max(&transmitter->tx));
     transmitter->cache_bytes = options->cache_bytes;
     if (endpoint->guard != NULL) {
         transmitter->posted_max = 0;

@@ -290,8 +290,7 @@ int lli_connection_run(struct llm_connection *connection, const struct lli_wire_
     if (error != LLM_OK)
         return error;
     connection->session = other->session;
-    transmitter->message_bytes_max = lli_min(transmitter->message_bytes_max, other->message_bytes_max);
-    lli_pack_limit(&transmitter->tx.pack, transmitter->message_bytes_max);
+    lli_transmitter_limit(transmitter, other->message_bytes_max);
     lli_rx_start(rx, (uint32_t)other->session, now);
     lli_rx_identify(rx, other->session);
     connection->receiver->sessions_used = 1;

@@ -24,6 +24,9 @@
 
 enum { LLI_CHANNEL_TEXT_MAX = 256 };
 
+/* Flags that a send may have; no flag is greater. */
+enum { LLI_SEND_FLAGS = LLM_SEND_MORE | LLM_SEND_NOW };
+
 /*
  * The group of transmitters and receivers without one, as those of connections: a handle that no transport
  * returns.
@@ -248,6 +251,13 @@ bool lli_context_is_inside(const struct llm_context *context);
 
 /* Returns true if another thread than the caller has a claim open, while a loop thread exists. */
 bool lli_transmitter_is_claimed_elsewhere(const struct llm_transmitter *transmitter);
+
+/* Lowers the length of the longest message that a transmitter sends. */
+static inline void lli_transmitter_limit(struct llm_transmitter *transmitter, uint64_t bytes)
+{
+    transmitter->message_bytes_max = lli_min(transmitter->message_bytes_max, bytes);
+    lli_pack_limit(&transmitter->tx.pack, transmitter->message_bytes_max);
+}
 
 /* Ends the sleep of the loop thread. */
 void lli_context_wake(struct llm_context *context);

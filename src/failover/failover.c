@@ -288,13 +288,6 @@ static void failover_elect(struct llm_failover *failover)
     lli_election_init(&failover->election, &config, lli_clock_ns());
 }
 
-/* Messages wait in the tail, so it has to have room for each. */
-static void failover_limit(struct llm_transmitter *transmitter, uint64_t bytes)
-{
-    transmitter->message_bytes_max = lli_min(transmitter->message_bytes_max, bytes);
-    lli_pack_limit(&transmitter->tx.pack, transmitter->message_bytes_max);
-}
-
 static int failover_open_sessions(struct llm_failover *failover, const char *channel,
                                   const struct llm_options *options)
 {
@@ -309,8 +302,9 @@ static int failover_open_sessions(struct llm_failover *failover, const char *cha
     handlers.accept = failover_accepts;
     if (failover->options.kind == LLM_MEMBER_CANDIDATE)
         error = lli_transmitter_prepare(context, channel, options, &failover->transmitter);
+    /* Messages wait in the tail, so it has to have room for each. */
     if (failover->transmitter != NULL && failover->delivery != NULL)
-        failover_limit(failover->transmitter, failover->options.tail_bytes);
+        lli_transmitter_limit(failover->transmitter, failover->options.tail_bytes);
     if (error == LLM_OK)
         error = lli_receiver_open(context, channel, options, &handlers, &failover_tap, failover,
                                   &failover->receiver);

@@ -4,6 +4,7 @@
 pub const LLM_VERSION_MAJOR: u32 = 0;
 pub const LLM_VERSION_MINOR: u32 = 2;
 pub const LLM_VERSION_PATCH: u32 = 0;
+pub const LLM_SKIP_MAX: u32 = 16777216;
 pub const LLM_CONNECT_PAYLOAD_MAX: u32 = 512;
 pub const LLM_REQUESTS_MAX: u32 = 1024;
 extern "C" {
