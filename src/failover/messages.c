@@ -42,12 +42,12 @@ static void failover_skip(struct llm_failover *failover, uint64_t number)
     failover->due = number;
 }
 
-static void failover_deliver(struct llm_failover *failover, uint64_t number,
-                             const struct llm_message *message)
+static void failover_deliver_one(struct llm_failover *failover, uint64_t number,
+                                 const struct llm_message *message)
 {
     failover->joined = true;
     failover->due = number + 1;
-    lli_election_deliver(&failover->election, failover->due);
+    lli_election_delivered(&failover->election, failover->due);
     failover->counters.failover_messages++;
     if (failover->handlers.message != NULL)
         failover->handlers.message(failover->handlers.arg, number, message);
@@ -81,7 +81,7 @@ void lli_failover_deliver(struct llm_failover *failover)
 
         message.topic = next->topic < LLI_FAILOVER_TOPICS ? failover->topics[next->topic] : "";
         lli_tail_copy(&failover->tail, next, 0, failover->delivery, next->size);
-        failover_deliver(failover, failover->due, &message);
+        failover_deliver_one(failover, failover->due, &message);
     }
     failover->context->in_handler = inside;
 }
@@ -118,7 +118,7 @@ void lli_failover_take(struct llm_failover *failover, uint64_t number, uint32_t 
     if (failover->due < number)
         lli_failover_deliver(failover);
     if (failover->due == number && lli_election_deliverable(&failover->election) > number)
-        failover_deliver(failover, number, message);
+        failover_deliver_one(failover, number, message);
 }
 
 /* Stores a message whose primary was not heard yet. Without room it is dropped, and will be missing. */

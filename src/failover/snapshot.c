@@ -12,8 +12,8 @@
 /* The first message of a snapshot: number, size and the term that its sender follows. Others are its bytes. */
 enum { SNAPSHOT_HEAD = 8 + 8 + 4, SNAPSHOT_PART = 16 << 10 };
 
-/* Request of a connection: how often it was repeated. From the second one on a primary answers, too. */
-enum { SNAPSHOT_REQUEST = 1, SNAPSHOT_REQUEST_BACKUPS = 1 };
+/* A request has one byte: how often it was sent. The primary leaves the first one to others. */
+enum { SNAPSHOT_REQUEST_BYTES = 1, SNAPSHOT_REQUEST_FIRST = 1 };
 
 /* Snapshots that a member sends at a time. */
 enum { SNAPSHOT_SENDINGS_MAX = 4 };
@@ -98,26 +98,39 @@ static void sending_event(void *arg, struct llm_connection *connection, const st
 }
 
 /* Sends as much as the connection takes. Its other side ends it. */
-static void sending_send(const struct llm_failover *failover, struct lli_failover_sending *sending)
+static int sending_send(const struct llm_failover *failover, struct lli_failover_sending *sending)
 {
     const struct llm_snapshot *snapshot = &sending->snapshot;
     uint8_t head[SNAPSHOT_HEAD];
+    int error = LLM_OK;
 
     if (!sending->begun) {
         lli_store_u64(head, sending->number);
         lli_store_u64(head + 8, snapshot->size);
         lli_store_u32(head + 16, failover->election.position.followed);
-        if (llm_send(sending->topic, head, sizeof head, 0) != LLM_OK)
-            return;
-        sending->begun = true;
+        error = llm_send(sending->topic, head, sizeof head, 0);
+        sending->begun = error == LLM_OK;
     }
-    while (sending->sent < snapshot->size) {
+    while (error == LLM_OK && sending->sent < snapshot->size) {
         const uint64_t part = lli_min(SNAPSHOT_PART, snapshot->size - sending->sent);
 
-        if (llm_send(sending->topic, snapshot->data + sending->sent, part, 0) != LLM_OK)
-            return;
-        sending->sent += part;
+        error = llm_send(sending->topic, snapshot->data + sending->sent, part, 0);
+        sending->sent += error == LLM_OK ? part : 0;
     }
+    return error;
+}
+
+/* Returns false if the other member has to ask another one. */
+static bool sending_goes_on(const struct llm_failover *failover, struct lli_failover_sending *sending)
+{
+    const int error = sending->topic != NULL ? sending_send(failover, sending) : LLM_EAGAIN;
+
+    /* A connection that has ended has its event. */
+    if (error != LLM_OK && error != LLM_EAGAIN && error != LLM_ESTATE)
+        lli_log(&failover->context->log, LLM_LEVEL_WARNING,
+                "%s: a snapshot of %llu bytes for another member is given up: %s", failover->object,
+                (unsigned long long)sending->snapshot.size, llm_error_text(error));
+    return sending->topic != NULL && (error == LLM_OK || error == LLM_EAGAIN || error == LLM_ESTATE);
 }
 
 static void sendings_service(struct llm_failover *failover)
@@ -127,8 +140,7 @@ static void sendings_service(struct llm_failover *failover)
     while (*link != NULL) {
         struct lli_failover_sending *sending = *link;
 
-        if (sending->topic != NULL) {
-            sending_send(failover, sending);
+        if (sending_goes_on(failover, sending)) {
             link = &sending->next;
             continue;
         }
@@ -153,9 +165,9 @@ static int snapshot_asked(void *arg, struct llm_listener *listener, const struct
     for (const struct lli_failover_sending *sending = failover->sendings; sending != NULL;
          sending = sending->next)
         sendings++;
-    if (caller->payload_size != SNAPSHOT_REQUEST || !failover->restored ||
+    if (caller->payload_size != SNAPSHOT_REQUEST_BYTES || !failover->restored ||
         sendings >= SNAPSHOT_SENDINGS_MAX || failover->role == LLM_ROLE_FENCED ||
-        (failover->role == LLM_ROLE_PRIMARY && request[0] <= SNAPSHOT_REQUEST_BACKUPS))
+        (failover->role == LLM_ROLE_PRIMARY && request[0] <= SNAPSHOT_REQUEST_FIRST))
         return LLM_EAGAIN;
     handlers->arg = failover;
     handlers->event = sending_event;
@@ -178,8 +190,10 @@ static void snapshot_arrives(void *arg, struct llm_connection *connection, const
 
     (void)connection;
     if (!arriving->begun) {
-        if (message->size != SNAPSHOT_HEAD)
+        if (message->size != SNAPSHOT_HEAD) {
+            failover->asking_failed = true;
             return;
+        }
         arriving->begun = true;
         arriving->number = lli_load_u64(message->data);
         arriving->size = lli_load_u64((const uint8_t *)message->data + 8);
@@ -204,7 +218,7 @@ static void snapshot_event(void *arg, struct llm_connection *connection, const s
 static void snapshot_ask(struct llm_failover *failover, uint64_t needed, lli_ns now)
 {
     const uint8_t request = (uint8_t)lli_min(++failover->asked, UINT8_MAX);
-    const struct iovec payload = {(void *)(uintptr_t)&request, SNAPSHOT_REQUEST};
+    const struct iovec payload = {(void *)(uintptr_t)&request, SNAPSHOT_REQUEST_BYTES};
     struct llm_connection_handlers handlers;
     struct llm_options options;
 
@@ -262,8 +276,8 @@ static void snapshot_restore(struct llm_failover *failover)
     failover->context->in_handler = false;
     if (error != LLM_OK) {
         lli_log(&failover->context->log, LLM_LEVEL_ERROR,
-                "%s: the application refused a snapshot of %llu bytes at number %llu with %d: another one is "
-                "requested",
+                "%s: the application refused a snapshot of %llu bytes at number %llu with %d: "
+                "another one is requested",
                 failover->object, (unsigned long long)arriving.size, (unsigned long long)arriving.number,
                 error);
         return;
@@ -276,7 +290,7 @@ static void snapshot_restore(struct llm_failover *failover)
     failover->joined = true;
     lli_failover_restored(failover);
     lli_failover_have(failover);
-    lli_election_deliver(&failover->election, failover->due);
+    lli_election_delivered(&failover->election, failover->due);
     lli_failover_deliver(failover);
 }
 
@@ -291,8 +305,7 @@ static void snapshot_complete(struct llm_failover *failover)
     } else {
         lli_log(&failover->context->log, LLM_LEVEL_WARNING,
                 "%s: a snapshot at number %llu of term %u does not fit messages %llu to %llu of term %u: "
-                "another one is "
-                "requested; tail_bytes has to have room for what is sent meanwhile",
+                "another one is requested; tail_bytes has to have room for what is sent meanwhile",
                 failover->object, (unsigned long long)failover->arriving.number, failover->arriving.term,
                 (unsigned long long)failover->tail.first, (unsigned long long)failover->tail.next,
                 failover->election.position.followed);
@@ -364,7 +377,8 @@ void lli_failover_snapshot_close(struct llm_failover *failover)
     while (connection != NULL) {
         struct llm_connection *next = connection->next;
 
-        if (connection == failover->asking || connection->handlers.arg == failover)
+        if (connection == failover->asking ||
+            (connection->listener != NULL && connection->listener == failover->listener))
             lli_connection_destroy(connection);
         connection = next;
     }

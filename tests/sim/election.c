@@ -183,7 +183,7 @@ static void node_deliver(struct world *world, struct node *node)
             fail(world, "two members delivered different messages of one number");
         *first = node->values[node->delivered];
     }
-    lli_election_deliver(&node->election, node->delivered);
+    lli_election_delivered(&node->election, node->delivered);
 }
 
 static void node_take(struct world *world, struct node *node, uint64_t value)

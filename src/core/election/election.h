@@ -156,7 +156,7 @@ static inline uint64_t lli_election_deliverable(const struct lli_election *elect
 }
 
 /* Notes that the messages before `number` were delivered. What was not delivered can be withdrawn, see there. */
-static inline void lli_election_deliver(struct lli_election *election, uint64_t number)
+static inline void lli_election_delivered(struct lli_election *election, uint64_t number)
 {
     election->delivered = number;
 }

@@ -403,7 +403,7 @@ static void a_member_remembers_again_when_it_has_what_it_withdrew(void **state)
     for (uint32_t i = 1; i <= VOTERS; i++)
         has(i, 90);
     run(15, 2 * MS);
-    lli_election_deliver(&members[3], 90);
+    lli_election_delivered(&members[3], 90);
     run(6, 60 * MS);
     has(1, 95);
     has(3, 93);
@@ -424,7 +424,7 @@ static void what_was_not_delivered_is_withdrawn(void **state)
     for (uint32_t i = 1; i <= VOTERS; i++)
         has(i, 90);
     run(15, 2 * MS);
-    lli_election_deliver(&members[3], 90);
+    lli_election_delivered(&members[3], 90);
     run(6, 60 * MS);
     assert_true(members[1].state == LLI_ELECTION_PRIMARY);
     /* It was cut off, and the old primary sent it some more. */
@@ -435,7 +435,7 @@ static void what_was_not_delivered_is_withdrawn(void **state)
     assert_int_equal(members[3].position.next, 90);
     /* Unless it was delivered. */
     has(3, 95);
-    lli_election_deliver(&members[3], 95);
+    lli_election_delivered(&members[3], 95);
     members[3].position.followed = members[0].term;
     run(14, 5 * MS);
     assert_int_equal(members[3].fence, LLI_ELECTION_DIVERGED);
