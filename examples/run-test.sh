@@ -222,7 +222,7 @@ handlers_fill_each_other() {
     verdict "two handlers of a line each fill each other's gaps" $good
 }
 
-# What neither handler has the consumer is told once.
+# Messages that neither handler has are reported to the consumer once.
 loss_at_both_handlers_is_told_once() {
     run_relays --drop 1000
     [ "$(grep -c 'no transmitter has the messages' "$work/feed_consumer.out")" = 1 ] || good=no

@@ -329,24 +329,6 @@ static bool run(struct generator *generator)
     return arguments->expect == NULL || write_expected(generator, arguments->expect);
 }
 
-static bool lines_open(struct generator *generator)
-{
-    const struct arguments *arguments = generator->arguments;
-
-    for (uint32_t i = 0; i < LINES && arguments->groups[i] != NULL; i++) {
-        const char *interface = arguments->interfaces[i];
-        struct group group;
-
-        if (!group_parse(arguments->groups[i], interface != NULL ? interface : arguments->interfaces[0],
-                         &group))
-            return false;
-        generator->fds[i] = group_open_sender(&group);
-        if (generator->fds[i] < 0)
-            return false;
-    }
-    return true;
-}
-
 int main(int argc, char **argv)
 {
     struct arguments arguments = parse(argc, argv);
@@ -360,7 +342,9 @@ int main(int argc, char **argv)
         fprintf(stderr, "feed_generator: no memory for %" PRIu32 " symbols\n", arguments.symbols);
         return EXIT_FAILURE;
     }
-    good = lines_open(&generator) && run(&generator);
+    good = group_open_lines(arguments.groups, arguments.interfaces, LINES, group_open_sender, generator.fds) >
+               0 &&
+           run(&generator);
     for (uint32_t i = 0; i < LINES; i++) {
         if (generator.fds[i] >= 0)
             close(generator.fds[i]);

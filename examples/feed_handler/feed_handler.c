@@ -379,23 +379,6 @@ static struct arguments parse(int argc, char **argv)
     return arguments;
 }
 
-static bool feed_open(struct handler *handler, const struct arguments *arguments)
-{
-    for (uint32_t i = 0; i < ARBITER_LINES && arguments->groups[i] != NULL; i++) {
-        const char *interface = arguments->interfaces[i];
-        struct group group;
-
-        if (!group_parse(arguments->groups[i], interface != NULL ? interface : arguments->interfaces[0],
-                         &group))
-            return false;
-        handler->feeds[i] = group_open_receiver(&group);
-        if (handler->feeds[i] < 0)
-            return false;
-        handler->lines++;
-    }
-    return true;
-}
-
 /* Opens what the feed becomes: books and quotes, or the same messages. Returns 0 or an LLM_E... code. */
 static int output_open(struct handler *handler, const struct arguments *arguments)
 {
@@ -407,8 +390,11 @@ static int output_open(struct handler *handler, const struct arguments *argument
         handler->context = handler->relay.context;
         return result;
     }
-    if (!market_init(&handler->market, &limits))
+    if (!market_init(&handler->market, &limits)) {
+        fprintf(stderr, "feed_handler: no memory for %" PRIu32 " symbols and %" PRIu32 " orders\n",
+                limits.symbols_max, limits.orders_max);
         return LLM_ENOMEM;
+    }
     result = publisher_open(&handler->publisher, arguments->channel, limits.symbols_max);
     handler->context = handler->publisher.context;
     return result;
@@ -416,7 +402,7 @@ static int output_open(struct handler *handler, const struct arguments *argument
 
 static bool handler_open(struct handler *handler, const struct arguments *arguments)
 {
-    int result;
+    int result, lines;
 
     handler->feeds[0] = handler->feeds[1] = -1;
     handler->relays = arguments->relays;
@@ -425,8 +411,11 @@ static bool handler_open(struct handler *handler, const struct arguments *argume
         fprintf(stderr, "feed_handler: %s: %s\n", arguments->channel, llm_error_text(result));
         return false;
     }
-    if (!feed_open(handler, arguments))
+    lines = group_open_lines(arguments->groups, arguments->interfaces, ARBITER_LINES, group_open_receiver,
+                             handler->feeds);
+    if (lines < 0)
         return false;
+    handler->lines = (uint32_t)lines;
     if (!arbiter_init(&handler->arbiter, handler->lines, arguments->wait_us * 1000)) {
         fprintf(stderr, "feed_handler: no memory for %d packets\n", ARBITER_HELD);
         return false;
@@ -436,8 +425,9 @@ static bool handler_open(struct handler *handler, const struct arguments *argume
 
 static void handler_close(struct handler *handler)
 {
-    for (uint32_t i = 0; i < handler->lines; i++)
-        close(handler->feeds[i]);
+    for (uint32_t i = 0; i < ARBITER_LINES; i++)
+        if (handler->feeds[i] >= 0)
+            close(handler->feeds[i]);
     if (handler->relays)
         relay_close(&handler->relay);
     else

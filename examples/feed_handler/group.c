@@ -115,3 +115,23 @@ int group_open_receiver(const struct group *group)
         return give_up(fd, "join the feed's group");
     return fd;
 }
+
+int group_open_lines(const char *const *groups, const char *const *interfaces, int lines,
+                     int (*open_line)(const struct group *group), int *fds)
+{
+    int count = 0;
+
+    for (int i = 0; i < lines; i++)
+        fds[i] = -1;
+    for (; count < lines && groups[count] != NULL; count++) {
+        const char *interface = interfaces[count] != NULL ? interfaces[count] : interfaces[0];
+        struct group group;
+
+        if (!group_parse(groups[count], interface, &group))
+            return -1;
+        fds[count] = open_line(&group);
+        if (fds[count] < 0)
+            return -1;
+    }
+    return count;
+}

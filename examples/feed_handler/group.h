@@ -23,4 +23,12 @@ int group_open_sender(const struct group *group);
 /* Opens a socket that receives from the group. Returns -1 after a message on stderr. */
 int group_open_receiver(const struct group *group);
 
+/*
+ * Opens a socket for each line of the feed: groups as group_parse() takes them, at most `lines`, the first NULL ends
+ * them; an interface that is NULL is that of the first line. Returns their number, or -1 after a message on stderr;
+ * fds that are not open are -1.
+ */
+int group_open_lines(const char *const *groups, const char *const *interfaces, int lines,
+                     int (*open_line)(const struct group *group), int *fds);
+
 #endif
