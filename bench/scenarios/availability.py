@@ -182,12 +182,13 @@ def kill(bench, case):
     say(f"{case}: {o.kills} times")
     found = program(bench, "failures", *words)
     return row_without(o, case, kills=found["trials"], rate_msgs_per_s=rate, sent=found["sent"], received=found["sent"] - found["lost"],
-                       lost=found["lost"], twice=found["twice"], late=found["stale"], silence_us=summary(found["silence_ns"]),
-                       control_silence_us=summary(found["control_ns"]), takeover_us=summary(found["took_ns"]) if "took_ns" in found else NONE)
+                       lost=found["lost"], twice=found["twice"], late=found["stale"], changed=found["diverged"],
+                       silence_us=summary(found["silence_ns"]), control_silence_us=summary(found["control_ns"]),
+                       takeover_us=summary(found["took_ns"]) if "took_ns" in found else NONE)
 
 
 def failures_of(row):
-    for what in ("lost", "twice", "late"):
+    for what in ("lost", "twice", "late", "changed"):
         if row[what]:
             yield f"{row['case']}: {row[what]} messages {'of a primary that was replaced' if what == 'late' else what}"
 
