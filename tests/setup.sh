@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 #
-# What tests/run and bench/run share: packages, the build, and two hosts to run programs on. Source it from bash:
+# Functions that tests/run and bench/run share: packages, the build, and two hosts to run programs on. Source it from bash:
 #
 #   set -euo pipefail
 #   . "$(dirname "$0")/../tests/setup.sh"

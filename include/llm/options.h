@@ -146,7 +146,7 @@ enum llm_keys_mode { LLM_KEYS_MODE_ENCRYPT = 0, LLM_KEYS_MODE_AUTHENTICATE = 1 }
     X(u64, TRANSMITTER, slow_expel_ns, 30000000000, 0, 3600000000000, "time of suspension after which a receiver is expelled")          \
     X(u64, TRANSMITTER, slow_rejoin_ns, 10000000000, 0, 3600000000000, "time after which an expelled receiver may return; 0: never")    \
     X(str, RECEIVER, receiver_name, "", 0, 32, "name of a receiver, by which transmitters wait for it to acknowledge; empty: none")    \
-    X(word, RECEIVER, acknowledge, LLM_ACKNOWLEDGE_LIBRARY, llm_acknowledger, LLM_ACKNOWLEDGE_APPLICATION, "who acknowledges messages: library (when delivered) or application (llm_receiver_acknowledge)") \
+    X(word, RECEIVER, acknowledge, LLM_ACKNOWLEDGE_LIBRARY, llm_acknowledger, LLM_ACKNOWLEDGE_APPLICATION, "acknowledger of messages: library (when delivered) or application (llm_receiver_acknowledge)") \
     X(u32, CONNECTION, connections_max, 64, 1, 4096, "connections of a listener at a time, including those that wait to be accepted")   \
     X(u64, CONNECTION, connect_timeout_ns, 5000000000, 1000000, 3600000000000, "time after which a connection that is not established is given up") \
     X(u64, TRANSMITTER, linger_ns, 1000000000, 0, 3600000000000, "time for which llm_transmitter_close() waits for receivers to get everything") \

@@ -578,6 +578,15 @@ def check_retired_words(tree):
                             f"use a word of docs/glossary.md: {' or '.join(dict.fromkeys(forms[found[0]]))}")
 
 
+def check_comments(tree):
+    """No comment begins with a relative clause: its first word names the thing."""
+    for path in tree.files("*.c", "*.h", "*.hpp", "*.sh", "*.py", "*.rs", under=("src", "transports", "include", "tools", "tests", "bench", "examples", "bindings")):
+        for number, line in enumerate(tree.lines(path), 1):
+            found = re.match(r"\s*(?:/\*\*?|//[/!]?|#) (What|Who|Whom|Whose|Which) [a-z]", line)
+            if found:
+                problem(tree.name(path), number, f"the comment begins with \"{found[1]}\"", "begin with the noun that it stands for")
+
+
 def shell_functions(tree, path):
     """(line, name, name in the entry above it or None) of each function of a file of tests/e2e, and of each entry without one."""
     entry, inside = None, False

@@ -140,7 +140,7 @@ class Options:
     slow_rejoin_ns: int = 10000000000
     #: name of a receiver, by which transmitters wait for it to acknowledge; empty: none
     receiver_name: str = ""
-    #: who acknowledges messages: library (when delivered) or application (llm_receiver_acknowledge)
+    #: acknowledger of messages: library (when delivered) or application (llm_receiver_acknowledge)
     acknowledge: _enums.Acknowledger = _enums.Acknowledger.LIBRARY
     #: connections of a listener at a time, including those that wait to be accepted
     connections_max: int = 64

@@ -533,7 +533,7 @@ options! {
     slow_rejoin_ns: u64;
     /// Name of a receiver, by which transmitters wait for it to acknowledge; empty: none.
     receiver_name: str;
-    /// Who acknowledges messages: library (when delivered) or application (llm_receiver_acknowledge).
+    /// Acknowledger of messages: library (when delivered) or application (llm_receiver_acknowledge).
     acknowledge: word Acknowledger;
     /// Connections of a listener at a time, including those that wait to be accepted.
     connections_max: u32;
