@@ -636,6 +636,19 @@ static struct member *reopen_backup(const struct member *first)
     return reopen(first, first == &members[2] ? &members[1] : &members[2]);
 }
 
+/* Reopens a backup, and polls until a part of a snapshot has come. If all of it comes at once, another one is awaited. */
+static struct member *reopen_amid_snapshot(const struct member *first)
+{
+    struct member *again;
+
+    do {
+        again = reopen_backup(first);
+        while (!again->failover->arriving.begun && again->restores == 0)
+            poll_all();
+    } while (!again->failover->arriving.begun);
+    return again;
+}
+
 static void a_member_that_begins_later_has_the_state_of_another(void **state)
 {
     struct member *first = primary(), *again, *second;
@@ -705,9 +718,7 @@ static void a_snapshot_that_fails_is_requested_again(void **state)
     assert_non_null(strstr(log_text, "no snapshot for another member at number 50"));
     assert_non_null(strstr(log_text, "the application refused a snapshot"));
     /* The connection ends in the middle. */
-    again = reopen_backup(first);
-    while (!again->failover->arriving.begun)
-        poll_all();
+    again = reopen_amid_snapshot(first);
     again->failover->asking_failed = true;
     while (again->restores == 0)
         poll_all();
@@ -763,9 +774,7 @@ static void a_snapshot_from_before_the_messages_that_wait_is_not_restored(void *
     (void)state;
     send_some(first, 50);
     all_have(50);
-    again = reopen_backup(first);
-    while (!again->failover->arriving.begun)
-        poll_all();
+    again = reopen_amid_snapshot(first);
     /* As if the tail had been too short. */
     lli_tail_reset(&again->failover->tail, 90);
     lli_failover_have(again->failover);
