@@ -64,7 +64,7 @@ void lli_failover_have(struct llm_failover *failover)
 
 void lli_failover_deliver(struct llm_failover *failover)
 {
-    /* A primary delivers its messages and those that it repeats without a majority. */
+    /* A primary waits for no majority: the messages are its own, or those that it repeats. */
     const uint64_t allowed = failover->election.state == LLI_ELECTION_PRIMARY
                                  ? failover->tail.next
                                  : lli_election_deliverable(&failover->election);

@@ -101,6 +101,7 @@ static void sending_event(void *arg, struct llm_connection *connection, const st
 static int sending_send(const struct llm_failover *failover, struct lli_failover_sending *sending)
 {
     const struct llm_snapshot *snapshot = &sending->snapshot;
+    const uint64_t part_max = lli_min(SNAPSHOT_PART, sending->connection->transmitter->message_bytes_max);
     uint8_t head[SNAPSHOT_HEAD];
     int error = LLM_OK;
 
@@ -112,7 +113,7 @@ static int sending_send(const struct llm_failover *failover, struct lli_failover
         sending->begun = error == LLM_OK;
     }
     while (error == LLM_OK && sending->sent < snapshot->size) {
-        const uint64_t part = lli_min(SNAPSHOT_PART, snapshot->size - sending->sent);
+        const uint64_t part = lli_min(part_max, snapshot->size - sending->sent);
 
         error = llm_send(sending->topic, snapshot->data + sending->sent, part, 0);
         sending->sent += error == LLM_OK ? part : 0;
@@ -120,17 +121,23 @@ static int sending_send(const struct llm_failover *failover, struct lli_failover
     return error;
 }
 
-/* Returns false if the other member has to ask another one. */
+/* Returns false if nothing can be sent: the other member then asks again. */
 static bool sending_goes_on(const struct llm_failover *failover, struct lli_failover_sending *sending)
 {
-    const int error = sending->topic != NULL ? sending_send(failover, sending) : LLM_EAGAIN;
+    int error;
 
-    /* A connection that has ended has its event. */
-    if (error != LLM_OK && error != LLM_EAGAIN && error != LLM_ESTATE)
-        lli_log(&failover->context->log, LLM_LEVEL_WARNING,
-                "%s: a snapshot of %llu bytes for another member is given up: %s", failover->object,
-                (unsigned long long)sending->snapshot.size, llm_error_text(error));
-    return sending->topic != NULL && (error == LLM_OK || error == LLM_EAGAIN || error == LLM_ESTATE);
+    if (sending->topic == NULL)
+        return false;
+    error = sending_send(failover, sending);
+    /* LLM_ESTATE: the connection has ended, and its event follows. */
+    if (error == LLM_OK || error == LLM_EAGAIN || error == LLM_ESTATE)
+        return true;
+    lli_log(&failover->context->log, LLM_LEVEL_WARNING,
+            "%s: a snapshot of %llu bytes for another member cannot be sent: %s: snapshot_channel %s has to "
+            "take messages of %d bytes",
+            failover->object, (unsigned long long)sending->snapshot.size, llm_error_text(error),
+            failover->snapshot_channel, SNAPSHOT_HEAD);
+    return false;
 }
 
 static void sendings_service(struct llm_failover *failover)

@@ -6,6 +6,7 @@
 #include "log_lines.h"
 #include "../../patience.h"
 
+#include "connection/connection.h"
 #include "failover/failover.h"
 
 #define CHANNEL                                                                                         \
@@ -165,11 +166,11 @@ static int up(void **state)
 #define SNAPSHOTS "loop://failover-snapshots:1?linger_ns=0"
 
 /* Members that begin later get the state of another one. */
-static int open_with_snapshots(enum llm_commit members_commit)
+static int open_with_snapshots(enum llm_commit members_commit, const char *channel)
 {
     const int error = open_all(members_commit, 1 << 20);
 
-    snapshots = SNAPSHOTS;
+    snapshots = channel;
     for (uint32_t i = 0; i < MEMBERS && error == LLM_OK; i++) {
         assert_int_equal(llm_failover_close(&members[i].failover), LLM_OK);
         assert_int_equal(
@@ -182,13 +183,27 @@ static int open_with_snapshots(enum llm_commit members_commit)
 static int up_snapshots(void **state)
 {
     (void)state;
-    return open_with_snapshots(LLM_COMMIT_SENT);
+    return open_with_snapshots(LLM_COMMIT_SENT, SNAPSHOTS);
 }
 
 static int up_snapshots_majority(void **state)
 {
     (void)state;
-    return open_with_snapshots(LLM_COMMIT_BACKUP);
+    return open_with_snapshots(LLM_COMMIT_BACKUP, SNAPSHOTS);
+}
+
+/* Connections take messages that are shorter than the parts of a snapshot otherwise are. */
+static int up_snapshots_short(void **state)
+{
+    (void)state;
+    return open_with_snapshots(LLM_COMMIT_SENT, SNAPSHOTS "&message_bytes_max=1000");
+}
+
+/* Not even its head fits. */
+static int up_snapshots_too_short(void **state)
+{
+    (void)state;
+    return open_with_snapshots(LLM_COMMIT_SENT, SNAPSHOTS "&message_bytes_max=19");
 }
 
 /* Members deliver what a majority has. */
@@ -787,6 +802,56 @@ static void a_snapshot_from_before_the_messages_that_wait_is_not_restored(void *
         poll_all();
 }
 
+static void a_snapshot_that_cannot_be_sent_is_reported(void **state)
+{
+    struct member *first = primary(), *again;
+
+    (void)state;
+    send_some(first, 50);
+    all_have(50);
+    again = reopen_backup(first);
+    while (strstr(log_text, "cannot be sent: message too long") == NULL)
+        poll_all();
+    assert_non_null(strstr(log_text, "message_bytes_max=19 has to take messages of 20 bytes"));
+    assert_int_equal(again->restores, 0);
+}
+
+static void a_head_of_another_size_ends_a_snapshot(void **state)
+{
+    static const uint8_t head[19];
+    const struct llm_message message = {.data = head, .size = sizeof head};
+    struct member *first = primary(), *again;
+
+    (void)state;
+    send_some(first, 50);
+    all_have(50);
+    again = reopen_backup(first);
+    while (again->failover->asking == NULL)
+        poll_all();
+    again->failover->asking->handlers.message(again->failover, again->failover->asking, &message);
+    assert_true(again->failover->asking_failed);
+    while (again->restores == 0)
+        poll_all();
+    assert_int_equal(again->sum, first->sum);
+}
+
+/* Whatever its handlers' argument is. */
+static void connections_of_the_application_stay(void **state)
+{
+    struct llm_connection_handlers handlers;
+    struct llm_connection *connection;
+
+    (void)state;
+    llm_connection_handlers_init(&handlers);
+    handlers.arg = members[0].failover;
+    assert_int_equal(llm_connection_open(members[0].context, "loop://failover-application:1?linger_ns=0",
+                                         NULL, &handlers, NULL, &connection),
+                     LLM_OK);
+    assert_int_equal(llm_failover_close(&members[0].failover), LLM_OK);
+    assert_ptr_equal(members[0].context->connections, connection);
+    assert_int_equal(llm_connection_close(&connection), LLM_OK);
+}
+
 static void a_message_that_waits_fits_the_tail(void **state)
 {
     static uint8_t data[4097];
@@ -1027,6 +1092,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_primary_sends_its_state_if_there_is_nobody_else, up_snapshots,
                                         down),
         cmocka_unit_test_setup_teardown(a_snapshot_that_fails_is_requested_again, up_snapshots, down),
+        {"a_snapshot_fits_short_messages", a_member_that_begins_later_has_the_state_of_another,
+         up_snapshots_short, down, NULL},
+        cmocka_unit_test_setup_teardown(a_snapshot_that_cannot_be_sent_is_reported, up_snapshots_too_short,
+                                        down),
+        cmocka_unit_test_setup_teardown(a_head_of_another_size_ends_a_snapshot, up_snapshots, down),
+        cmocka_unit_test_setup_teardown(connections_of_the_application_stay, up_snapshots, down),
         cmocka_unit_test_setup_teardown(a_receiver_waits_for_the_state_as_long_as_it_takes, up_snapshots,
                                         down),
         cmocka_unit_test_setup_teardown(members_without_the_state_begin_anew_if_nobody_has_it, up_snapshots,
