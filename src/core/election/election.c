@@ -477,7 +477,7 @@ static bool election_is_informed(const struct lli_election *election)
     }
     for (; remembering != 0; remembering &= remembering - 1)
         count++;
-    return answered == all || count >= election->config.voters / 2 + 1;
+    return answered == all || count >= election_majority(election);
 }
 
 /*

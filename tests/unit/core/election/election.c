@@ -395,16 +395,23 @@ static void nobody_leads_without_messages_that_a_voter_no_longer_retains(void **
     assert_int_equal(members[2].position.first, 8);
 }
 
+/* The first primary has more messages than the others, which go on without it. Member 3 delivered those before `next`. */
+static void another_leads_from(uint64_t next)
+{
+    run(15, 25 * MS);
+    has(0, next + 10);
+    for (uint32_t i = 1; i <= VOTERS; i++)
+        has(i, next);
+    run(15, 2 * MS);
+    lli_election_delivered(&members[3], next);
+    run(6, 60 * MS);
+    assert_true(members[1].state == LLI_ELECTION_PRIMARY);
+}
+
 static void a_member_remembers_again_when_it_has_what_it_withdrew(void **state)
 {
     (void)state;
-    run(15, 25 * MS);
-    has(0, 100);
-    for (uint32_t i = 1; i <= VOTERS; i++)
-        has(i, 90);
-    run(15, 2 * MS);
-    lli_election_delivered(&members[3], 90);
-    run(6, 60 * MS);
+    another_leads_from(90);
     has(1, 95);
     has(3, 93);
     members[3].position.followed = members[0].term;
@@ -419,14 +426,7 @@ static void a_member_remembers_again_when_it_has_what_it_withdrew(void **state)
 static void what_was_not_delivered_is_withdrawn(void **state)
 {
     (void)state;
-    run(15, 25 * MS);
-    has(0, 100);
-    for (uint32_t i = 1; i <= VOTERS; i++)
-        has(i, 90);
-    run(15, 2 * MS);
-    lli_election_delivered(&members[3], 90);
-    run(6, 60 * MS);
-    assert_true(members[1].state == LLI_ELECTION_PRIMARY);
+    another_leads_from(90);
     /* It was cut off, and the old primary sent it some more. */
     has(3, 95);
     members[3].position.followed = members[0].term;
