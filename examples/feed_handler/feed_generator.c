@@ -334,6 +334,7 @@ int main(int argc, char **argv)
     struct arguments arguments = parse(argc, argv);
     struct generator generator = {
         .arguments = &arguments, .fds = {-1, -1}, .sequence = 1, .lost = {.random = arguments.seed}};
+    int lines;
     bool good;
 
     signal(SIGINT, stop);
@@ -342,9 +343,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "feed_generator: no memory for %" PRIu32 " symbols\n", arguments.symbols);
         return EXIT_FAILURE;
     }
-    good = group_open_lines(arguments.groups, arguments.interfaces, LINES, group_open_sender, generator.fds) >
-               0 &&
-           run(&generator);
+    lines = group_open_lines(arguments.groups, arguments.interfaces, LINES, group_open_sender, generator.fds);
+    good = lines > 0 && run(&generator);
     for (uint32_t i = 0; i < LINES; i++) {
         if (generator.fds[i] >= 0)
             close(generator.fds[i]);

@@ -379,38 +379,33 @@ static struct arguments parse(int argc, char **argv)
     return arguments;
 }
 
-/* Opens what the feed becomes: books and quotes, or the same messages. Returns 0 or an LLM_E... code. */
-static int output_open(struct handler *handler, const struct arguments *arguments)
+/* Opens the output: books and quotes, or the messages of the feed. Returns false after a message on stderr. */
+static bool output_open(struct handler *handler, const struct arguments *arguments)
 {
-    struct market_limits limits = {arguments->symbols_max, arguments->orders_max, LEVELS_MAX};
+    const struct market_limits limits = {arguments->symbols_max, arguments->orders_max, LEVELS_MAX};
     int result;
 
-    if (arguments->relays) {
-        result = relay_open(&handler->relay, arguments->channel);
-        handler->context = handler->relay.context;
-        return result;
-    }
-    if (!market_init(&handler->market, &limits)) {
+    if (!arguments->relays && !market_init(&handler->market, &limits)) {
         fprintf(stderr, "feed_handler: no memory for %" PRIu32 " symbols and %" PRIu32 " orders\n",
                 limits.symbols_max, limits.orders_max);
-        return LLM_ENOMEM;
+        return false;
     }
-    result = publisher_open(&handler->publisher, arguments->channel, limits.symbols_max);
-    handler->context = handler->publisher.context;
-    return result;
+    result = arguments->relays ? relay_open(&handler->relay, arguments->channel)
+                               : publisher_open(&handler->publisher, arguments->channel, limits.symbols_max);
+    handler->context = arguments->relays ? handler->relay.context : handler->publisher.context;
+    if (result < 0)
+        fprintf(stderr, "feed_handler: %s: %s\n", arguments->channel, llm_error_text(result));
+    return result >= 0;
 }
 
 static bool handler_open(struct handler *handler, const struct arguments *arguments)
 {
-    int result, lines;
+    int lines;
 
     handler->feeds[0] = handler->feeds[1] = -1;
     handler->relays = arguments->relays;
-    result = output_open(handler, arguments);
-    if (result < 0) {
-        fprintf(stderr, "feed_handler: %s: %s\n", arguments->channel, llm_error_text(result));
+    if (!output_open(handler, arguments))
         return false;
-    }
     lines = group_open_lines(arguments->groups, arguments->interfaces, ARBITER_LINES, group_open_receiver,
                              handler->feeds);
     if (lines < 0)

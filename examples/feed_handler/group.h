@@ -24,9 +24,9 @@ int group_open_sender(const struct group *group);
 int group_open_receiver(const struct group *group);
 
 /*
- * Opens a socket for each line of the feed: groups as group_parse() takes them, at most `lines`, the first NULL ends
- * them; an interface that is NULL is that of the first line. Returns their number, or -1 after a message on stderr;
- * fds that are not open are -1.
+ * Opens a socket for each line of the feed. groups: at most `lines` texts as of group_parse(), up to the first NULL.
+ * An interface that is NULL is that of the first line. Returns the number of lines, or -1 after a message on stderr.
+ * Entries of fds without a socket are -1.
  */
 int group_open_lines(const char *const *groups, const char *const *interfaces, int lines,
                      int (*open_line)(const struct group *group), int *fds);
