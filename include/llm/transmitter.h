@@ -230,6 +230,9 @@ LLM_API int llm_topic_wait(struct llm_topic *topic, size_t size, uint64_t timeou
  */
 LLM_API int llm_sendv(struct llm_topic *topic, const struct iovec *pieces, int count, unsigned flags);
 
+/* Numbers that one llm_send_numbered() may skip. */
+#define LLM_SKIP_MAX 16777216
+
 /*
  * Sends a message as llm_send() does, under a number in the stream that the application sets: where the sequence is
  * its own, so that receivers merge transmitters that do not have all of its messages (stream_merge). number: at least
@@ -241,7 +244,6 @@ LLM_API int llm_sendv(struct llm_topic *topic, const struct iovec *pieces, int c
  * transmitter has no stream (option stream), or is that of a failover group, and as llm_send(). LLM_EMSGSIZE,
  * LLM_EAGAIN as llm_send().
  */
-#define LLM_SKIP_MAX 16777216
 LLM_API int llm_send_numbered(struct llm_topic *topic, uint64_t number, const void *data, size_t size,
                               unsigned flags);
 

@@ -587,12 +587,12 @@ impl Pool {
         (self.state >> 33) as usize % below
     }
 
-    fn any(&self) -> bool {
-        !(self.transmitters.is_empty()
+    fn is_empty(&self) -> bool {
+        self.transmitters.is_empty()
             && self.topics.is_empty()
             && self.receivers.is_empty()
             && self.connections.is_empty()
-            && self.listeners.is_empty())
+            && self.listeners.is_empty()
     }
 
     /// Takes any handle out; the caller drops it when the pool is no longer borrowed.
@@ -701,12 +701,12 @@ fn random_calls_and_panics_in_any_order() {
         panics += u32::from(panic::catch_unwind(AssertUnwindSafe(call)).is_err());
     }
     // Handlers that run while others are dropped may put more connections into the pool.
-    while pool.borrow().any() {
+    while !pool.borrow().is_empty() {
         let left = pool.take();
         let _ = panic::catch_unwind(AssertUnwindSafe(|| drop(left)));
     }
     let _ = panic::catch_unwind(AssertUnwindSafe(|| drop(context)));
     assert!(panics > 10, "{panics}");
-    assert!(!pool.borrow().any(), "a handler was called without a context");
+    assert!(pool.borrow().is_empty(), "a handler was called without a context");
     assert_eq!(Rc::strong_count(&pool), 1, "handlers are not freed");
 }
