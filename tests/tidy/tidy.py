@@ -581,8 +581,10 @@ def check_retired_words(tree):
 def check_comments(tree):
     """No comment begins with a relative clause: its first word names the thing."""
     for path in tree.files("*.c", "*.h", "*.hpp", "*.sh", "*.py", "*.rs", under=("src", "transports", "include", "tools", "tests", "bench", "examples", "bindings")):
+        opened = ""  # beginning of a comment whose text is on the next line
         for number, line in enumerate(tree.lines(path), 1):
-            found = re.match(r"\s*(?:/\*\*?|//[/!]?|#) (What|Who|Whom|Whose|Which) [a-z]", line)
+            found = re.match(r"\s*(?:/\*\*?|//[/!]?|#) (What|Who|Whom|Whose|Which) [a-z]", opened + line.lstrip(" *") if opened else line)
+            opened = "/* " if line.strip() in ("/*", "/**") else ""
             if found:
                 problem(tree.name(path), number, f"the comment begins with \"{found[1]}\"", "begin with the noun that it stands for")
 
