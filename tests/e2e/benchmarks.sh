@@ -136,7 +136,7 @@ benchmark_market_data() {
 
 e2e benchmark_market_data_in_shared_memory over=udp
 benchmark_market_data_in_shared_memory() {
-    benchmark_on market-data --quick --duration 0.3 --rate 2000 --reflected 500 --transport shm --sequence overlap,slow,two --causes overlap || return
+    benchmark_on market-data --quick --duration 0.3 --rate 2000 --reflected 500 --transport shm --sequence overlap,caching,slow,restart,two --causes overlap || return
     resident_below 64
 }
 
