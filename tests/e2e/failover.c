@@ -233,11 +233,13 @@ static uint64_t compare(void)
 /* Kills the primary, or stops it and continues it when another one has taken over. False: nobody did. */
 static bool trial(const char *channel, bool kills)
 {
-    const int victim = primary(-1);
     uint64_t lives;
+    int victim;
 
-    if (victim < 0)
-        return false;
+    /* A primary that the system did not run for a while has been fenced: another one follows. */
+    while ((victim = primary(-1)) < 0)
+        if (!goes_on(-1))
+            return false;
     lives = notes[victim].lives;
     if (kill(notes[victim].pid, kills ? SIGKILL : SIGSTOP) != 0)
         return false;
