@@ -15,6 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <threads.h>
+#include <time.h>
 
 #include <llm/llm.h>
 
@@ -158,8 +160,12 @@ static void scene_close(void)
 
 static void poll_both(void)
 {
-    assert_true(llm_poll(world.from) >= 0);
-    assert_true(llm_poll(world.to) >= 0);
+    const int from = llm_poll(world.from);
+    const int to = llm_poll(world.to);
+
+    assert_true(from >= 0 && to >= 0);
+    if (from + to == 0)
+        (void)thrd_sleep(&(struct timespec){.tv_nsec = 50000}, NULL);
 }
 
 static void send_some(int count)

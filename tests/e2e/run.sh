@@ -8,7 +8,7 @@ usage: tests/e2e/run.sh BUILD [OPTION...] [TEST...]
 
 End-to-end tests: the public API and the benchmarks between two hosts (network namespaces joined by veth), with loss, killed and
 stopped processes, interfaces that go down, hostile packets and wrong input. BUILD is a build directory. Without TEST all tests
-of the transport run, side by side in two lanes. Prints one line for each test that will run, `plan NAME`; then one line a test:
+of the transport run, side by side in lanes. Prints one line for each test that will run, `plan NAME`; then one line a test:
 `ok NAME (N ms)`, `FAIL NAME: why` or `skip NAME: why`. Exits with 1 if any failed.
 
   --transport T   udp (default), bypass, xdp, roce or shm

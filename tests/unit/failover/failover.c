@@ -2,6 +2,8 @@
 /* Members of a failover group through the public API, over the loop transport: a context for each. */
 #include <llm/llm.h>
 #include <stdio.h>
+#include <threads.h>
+#include <time.h>
 
 #include "log_lines.h"
 #include "../../patience.h"
@@ -231,9 +233,13 @@ static int down(void **state)
 
 static void poll_all(void)
 {
+    int delivered = 0;
+
     for (int i = 0; i < MEMBERS; i++)
         if (!members[i].stopped)
-            (void)llm_poll(members[i].context);
+            delivered += llm_poll(members[i].context);
+    if (delivered == 0)
+        (void)thrd_sleep(&(struct timespec){.tv_nsec = 50000}, NULL);
 }
 
 /* Polls until a member that is not stopped is the primary. */
