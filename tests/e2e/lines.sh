@@ -70,14 +70,15 @@ two_lines_beside_one() {
     lose 1 && with_second_line lines_and_plain
 }
 
-# The network is lossy, and shared memory is not.
+# The network is lossy, and shared memory is not. The receiver waits for the other line longer than any transmitter waits for a
+# processor between its two sends of a packet.
 e2e a_network_and_memory_as_lines needs=nft over=udp
 a_network_and_memory_as_lines() {
     local receiver sender at
     at="shm://lines-$$?shm_directory=$work/shm"
     mkdir -p "$work/shm"
     lose 5 || return
-    receive "$HOST_A" receiver "$(channel "$IF_A") + $at" && receiver=$last || return
+    receive "$HOST_A" receiver "$(channel "$IF_A" nak_delay_ns=2000000000) + $at" && receiver=$last || return
     send "$HOST_A" sender "$(channel "$IF_A" "$keep") + $at" --messages "$some" --rate "$rate"
     sender=$last
     ends "$sender" && ends "$receiver" && complete receiver "$some" && is receiver line_2_first ">" 0 && is receiver nak_packets == 0

@@ -7,10 +7,10 @@
 # in that step ("held"), or has sent it. Meanwhile the sender does not forget the receiver.
 stopped() {
     local receiver sender step=$((($1 + 2) / 3))
-    receive "$HOST_B" receiver "$(channel "$IF_B" "$2")" --stop-at 10000 && receiver=$last || return
+    receive "$HOST_B" receiver "$(channel "$IF_B" "$2")" && receiver=$last || return
     send "$HOST_A" sender "$(channel "$IF_A" "$2&status_ns=60000000000")" --messages "$1" --rate $unpaced --step "$step"
     sender=$last
-    says receiver reached && says sender "sent $step" && kill -STOP "$receiver" && goes_on "$sender" || return
+    says receiver "session new" && says sender "sent $step" && kill -STOP "$receiver" && goes_on "$sender" || return
     case $3 in
     held) says sender "held in step 2" || return ;;
     sent) says sender "sent $((2 * step))" || return ;;
