@@ -47,6 +47,7 @@ slow_application() {
 }
 
 e2e the_slow_application_is_named \
+    not=roce:"what the transmitter does is the same over each transport" \
     not=bypass:"the short one is the same with fewer messages; it passes if it is named" \
     not=xdp,shm:"the short one is the same with fewer messages"
 the_slow_application_is_named() {
@@ -78,6 +79,7 @@ the_overflowing_buffer_is_named() {
 }
 
 e2e the_lossy_network_is_named needs=nft \
+    not=roce:"what the transmitter does is the same over each transport" \
     not=bypass:"a stack has no part in it; it passes if it is named" \
     not=shm:"memory loses nothing by itself"
 the_lossy_network_is_named() {
