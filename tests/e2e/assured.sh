@@ -18,7 +18,7 @@ is_assured() {
     is sender acknowledged == "$1" && is sender errors == 0 && is sender messages_unacknowledged == 0
 }
 
-e2e assured_window_stops_with_a_killed_receiver_and_moves_with_another hosts=4
+e2e assured_window_stops_with_a_killed_receiver_and_moves_with_another hosts=4 not=roce:"for time; it passes if it is named"
 assured_window_stops_with_a_killed_receiver_and_moves_with_another() {
     local killed steady other sender count=$((20000 / fewer)) some=$((5000 / fewer))
     assure "$HOST_B" killed "$(channel "$IF_B")" --stop-at "$some" && killed=$last || return
@@ -68,7 +68,7 @@ assured_window_waits_for_two_names_of_a_pattern() {
         is second next == "$count"
 }
 
-e2e missing_receivers_are_waited_for_and_reported
+e2e missing_receivers_are_waited_for_and_reported not=roce:"for time; it passes if it is named"
 missing_receivers_are_waited_for_and_reported() {
     local receiver sender count=$((5000 / fewer))
     assure "$HOST_B" receiver "$(channel "$IF_B")" && receiver=$last || return

@@ -134,7 +134,7 @@ rate_limit() {
     note "$bytes bytes of data in $took ms"
 }
 
-e2e the_rate_limit_holds_and_is_named \
+e2e the_rate_limit_holds_and_is_named not=roce:"for time; it passes if it is named" \
     not=bypass:"the short one is the same with fewer messages; it passes if it is named" \
     not=xdp,shm:"the short one is the same with fewer messages"
 the_rate_limit_holds_and_is_named() {

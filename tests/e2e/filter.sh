@@ -37,7 +37,7 @@ a_hundredth_of_ten_thousand_topics_arrives_under_loss() {
 
 # The messages have one of a hundred labels, in runs. One receiver selects a label by mask, which skips most packets; one the same
 # by bitmap; one by selector; one takes all.
-e2e labels_bitmaps_and_selectors_choose_under_loss needs=nft hosts=5 \
+e2e labels_bitmaps_and_selectors_choose_under_loss needs=nft hosts=5 not=roce:"for time; it passes if it is named" \
     not=bypass:"the short ones are the same with one receiver; it passes if it is named" \
     not=shm:"the short ones are the same with fewer topics and one receiver"
 labels_bitmaps_and_selectors_choose_under_loss() {
