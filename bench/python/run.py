@@ -19,7 +19,6 @@ import time
 
 BATCH, BATCHES, TRIPS = 300, 1500, 2000
 DATA = b"x" * 45
-LAYOUT = [("first", "u1"), ("rest", "V44")]
 LOOP = "loop://rates:1?history_bytes=16M&history_packets=8192"
 THERE, BACK = "udp://239.192.1.21:5021?interface=lo", "udp://239.192.1.22:5022?interface=lo"
 LIMITS = {"sent": 1 / 40, "views": 1 / 25, "columns": 1 / 6}
@@ -54,8 +53,10 @@ def read_views(messages):
         message.data[0]
 
 
-def read_columns(columns):
-    columns.read(LAYOUT)["first"].sum()
+def column_reader():
+    import numpy
+    layout = numpy.dtype([("first", "u1"), ("rest", "V44")])
+    return lambda columns: columns.read(layout)["first"].sum()
 
 
 async def trips(libllm, aio):
@@ -91,7 +92,7 @@ def main():
         for _ in range(rounds):
             c.append([float(word) for word in subprocess.check_output([peer, "rates", str(BATCHES)], text=True).split()])
             sent, views = rates(libllm, "views", read_views)
-            python.append((sent, views, rates(libllm, "columns", read_columns)[1]))
+            python.append((sent, views, rates(libllm, "columns", column_reader())[1]))
             echo = subprocess.Popen([peer, "echo", THERE, BACK])
             try:
                 in_c = int(subprocess.check_output([peer, "ping", BACK, THERE, str(TRIPS)], text=True))

@@ -18,10 +18,11 @@ class Columns:
     data[offset[i]:offset[i] + size[i]]. topics has the names of topics by the numbers in topic.
     """
 
-    def __init__(self, records: Any, data: Any, topics: Mapping[int, str]) -> None:
+    def __init__(self, records: Any, data: Any, topics: Mapping[int, str], every_size: int) -> None:
         self.records = numpy.frombuffer(records, RECORD)
-        self.data = numpy.frombuffer(data, "u1") if len(memoryview(data)) else numpy.empty(0, "u1")
+        self.data = numpy.frombuffer(data, "u1") if every_size else numpy.empty(0, "u1")
         self.topics = topics
+        self._every_size = every_size    # of each message; -1: they differ
 
     def __len__(self) -> int:
         return len(self.records)
@@ -43,13 +44,13 @@ class Columns:
     def read(self, dtype: Any) -> Any:
         """The messages as an array of a structure. Messages of another size are refused with ValueError."""
         dtype = numpy.dtype(dtype)
-        if (self.records["size"] != dtype.itemsize).any():
+        if self._every_size != dtype.itemsize and len(self):
             raise ValueError(f"not every message has {dtype.itemsize} bytes")
         return self.data.view(dtype) if len(self) else numpy.empty(0, dtype)
 
 
-def handler_of(handler: Callable[[Columns], object]) -> Callable[[Any, Any, Mapping[int, str]], object]:
-    return lambda records, data, topics: handler(Columns(records, data, topics))
+def handler_of(handler: Callable[[Columns], object]) -> Callable[[Any, Any, Mapping[int, str], int], object]:
+    return lambda records, data, topics, every_size: handler(Columns(records, data, topics, every_size))
 
 
 def joined(parts: Sequence[Columns]) -> Columns:
@@ -65,4 +66,5 @@ def joined(parts: Sequence[Columns]) -> Columns:
         records.append(rows)
     every = numpy.concatenate(records) if records else numpy.empty(0, RECORD)
     data = numpy.concatenate([part.data for part in parts]) if parts else numpy.empty(0, "u1")
-    return Columns(every, data, {number: name for name, number in names.items()})
+    sizes = {part._every_size for part in parts} or {0}
+    return Columns(every, data, {number: name for name, number in names.items()}, sizes.pop() if len(sizes) == 1 else -1)

@@ -302,6 +302,16 @@ static Py_ssize_t deliver_views(struct queue *queue, struct delivery *delivery,
 
 /* ------------------------------------------------------------------------------------------------ as columns */
 
+/* Returns the size that every message of the block has, or -1 if they differ. */
+static long block_size(const struct block *block)
+{
+    uint32_t others = 0;
+
+    for (size_t i = 1; i < block->count; i++)
+        others |= block->records[i].size ^ block->records[0].size;
+    return others == 0 ? (long)block->records[0].size : -1;
+}
+
 /* Names of the topics of a block by their index in its records: a dict. */
 static PyObject *columns_topics(struct queue *queue, const struct block *block)
 {
@@ -332,7 +342,9 @@ static Py_ssize_t deliver_columns(struct queue *queue, struct delivery *delivery
     struct block *block = delivery->block;
     const size_t count = block->count;
     PyObject *topics = columns_topics(queue, block);
-    Memory *records = topics != NULL ? memory_of(block->records, count * sizeof *block->records) : NULL;
+    PyObject *size = PyLong_FromLong(block_size(block));
+    Memory *records =
+        topics != NULL && size != NULL ? memory_of(block->records, count * sizeof *block->records) : NULL;
     Memory *data = NULL;
     PyObject *result = NULL;
 
@@ -343,9 +355,10 @@ static Py_ssize_t deliver_columns(struct queue *queue, struct delivery *delivery
     if (data != NULL) {
         block->data = NULL;
         delivery->first = count;
-        result = PyObject_CallFunctionObjArgs(handlers->deliver, records, data, topics, NULL);
+        result = PyObject_CallFunctionObjArgs(handlers->deliver, records, data, topics, size, NULL);
     }
     Py_XDECREF(topics);
+    Py_XDECREF(size);
     if (records != NULL && Py_REFCNT(records) == 1) {
         block->records = records->memory;
         records->memory = NULL;

@@ -94,6 +94,24 @@ def test_columns_have_a_row_for_each_message(context):
         batches[0].read("u1")
 
 
+def test_columns_have_messages_of_any_size(context):
+    numpy = pytest.importorskip("numpy")
+    batches = []
+    context.receiver(channel("sizes"), columns=batches.append)
+    topic = context.transmitter(channel("sizes")).topic("t")
+    for texts in ([b"", b""], [b"ab", b"c"], [b"", b"abc"], [b"abc", b"def"]):
+        for text in texts:
+            topic.send(text, libllm.SendFlags.MORE)
+        until(context, lambda: sum(map(len, batches)) == 2)
+        assert len(batches) == 1 and [batches[0].bytes(row) for row in (0, 1)] == texts
+        if len(texts[0]) == len(texts[1]) > 0:
+            assert batches[0].read(numpy.dtype(("S", 3))).tolist() == texts
+        else:
+            with pytest.raises(ValueError):
+                batches[0].read("u1")
+        batches.clear()
+
+
 def test_exceptions_come_out_of_poll_and_nothing_is_lost(context):
     got, raised = [], []
 
