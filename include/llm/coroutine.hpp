@@ -21,7 +21,8 @@
 namespace llm
 {
 
-// A coroutine that runs until its first await, and then by itself; it must not throw. Its frame is freed when it ends.
+// A coroutine that runs until its first await, and then by itself. Its frame is freed when it ends; what it throws comes out of a
+// poll() or wait(), as from handlers.
 class task
 {
 public:
@@ -30,7 +31,12 @@ public:
         std::suspend_never initial_suspend() noexcept { return {}; }
         std::suspend_never final_suspend() noexcept { return {}; }
         void return_void() noexcept {}
-        [[noreturn]] void unhandled_exception() noexcept { std::terminate(); }
+        void unhandled_exception() noexcept
+        {
+#if defined(__cpp_exceptions)
+            detail::keep_exception();
+#endif
+        }
     };
 };
 

@@ -17,9 +17,11 @@
 //               or else what was opened in it must not be used or destroyed later: llm_context_close() closes it as well.
 //   Handlers    any callable, or several in an llm::overloaded: what it can be called with decides which handlers are set. It
 //               is moved into memory that is allocated when the object opens; calls go to it directly, without a virtual call
-//               or an allocation. It must not throw: that ends the program.
+//               or an allocation. What it throws comes out of the poll(), wait() or replay::next() that called it, after
+//               everything else was delivered; if several threw, or one in another call, out of the next ones, one each.
+//               A handler that throws on the thread of start_thread() ends the program.
 //   Errors      calls that return an object or a value return a result, which has it or the error; value() throws
-//               llm::exception on error. All others return an error or a count and never throw. Without exceptions (-fno-exceptions) there
+//               llm::exception on error. All others return an error or a count; they throw nothing of their own. Without exceptions (-fno-exceptions) there
 //               is no value(): test the result and use *result.
 //   Views       messages, events, requests and what they return are valid until the handler returns.
 //
@@ -38,6 +40,7 @@
 #include <utility>
 
 #if defined(__cpp_exceptions)
+#include <exception>
 #include <stdexcept>
 #endif
 
@@ -364,6 +367,95 @@ struct unhandled {
 namespace detail
 {
 
+#if defined(__cpp_exceptions)
+// An exception of a handler, until a call throws it again.
+struct thrown {
+    std::exception_ptr exception;
+    thrown *next = nullptr;
+};
+
+// Of a thread: whether the application calls the library there, and what its handlers threw. Trivial, so that it is cheap to reach.
+struct exceptions {
+    bool comes_out;
+    thrown *first, *last;
+};
+inline thread_local exceptions thread_exceptions = {false, nullptr, nullptr};
+
+// Keeps the current exception. The thread of a context has no call that it could come out of; without memory the program ends, too.
+inline void keep_exception() noexcept
+{
+    exceptions &of = thread_exceptions;
+    if (!of.comes_out)
+        std::terminate();
+    thrown *const own = new thrown{std::current_exception()};
+    (of.first == nullptr ? of.first : of.last->next) = own;
+    of.last = own;
+}
+
+[[noreturn]] inline void throw_first()
+{
+    const std::unique_ptr<thrown> own(thread_exceptions.first);
+    thread_exceptions.first = own->next;
+    std::rethrow_exception(own->exception);
+}
+
+// The calling thread is one of the application.
+inline void let_out_here() noexcept
+{
+    thread_exceptions.comes_out = true;
+}
+
+// Calls the library, which calls handlers; throws what one of them threw.
+template <class F> auto let_out(F call)
+{
+    let_out_here();
+    if (thread_exceptions.first != nullptr)
+        throw_first();
+    const auto count = call();
+    if (thread_exceptions.first != nullptr)
+        throw_first();
+    return count;
+}
+
+// Calls a handler; returns otherwise if it throws.
+template <class F> void handle(F call) noexcept
+{
+    if constexpr (noexcept(call())) {
+        call();
+    } else {
+        try {
+            call();
+        } catch (...) {
+            keep_exception();
+        }
+    }
+}
+template <class F, class R> R handle(F call, R otherwise) noexcept
+{
+    handle([&] { otherwise = call(); });
+    return otherwise;
+}
+#else
+inline void let_out_here() noexcept
+{
+}
+template <class F> auto let_out(F call)
+{
+    return call();
+}
+template <class F> void handle(F call) noexcept
+{
+    call();
+}
+template <class F, class R> R handle(F call, R) noexcept
+{
+    return call();
+}
+#endif
+
+// Code of the refusal of a caller whose handler threw.
+inline constexpr int handler_threw = 65535;
+
 // Memory of a handler at an address that does not change when its owner moves.
 class handler_memory
 {
@@ -434,28 +526,32 @@ template <class H> void set_receiver(llm_receiver_handlers &to, H *handler) noex
     to.arg = handler;
     if constexpr (handles<H, const message &>)
         to.message = [](void *arg, const llm_message *raw) noexcept {
-            (*static_cast<H *>(arg))(message(*raw));
+            handle([&] { (*static_cast<H *>(arg))(message(*raw)); });
         };
     if constexpr (handles<H, const messages &>)
         to.messages = [](void *arg, const llm_message *raw, int count) noexcept {
-            (*static_cast<H *>(arg))(messages(raw, count));
+            handle([&] { (*static_cast<H *>(arg))(messages(raw, count)); });
         };
     if constexpr (handles<H, const event &>)
-        to.event = [](void *arg, const llm_event *raw) noexcept { (*static_cast<H *>(arg))(event(*raw)); };
+        to.event = [](void *arg, const llm_event *raw) noexcept {
+            handle([&] { (*static_cast<H *>(arg))(event(*raw)); });
+        };
     if constexpr (handles<H, const source &>)
         to.accept = [](void *arg, const llm_source *raw) noexcept -> bool {
-            return (*static_cast<H *>(arg))(source(*raw));
+            return handle([&]() -> bool { return (*static_cast<H *>(arg))(source(*raw)); }, true);
         };
     if constexpr (handles<H, std::uint64_t, llm_join &>)
         to.join = [](void *arg, std::uint64_t session, llm_join *join) noexcept {
-            (*static_cast<H *>(arg))(session, *join);
+            handle([&] { (*static_cast<H *>(arg))(session, *join); });
         };
 }
 
 template <class H> void set_event(void (*&to)(void *, const llm_event *)) noexcept
 {
     if constexpr (handles<H, const event &>)
-        to = [](void *arg, const llm_event *raw) noexcept { (*static_cast<H *>(arg))(event(*raw)); };
+        to = [](void *arg, const llm_event *raw) noexcept {
+            handle([&] { (*static_cast<H *>(arg))(event(*raw)); });
+        };
 }
 
 } // namespace detail
@@ -469,13 +565,20 @@ public:
     static result<context> open(const llm_context_options &settings = context_options()) noexcept
     {
         context opened;
+        detail::let_out_here();
         const error error(llm_context_open(&settings, opened.out()));
         return error ? result<context>(error) : result<context>(std::move(opened));
     }
 
     // Each returns the number of messages and events delivered, or an LLM_E... code.
-    int poll() noexcept { return llm_poll(raw()); }
-    int wait(duration timeout = forever) noexcept { return llm_wait(raw(), detail::ns(timeout)); }
+    int poll()
+    {
+        return detail::let_out([this] { return llm_poll(raw()); });
+    }
+    int wait(duration timeout = forever)
+    {
+        return detail::let_out([&] { return llm_wait(raw(), detail::ns(timeout)); });
+    }
 
     int fd() noexcept { return llm_context_fd(raw()); }
     clock::time_point deadline() const noexcept
@@ -778,7 +881,7 @@ public:
         return error(llm_connection_request(
             raw_, data.data(), data.size(), detail::ns(timeout),
             [](void *arg, llm_reason reason, const void *answer, std::size_t size) noexcept {
-                (*static_cast<H *>(arg))(reply{reason, {answer, size}});
+                detail::handle([&] { (*static_cast<H *>(arg))(reply{reason, {answer, size}}); });
             },
             const_cast<std::remove_const_t<H> *>(handler)));
     }
@@ -807,15 +910,15 @@ template <class H> llm_connection_handlers connection_handlers(H *handler) noexc
     to.arg = handler;
     if constexpr (detail::handles<H, connection_ref, const message &>)
         to.message = [](void *arg, llm_connection *of, const llm_message *raw) noexcept {
-            (*static_cast<H *>(arg))(connection_ref(of), message(*raw));
+            detail::handle([&] { (*static_cast<H *>(arg))(connection_ref(of), message(*raw)); });
         };
     if constexpr (detail::handles<H, connection_ref, const event &>)
         to.event = [](void *arg, llm_connection *of, const llm_event *raw) noexcept {
-            (*static_cast<H *>(arg))(connection_ref(of), event(*raw));
+            detail::handle([&] { (*static_cast<H *>(arg))(connection_ref(of), event(*raw)); });
         };
     if constexpr (detail::handles<H, connection_ref, const request &>)
         to.request = [](void *arg, llm_connection *of, const llm_request *raw) noexcept {
-            (*static_cast<H *>(arg))(connection_ref(of), request(*raw));
+            detail::handle([&] { (*static_cast<H *>(arg))(connection_ref(of), request(*raw)); });
         };
     return to;
 }
@@ -901,7 +1004,9 @@ public:
         handlers.arg = own.get();
         handlers.connect = [](void *arg, llm_listener *of, const llm_caller *raw,
                               llm_connection_handlers *answers) noexcept -> int {
-            return (*static_cast<H *>(arg))(listener_ref(of), caller(*raw), *answers);
+            return detail::handle(
+                [&]() -> int { return (*static_cast<H *>(arg))(listener_ref(of), caller(*raw), *answers); },
+                detail::handler_threw);
         };
         const error error(llm_listener_open(context.raw(), channel, &settings, &handlers, opened.raw_.out()));
         if (error)
@@ -983,7 +1088,10 @@ public:
     }
 
     // Returns the number of messages and events delivered, 0 after the last, or an LLM_E... code.
-    int next(int packets_max = 256) noexcept { return llm_replay_next(raw(), packets_max); }
+    int next(int packets_max = 256)
+    {
+        return detail::let_out([&] { return llm_replay_next(raw(), packets_max); });
+    }
     result<llm::attributes> attributes(const message &message) const noexcept
     {
         llm::attributes found;

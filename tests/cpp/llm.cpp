@@ -4,6 +4,7 @@
 
 #include "check.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <new>
@@ -177,6 +178,82 @@ void errors_are_values_and_exceptions_where_something_opens()
 #endif
 }
 
+#if defined(__cpp_exceptions)
+// Polls until the condition holds and nothing more comes out; returns the numbers that were thrown, in order.
+template <class Condition> std::vector<int> poll_thrown(llm::context &context, Condition condition)
+{
+    const auto until = llm::clock::now() + std::chrono::seconds(60);
+    std::vector<int> thrown;
+    for (bool came = true; came || !condition();) {
+        CHECK(llm::clock::now() < until);
+        came = false;
+        try {
+            CHECK(context.poll() >= 0);
+        } catch (int number) {
+            thrown.push_back(number);
+            came = true;
+        }
+    }
+    return thrown;
+}
+
+void exceptions_come_out_of_poll_and_nothing_is_lost()
+{
+    llm::context context = open_context();
+    int messages = 0, accepted = 0;
+    auto receiver = llm::receiver::open(context, channel,
+                                        llm::overloaded{
+                                            [&](const llm::message &) {
+                                                if (++messages % 3 == 0)
+                                                    throw messages;
+                                            },
+                                            [&](const llm::event &event) {
+                                                if (event.kind() == LLM_EVENT_SESSION_NEW)
+                                                    throw 1000;
+                                            },
+                                            [&](const llm::source &) -> bool {
+                                                accepted++;
+                                                throw 2000;
+                                            },
+                                        });
+    auto transmitter = llm::transmitter::open(context, channel);
+    CHECK(receiver && transmitter);
+    llm::topic topic = *transmitter->open_topic("t");
+    for (int i = 0; i < 30; i++)
+        CHECK(!topic.send("x", LLM_SEND_MORE));
+    std::vector<int> thrown = poll_thrown(context, [&] { return messages == 30; });
+    CHECK(std::count(thrown.begin(), thrown.end(), 1000) == 1);
+    CHECK(std::count(thrown.begin(), thrown.end(), 2000) == accepted && accepted > 0);
+    thrown.erase(std::remove_if(thrown.begin(), thrown.end(), [](int number) { return number >= 1000; }),
+                 thrown.end());
+    CHECK((thrown == std::vector<int>{3, 6, 9, 12, 15, 18, 21, 24, 27, 30}));
+
+    // From a handler that another call runs: it comes out of the next poll.
+    for (int i = 0; i < 3; i++)
+        CHECK(!topic.send("x", LLM_SEND_MORE));
+    CHECK(transmitter->close() == 0);
+    CHECK((poll_thrown(context, [&] { return messages == 33; }) == std::vector<int>{33}));
+}
+
+void a_caller_whose_handler_throws_is_refused()
+{
+    llm::context context = open_context();
+    const char *const calls = "loop://cpp-throws:1?history_bytes=1M&history_packets=256&reorder_bytes=64K";
+    std::uint64_t code = 0;
+    auto listener = llm::listener::open(
+        context, calls,
+        [](llm::listener_ref, const llm::caller &, llm_connection_handlers &) -> int { throw 7; });
+    auto connection =
+        llm::connection::open(context, calls, [&](llm::connection_ref, const llm::event &event) {
+            if (event.kind() == LLM_EVENT_DISCONNECTED && event.reason() == LLM_REASON_REFUSED)
+                code = event.first();
+        });
+    CHECK(listener && connection);
+    const std::vector<int> thrown = poll_thrown(context, [&] { return code != 0; });
+    CHECK(code == 65535 && !thrown.empty() && thrown[0] == 7);
+}
+#endif
+
 // Answers requests, and refuses callers without the word.
 struct server {
     struct peer {
@@ -295,6 +372,10 @@ int main()
     messages_that_arrive_together_come_together_without_allocation();
     errors_are_values_and_exceptions_where_something_opens();
     requests_are_answered();
+#if defined(__cpp_exceptions)
+    exceptions_come_out_of_poll_and_nothing_is_lost();
+    a_caller_whose_handler_throws_is_refused();
+#endif
     what_a_store_records_is_replayed();
     std::printf("ok\n");
     return EXIT_SUCCESS;
