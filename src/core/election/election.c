@@ -4,6 +4,9 @@
 /* The first term of a stream is below, and about, this one. */
 enum { ELECTION_TERM_FIRST = 1 << 20 };
 
+/* No member comes to a term beyond this one: a packet that has one is forged, and would let terms wrap. */
+enum { ELECTION_TERM_MAX = INT32_MAX };
+
 static bool election_votes(const struct lli_election *election)
 {
     return election->config.member < election->config.voters;
@@ -376,6 +379,8 @@ bool lli_election_input(struct lli_election *election, const struct lli_election
     enum { CONFLICTS = 8 };
 
     if (packet->identity == election->config.identity || election->state == LLI_ELECTION_FENCED)
+        return false;
+    if (packet->term > ELECTION_TERM_MAX || packet->position.followed > ELECTION_TERM_MAX)
         return false;
     if (packet->voters != election->config.voters || packet->commits != election->config.commits) {
         election->mismatched = true;

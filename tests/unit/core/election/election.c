@@ -100,6 +100,33 @@ static void a_stream_begins_with_all_voters_and_goes_on_with_a_majority(void **s
     assert_true((members[1].state == LLI_ELECTION_PRIMARY) != (members[2].state == LLI_ELECTION_PRIMARY));
 }
 
+/* The terms of candidates would wrap after it, to lower ones. */
+static void a_term_that_nobody_comes_to_is_ignored(void **state)
+{
+    struct lli_election_packet beat = {.kind = LLI_ELECTION_BEAT,
+                                       .voters = VOTERS,
+                                       .member = 1,
+                                       .identity = 999,
+                                       .term = UINT32_MAX - (UINT32_MAX - 1) % VOTERS,
+                                       .clock = 1};
+    struct lli_election_packet answer;
+
+    (void)state;
+    assert_int_equal(beat.term % VOTERS, 1);
+    run(15, 20 * MS);
+    for (uint32_t i = 0; i <= VOTERS; i++) {
+        beat.position.followed = 0;
+        assert_false(lli_election_input(&members[i], &beat, now, &answer));
+        beat.kind = LLI_ELECTION_DENIAL;
+        assert_false(lli_election_input(&members[i], &beat, now, &answer));
+        beat.kind = LLI_ELECTION_BEAT;
+    }
+    run(15, 20 * MS);
+    assert_int_equal(members[0].state, LLI_ELECTION_PRIMARY);
+    run(14, 100 * MS);
+    assert_true((members[1].state == LLI_ELECTION_PRIMARY) != (members[2].state == LLI_ELECTION_PRIMARY));
+}
+
 static void one_voter_of_three_stays_a_backup(void **state)
 {
     (void)state;
@@ -458,6 +485,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(the_first_member_becomes_the_primary, up),
         cmocka_unit_test_setup(a_stream_begins_with_all_voters_and_goes_on_with_a_majority, up),
+        cmocka_unit_test_setup(a_term_that_nobody_comes_to_is_ignored, up),
         cmocka_unit_test_setup(one_voter_of_three_stays_a_backup, up),
         cmocka_unit_test_setup(a_primary_that_hears_no_majority_is_fenced_before_another_is_elected, up),
         cmocka_unit_test_setup(a_primary_that_was_stopped_finds_its_lease_expired, up),
