@@ -6,7 +6,8 @@
 #   examples/run-test.sh BUILD_DIR [INTERFACE]
 #
 # INTERFACE is lo if it is not given. With lo, and where that is allowed, the test runs in a network namespace of its own,
-# so that nothing else on the host hears or disturbs it.
+# so that nothing else on the host hears or disturbs it. Prints `plan NAME` for each test, then `ok: NAME`, `FAILED: NAME` or
+# `skip NAME: why`.
 set -u
 
 build=${1:?usage: run-test.sh BUILD_DIR [INTERFACE]}
@@ -34,6 +35,8 @@ limit=$((120 * ${LLM_SLOWNESS:-1})) # seconds that any step may take: far more t
 work=$(mktemp -d)
 started=()
 lines=()
+quotes="udp://239.192.1.3:5003?interface=$interface"
+consumer=(feed_consumer --channel "$quotes" --once --final "$work/final")
 failures=0
 
 clean_up() {
@@ -48,11 +51,11 @@ clean_up() {
 trap clean_up EXIT
 trap 'exit 1' INT TERM
 
-# Starts a program in the background, with its output in a file of its name.
+# Starts a program in the background, with its output in a file of its name, without its folder.
 start() {
-    local name=$1
+    local program=$1 name=${1##*/}
     shift
-    timeout "$limit" "$programs/$name" "$@" >"$work/$name.out" 2>"$work/$name.err" &
+    timeout "$limit" "$programs/$program" "$@" >"$work/$name.out" 2>"$work/$name.err" &
     started+=($!)
     last=$!
 }
@@ -85,77 +88,98 @@ show() {
     done
 }
 
-verdict() {
-    local what=$1 good=$2
+# run_test NAME FUNCTION [ARGUMENT...]: the function sets good to no after a failure, or why to skip the test.
+run_test() {
+    local name=$1 good=yes why=''
 
-    if [ "$good" = yes ]; then
-        echo "ok: $what"
+    shift
+    "$@"
+    if [ -n "$why" ]; then
+        echo "skip $name: $why"
+    elif [ "$good" = yes ]; then
+        echo "ok: $name"
     else
-        echo "FAILED: $what"
+        echo "FAILED: $name"
         failures=$((failures + 1))
         show "$work"/*
     fi
     rm -f "$work"/*
 }
 
-# Expected output of the receiver for 1,000 messages, without those of another topic.
-messages_arrive_in_order() {
-    local channel="udp://239.192.1.1:5001?interface=$interface" good=yes
+plan() {
+    echo "plan $1"
+}
 
-    start receiver "$channel" greetings 1000
+# with_cpp FUNCTION [ARGUMENT...]: a test of the programs in C++.
+with_cpp() {
+    if [ -x "$programs/cpp/receiver" ]; then
+        "$@"
+    else
+        why="the programs in C++ are not built: that needs g++"
+    fi
+}
+
+# messages_arrive_in_order TRANSMITTER RECEIVER: expected output of the receiver for 1,000 messages, without those of another topic.
+messages_arrive_in_order() {
+    local channel="udp://239.192.1.1:5001?interface=$interface"
+
+    start "$2" "$channel" greetings 1000
     local receiver=$last
     ready receiver || good=no
-    timeout "$limit" "$programs/transmitter" "$channel" other 3 1 2>"$work/other.err" || good=no
-    timeout "$limit" "$programs/transmitter" "$channel" greetings 1000 1 2>"$work/transmitter.err" || good=no
+    timeout "$limit" "$programs/$1" "$channel" other 3 1 2>"$work/other.err" || good=no
+    timeout "$limit" "$programs/$1" "$channel" greetings 1000 1 2>"$work/transmitter.err" || good=no
     finish "$receiver"
     grep '^greetings ' "$work/receiver.out" | sed 's/^.*: //' >"$work/received"
     seq -f 'hello, number %.0f' 0 999 >"$work/sent"
     cmp -s "$work/sent" "$work/received" || good=no
     grep -q '^other ' "$work/receiver.out" && good=no
-    verdict "1,000 messages arrive in order" $good
 }
 
+# requests_are_answered ASKER ANSWERER
 requests_are_answered() {
-    local channel="udp://127.0.0.1:5005?interface=$interface" good=yes status=0
+    local channel="udp://127.0.0.1:5005?interface=$interface" status=0
 
     [ "$interface" = lo ] || channel="udp://239.192.1.5:5005?interface=$interface"
-    start answerer "$channel" sesame
+    start "$2" "$channel" sesame
     local answerer=$last
     ready answerer || good=no
-    timeout "$limit" "$programs/asker" "$channel" sesame abc 'able was i' >"$work/asker.out" 2>"$work/asker.err" || good=no
+    timeout "$limit" "$programs/$1" "$channel" sesame abc 'able was i' >"$work/asker.out" 2>"$work/asker.err" || good=no
     grep -q '^cba, after ' "$work/asker.out" || good=no
     grep -q '^i saw elba, after ' "$work/asker.out" || good=no
-    timeout "$limit" "$programs/asker" "$channel" simsalabim abc >"$work/refused.out" 2>"$work/refused.err" || status=$?
+    timeout "$limit" "$programs/$1" "$channel" simsalabim abc >"$work/refused.out" 2>"$work/refused.err" || status=$?
     [ "$status" = 1 ] && grep -q 'refused, code 403' "$work/refused.out" || good=no
     grep -q 'disconnected: closed' "$work/answerer.out" || good=no
     kill "$answerer"
     wait "$answerer" 2>/dev/null
-    verdict "requests are answered to those who know the word" $good
 }
 
-# run_feed ARGUMENTS: the chain from generator to consumer, with more arguments for the generator, and those in `lines` for
-# the handler. Sets good.
+# run_feed ARGUMENTS: the chain from generator to the command in `consumer`, with more arguments for the generator, and those in
+# `lines` for the handler. Sets good.
 run_feed() {
-    local channel="udp://239.192.1.3:5003?interface=$interface" handler consumer
+    local handler consuming
 
-    good=yes
-    start feed_consumer --channel "$channel" --once --final "$work/final"
-    consumer=$last
+    start "${consumer[@]}"
+    consuming=$last
     ready feed_consumer || good=no
-    start feed_handler --interface "$interface" --channel "$channel" --once ${lines[@]+"${lines[@]}"}
+    start feed_handler --interface "$interface" --channel "$quotes" --once ${lines[@]+"${lines[@]}"}
     handler=$last
     ready feed_handler || good=no
     timeout "$limit" "$programs/feed_generator" --interface "$interface" --seed 7 --symbols 50 --messages 20000 \
         --rate 10000 --expect "$work/expected" "$@" >"$work/feed_generator.out" 2>&1 || good=no
     finish "$handler"
-    finish "$consumer"
+    finish "$consuming"
 }
 
 books_agree() {
     run_feed
     cmp -s "$work/expected" "$work/final" || good=no
     [ "$(wc -l <"$work/final")" = 50 ] || good=no
-    verdict "the consumer's final books are the generator's" $good
+}
+
+books_agree_in_cpp() {
+    local consumer=(cpp/feed_consumer "$quotes" "$work/final")
+
+    books_agree
 }
 
 # If a datagram of the feed is omitted, no consumer may show a stale book as correct.
@@ -163,7 +187,6 @@ loss_in_the_feed_is_told() {
     run_feed --drop 1000
     grep -q 'lost in 1 gaps' "$work/feed_handler.out" || good=no
     [ "$(grep -c ' stale$' "$work/final")" = 50 ] || good=no
-    verdict "loss in the feed makes quotes stale" $good
 }
 
 # Each line loses datagrams, and the handler has all messages.
@@ -174,7 +197,6 @@ lines_fill_each_other() {
     cmp -s "$work/expected" "$work/final" || good=no
     grep -q ' 0 lost in 0 gaps' "$work/feed_handler.out" || good=no
     grep -q '[1-9][0-9]* gaps of one line filled by the other' "$work/feed_handler.out" || good=no
-    verdict "two lines of the feed fill each other's gaps" $good
 }
 
 # Prints a line when the consumer follows both handlers.
@@ -190,17 +212,16 @@ both_are_followed() {
 
 # run_relays ARGUMENTS: two handlers, with a line of the feed each, and more arguments for the generator. Sets good.
 run_relays() {
-    local channel="udp://239.192.1.3:5003?interface=$interface" first second consumer
+    local first second consuming
 
-    good=yes
-    start feed_consumer --relay --channel "$channel" --once --final "$work/final"
-    consumer=$last
+    start "${consumer[@]}" --relay
+    consuming=$last
     ready feed_consumer || good=no
-    start feed_handler --relay --interface "$interface" --channel "$channel"
+    start feed_handler --relay --interface "$interface" --channel "$quotes"
     first=$last
     ready feed_handler || good=no
     mv "$work/feed_handler.out" "$work/first.out"
-    start feed_handler --relay --interface "$interface" --group 239.192.1.4:5004 --channel "$channel"
+    start feed_handler --relay --interface "$interface" --group 239.192.1.4:5004 --channel "$quotes"
     second=$last
     ready feed_handler || good=no
     both_are_followed | timeout "$limit" "$programs/feed_generator" --interface "$interface" --group-b 239.192.1.4:5004 \
@@ -208,7 +229,7 @@ run_relays() {
         >"$work/feed_generator.out" 2>&1 || good=no
     finish "$first"
     finish "$second"
-    finish "$consumer"
+    finish "$consuming"
 }
 
 # Each handler lost messages, and the consumer has all of them.
@@ -219,7 +240,6 @@ handlers_fill_each_other() {
     grep -q '[1-9][0-9]* lost in' "$work/first.out" || good=no
     grep -q '[1-9][0-9]* lost in' "$work/feed_handler.out" || good=no
     grep -q 'messages lost' "$work/feed_consumer.out" && good=no
-    verdict "two handlers of a line each fill each other's gaps" $good
 }
 
 # Messages that neither handler has are reported to the consumer once.
@@ -228,7 +248,6 @@ loss_at_both_handlers_is_told_once() {
     [ "$(grep -c 'no transmitter has the messages' "$work/feed_consumer.out")" = 1 ] || good=no
     [ "$(grep -c 'messages lost' "$work/feed_consumer.out")" = 1 ] || good=no
     [ "$(grep -c ' stale$' "$work/final")" = 50 ] || good=no
-    verdict "loss at both handlers is told once" $good
 }
 
 # program DOCUMENT FIRST_LINE FILE COMPILER...: the program of the document that begins with this line, on the interface of the test.
@@ -242,7 +261,7 @@ program() {
 
 # The receiver does not print that it listens, so the transmitter is run repeatedly until a message arrives.
 programs_work() {
-    local what=$1 good=yes begin=$SECONDS
+    local begin=$SECONDS
 
     timeout "$limit" stdbuf -oL "$work/receiver" >"$work/receiver.out" 2>"$work/receiver.err" &
     last=$!
@@ -252,27 +271,24 @@ programs_work() {
     done
     kill "$last"
     wait "$last" 2>/dev/null
-    verdict "$what" $good
 }
 
-programs_of_the_readme_work() {
-    if { program README.md '/* transmitter.c */' transmitter.c cc && program README.md '/* receiver.c */' receiver.c cc; } >"$work/cc.out" 2>&1; then
-        programs_work "the README's programs work"
-    else
-        verdict "the README's programs work" no
-    fi
+# document_works DOCUMENT COMMENT SUFFIX COMPILER...: compiles the two programs of the document and runs them. A comment has FILE in
+# the place of the name.
+document_works() {
+    local document=$1 comment=$2 suffix=$3 name
+    shift 3
+    for name in transmitter.$suffix receiver.$suffix; do
+        program "$document" "${comment/FILE/$name}" "$name" "$@" >>"$work/cc.out" 2>&1 || { good=no && return; }
+    done
+    programs_work
 }
 
-programs_in_cpp_work() {
-    local cpp="c++ -std=c++17"
-
-    command -v c++ >/dev/null || { echo "skip the programs of docs/cpp.md: g++ is not installed" && return; }
-    # shellcheck disable=SC2086
-    if { program docs/cpp.md '// transmitter.cpp' transmitter.cpp $cpp && program docs/cpp.md '// receiver.cpp' receiver.cpp $cpp; } \
-        >"$work/cc.out" 2>&1; then
-        programs_work "the programs of docs/cpp.md work"
+cpp_document_works() {
+    if command -v c++ >/dev/null; then
+        document_works docs/cpp.md '// FILE' cpp c++ -std=c++17
     else
-        verdict "the programs of docs/cpp.md work" no
+        why="g++ is not installed"
     fi
 }
 
@@ -287,7 +303,7 @@ commands() {
 
 # The tutorial's own commands, as they stand there.
 confirmed_orders_survive_stores() {
-    local good=yes output=$work/tutorial.out
+    local output=$work/tutorial.out
 
     mkdir "$work/tutorial"
     commands "An order journal" >"$work/tutorial/commands"
@@ -302,11 +318,10 @@ confirmed_orders_survive_stores() {
     grep -q '^4000 orders confirmed, 0 of them in fewer than 1 ' "$output" || good=no
     grep -q '[1-9][0-9]* messages lost\|[1-9][0-9]* messages that are no order' "$output" && good=no
     rm -rf "$work/tutorial"
-    verdict "confirmed orders survive the stores that are killed" $good
 }
 
 positions_survive_primaries_that_are_killed() {
-    local good=yes output=$work/tutorial.out
+    local output=$work/tutorial.out
 
     mkdir "$work/tutorial"
     commands "A position keeper" >"$work/tutorial/commands"
@@ -318,18 +333,28 @@ positions_survive_primaries_that_are_killed() {
     grep -qE '^ *[23] fills 4000: ' "$output" || good=no
     grep -q '^fills ' "$output" && good=no
     rm -rf "$work/tutorial"
-    verdict "positions survive primaries that are killed" $good
 }
 
-messages_arrive_in_order
-requests_are_answered
-programs_of_the_readme_work
-programs_in_cpp_work
-books_agree
-loss_in_the_feed_is_told
-lines_fill_each_other
-handlers_fill_each_other
-loss_at_both_handlers_is_told_once
-confirmed_orders_survive_stores
-positions_survive_primaries_that_are_killed
+# tests DO: calls DO for each test, with its name, its function and the arguments of that.
+tests() {
+    "$1" "1,000 messages arrive in order" messages_arrive_in_order transmitter receiver
+    "$1" "1,000 messages from C arrive in C++" with_cpp messages_arrive_in_order transmitter cpp/receiver
+    "$1" "1,000 messages from C++ arrive in C" with_cpp messages_arrive_in_order cpp/transmitter receiver
+    "$1" "requests are answered to those who know the word" requests_are_answered asker answerer
+    "$1" "requests of C are answered by C++" with_cpp requests_are_answered asker cpp/answerer
+    "$1" "requests of C++ are answered by C" with_cpp requests_are_answered cpp/asker answerer
+    "$1" "the README's programs work" document_works README.md '/* FILE */' c cc
+    "$1" "the programs of docs/cpp.md work" cpp_document_works
+    "$1" "the consumer's final books are the generator's" books_agree
+    "$1" "the final books of the consumer in C++ are the generator's" with_cpp books_agree_in_cpp
+    "$1" "loss in the feed makes quotes stale" loss_in_the_feed_is_told
+    "$1" "two lines of the feed fill each other's gaps" lines_fill_each_other
+    "$1" "two handlers of a line each fill each other's gaps" handlers_fill_each_other
+    "$1" "loss at both handlers is told once" loss_at_both_handlers_is_told_once
+    "$1" "confirmed orders survive the stores that are killed" confirmed_orders_survive_stores
+    "$1" "positions survive primaries that are killed" positions_survive_primaries_that_are_killed
+}
+
+tests plan
+tests run_test
 exit $((failures > 0))

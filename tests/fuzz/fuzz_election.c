@@ -83,7 +83,7 @@ static void check(struct world *world)
         FUZZ_CHECK(lli_election_source(election) < election->peers + election->peers_count);
 }
 
-/* What the engine does after each packet and at each deadline. */
+/* Does as the engine after each packet and at each deadline. */
 static void serve(struct world *world)
 {
     struct lli_election *election = &world->election;
