@@ -612,6 +612,84 @@ static const struct vector join_stream_end_vector = {
     },
 };
 
+static const struct vector join_beat_vector = {
+    "JOIN: the primary of a failover group is alive",
+    {
+        {"18 00 61 00", "version 1, type 8, flags, size"},
+        TAG_FIELD,
+        UNUSED_HEADER,
+        UNUSED_HEADER,
+        {"88 77 66 55 44 33 22 11", "stream"},
+        {"01 ff ee dd cc bb aa 99", "identity of the primary's life"},
+        {"0f", "BEAT"},
+        {"00", "member 0"},
+        {"83", "of 3 voters; a majority has what is delivered"},
+        {"07", "7 bytes of address"},
+        {"00 00", "not used"},
+        {"0c 00 00 00", "term 12, one of member 0"},
+        {"40 42 0f 00 00 00 00 00", "clock of the primary: 1 ms"},
+        {"05 00 00 00 00 00 00 00", "it retains messages from number 5 on"},
+        {"2a 00 00 00 00 00 00 00", "its term begins with number 42"},
+        {"0c 00 00 00", "it is the primary of term 12 ..."},
+        {"0a 00 00 00", "... and followed that of term 10 before"},
+        {"2d 00 00 00 00 00 00 00", "it has the messages before number 45"},
+        {ADDRESS_HEX, "where answers go"},
+        {"2c 00 00 00 00 00 00 00", "a majority has those before number 44"},
+    },
+};
+
+static const struct vector join_tail_fetch_vector = {
+    "JOIN: a candidate requests messages of a member",
+    {
+        {"18 00 61 00", "version 1, type 8, flags, size"},
+        TAG_FIELD,
+        UNUSED_HEADER,
+        UNUSED_HEADER,
+        {"88 77 66 55 44 33 22 11", "stream"},
+        {"01 ff ee dd cc bb aa 99", "identity of the candidate's life"},
+        {"12", "TAIL_FETCH"},
+        {"00", "not used"},
+        {"00", "not used"},
+        {"07", "7 bytes of address"},
+        {"00 00", "not used"},
+        {"00 00 00 00", "not used"},
+        {"00 01 00 00 00 00 00 00", "from byte 256 on ..."},
+        {"00 00 00 00 00 00 00 00", "not used"},
+        {"2a 00 00 00 00 00 00 00", "... of message 42"},
+        {"00 00 00 00 00 00 00 00", "not used"},
+        {"00 00 00 00 00 00 00 00", "not used"},
+        {ADDRESS_HEX, "where the messages go"},
+        {"00 00 00 00 00 00 00 00", "no token"},
+    },
+};
+
+static const struct vector join_tail_vector = {
+    "JOIN: a member sends a part of a message",
+    {
+        {"18 00 63 00", "version 1, type 8, flags, size"},
+        TAG_FIELD,
+        UNUSED_HEADER,
+        UNUSED_HEADER,
+        {"88 77 66 55 44 33 22 11", "stream"},
+        {"01 ff ee dd cc bb aa 99", "identity of the member's life"},
+        {"13", "TAIL"},
+        {"00", "not used"},
+        {"00", "not used"},
+        {"00", "no address"},
+        {"00 00", "not used"},
+        {"03 01 00 00", "the message has 259 bytes"},
+        {"00 01 00 00 00 00 00 00", "this part begins at byte 256"},
+        {"00 00 00 00 00 00 00 00", "not used"},
+        {"2a 00 00 00 00 00 00 00", "message 42"},
+        {"03 00 00 00", "3 bytes of it ..."},
+        {"06 00 00 00", "... after 6 of its topic's name"},
+        {"2d 00 00 00 00 00 00 00", "the member has the messages before number 45"},
+        {"00 00 00 00 00 00 00 00", "no token"},
+        {"6f 72 64 65 72 73", "topic \"orders\""},
+        {"65 6e 64", "\"end\""},
+    },
+};
+
 static const struct vector join_token_vector = {
     "JOIN: the transmitter gives a token, and knows too many receivers",
     {
@@ -909,6 +987,9 @@ static const struct vector *const vectors[] = {
     &stream_vector,
     &join_stream_vector,
     &join_stream_end_vector,
+    &join_beat_vector,
+    &join_tail_fetch_vector,
+    &join_tail_vector,
 };
 
 enum { VECTORS = sizeof vectors / sizeof vectors[0] };

@@ -248,6 +248,39 @@ static const struct lli_wire_join join_stream_end_value = {
     .address = ADDRESS_VALUE,
 };
 
+static const struct lli_wire_join join_beat_value = {
+    .session = SESSION,
+    .receiver = RECEIVER,
+    .kind = LLI_WIRE_JOIN_BEAT,
+    .reason = 0x83,
+    .topics = 12,
+    .value = 1000000,
+    .packet = 5,
+    .number = 42,
+    .wanted = (uint64_t)10 << 32 | 12,
+    .lead = 45,
+    .address = ADDRESS_VALUE,
+    .token = 44,
+};
+static const struct lli_wire_join join_tail_fetch_value = {
+    .session = SESSION,
+    .receiver = RECEIVER,
+    .kind = LLI_WIRE_JOIN_TAIL_FETCH,
+    .value = 256,
+    .number = 42,
+    .address = ADDRESS_VALUE,
+};
+static const struct lli_wire_join join_tail_value = {
+    .session = SESSION,
+    .receiver = RECEIVER,
+    .kind = LLI_WIRE_JOIN_TAIL,
+    .topics = 259,
+    .value = 256,
+    .number = 42,
+    .wanted = (uint64_t)6 << 32 | 3,
+    .lead = 45,
+};
+
 static const struct lli_wire_join join_token_value = {.session = SESSION,
                                                       .receiver = RECEIVER,
                                                       .kind = LLI_WIRE_JOIN_TOKEN,
@@ -310,7 +343,7 @@ static void packer_send(struct packer *packer, uint32_t topic, const char *text,
 static void control_packets_are_written_as_specified(void **state)
 {
     uint8_t packet[LLI_WIRE_CONTROL_MAX];
-    size_t used = LLI_WIRE_TOPICS_HEAD;
+    size_t used;
     char name[LLI_WIRE_NAME_MAX];
 
     (void)state;
@@ -334,7 +367,14 @@ static void control_packets_are_written_as_specified(void **state)
     expect_vector(&join_absent_vector, packet, lli_wire_put_join(packet, &join_absent_value));
     expect_vector(&join_stream_vector, packet, lli_wire_put_join(packet, &join_stream_value));
     expect_vector(&join_stream_end_vector, packet, lli_wire_put_join(packet, &join_stream_end_value));
+    expect_vector(&join_beat_vector, packet, lli_wire_put_join(packet, &join_beat_value));
+    expect_vector(&join_tail_fetch_vector, packet, lli_wire_put_join(packet, &join_tail_fetch_value));
+    used = lli_wire_put_join(packet, &join_tail_value);
+    memcpy(packet + used, "ordersend", 9);
+    lli_wire_put_size(packet, used + 9);
+    expect_vector(&join_tail_vector, packet, used + 9);
     expect_vector(&notice_vector, packet, lli_wire_put_notice(packet, &notice_value));
+    used = LLI_WIRE_TOPICS_HEAD;
     used = lli_wire_add_topic(packet, used, sizeof packet, "px", 2);
     used = lli_wire_add_topic(packet, used, sizeof packet, name,
                               lli_wire_put_name(name, "qty", LLI_WIRE_TOPIC_TRANSIENT));
@@ -511,6 +551,12 @@ static void control_packets_are_read_as_specified(void **state)
     assert_memory_equal(&out.join, &join_stream_value, sizeof join_stream_value);
     decode_vector(&join_stream_end_vector, &out);
     assert_memory_equal(&out.join, &join_stream_end_value, sizeof join_stream_end_value);
+    decode_vector(&join_beat_vector, &out);
+    assert_memory_equal(&out.join, &join_beat_value, sizeof join_beat_value);
+    decode_vector(&join_tail_fetch_vector, &out);
+    assert_memory_equal(&out.join, &join_tail_fetch_value, sizeof join_tail_fetch_value);
+    decode_vector(&join_tail_vector, &out);
+    assert_memory_equal(&out.join, &join_tail_value, sizeof join_tail_value);
     decode_vector(&notice_vector, &out);
     assert_memory_equal(&out.notice, &notice_value, sizeof notice_value);
     decode_vector(&topics_vector, &out);
@@ -611,9 +657,11 @@ static void every_prefix_of_a_packet_is_refused(void **state)
         uint8_t bytes[VECTOR_MAX];
         size_t size = vector_bytes(vectors[i], bytes);
         /*
-         * A data packet may end anywhere after its extensions and the rest of the previous packet's message.
+         * A data packet may end anywhere after its extensions and the rest of the previous packet's message. Of a
+         * TAIL the member that asked reads what follows the fields.
          */
-        size_t whole = (bytes[0] & 15) != LLI_WIRE_DATA
+        size_t whole = vectors[i] == &join_tail_vector ? size - 9
+                       : (bytes[0] & 15) != LLI_WIRE_DATA
                            ? size
                            : LLI_WIRE_DATA_HEADER + (bytes[1] & 0x80 ? 6u : bytes[16]);
 
