@@ -15,14 +15,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <threads.h>
-#include <time.h>
 
 #include <llm/llm.h>
 
 #include "hosts.h"
 #include "network.h"
 #include "patience.h"
+#include "rest.h"
 
 #define GROUP "239.193.7.8:17008"
 /* Losses are requested from the latest announced address. None is given up while a test waits. */
@@ -164,8 +163,7 @@ static void poll_both(void)
     const int to = llm_poll(world.to);
 
     assert_true(from >= 0 && to >= 0);
-    if (from + to == 0)
-        (void)thrd_sleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+    rest_after(from + to);
 }
 
 static void send_some(int count)

@@ -7,7 +7,8 @@
 
 #include <llm/llm.h>
 #include <stdio.h>
-#include <threads.h>
+
+#include "../rest.h"
 
 enum { SIDES = 2, LISTENS = 0, CONNECTS = 1 };
 
@@ -150,8 +151,7 @@ static inline void poll_all(void)
         assert_true(count >= 0);
         delivered += count;
     }
-    if (delivered == 0)
-        (void)thrd_sleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+    rest_after(delivered);
 }
 
 #define POLL_UNTIL(condition)                         \

@@ -5,7 +5,7 @@
 
 #include "store_fixture.h"
 
-#include <threads.h>
+#include "../rest.h"
 
 /* A history of 256 packets, far less than is sent. */
 #define SMALL "&history_bytes=512K&history_packets=256&heartbeat_ns_max=5M"
@@ -73,8 +73,7 @@ static inline void receiver_up(const char *further)
 
 static inline void poll_both(void)
 {
-    if (llm_poll(context) + llm_poll(other) == 0)
-        (void)thrd_sleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+    rest_after(llm_poll(context) + llm_poll(other));
 }
 
 /* Polls both until the receiver expects this message. */

@@ -3,12 +3,11 @@
 #define _GNU_SOURCE
 #include <llm/llm.h>
 #include <stdio.h>
-#include <threads.h>
-#include <time.h>
 
 #include "core/keys/key_file.h"
 #include "key_place.h"
 #include "log_lines.h"
+#include "../../rest.h"
 
 #define CHANNEL                                                                               \
     "keys:1?mtu=1500&flow=window&linger_ns=2000000000&history_bytes=4M&history_packets=2048&" \
@@ -102,8 +101,7 @@ static void poll_all(void)
         assert_true(count >= 0);
         delivered += count;
     }
-    if (delivered == 0)
-        (void)thrd_sleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+    rest_after(delivered);
 }
 
 static void poll_for(uint64_t ns)

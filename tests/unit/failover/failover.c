@@ -2,11 +2,10 @@
 /* Members of a failover group through the public API, over the loop transport: a context for each. */
 #include <llm/llm.h>
 #include <stdio.h>
-#include <threads.h>
-#include <time.h>
 
 #include "log_lines.h"
 #include "../../patience.h"
+#include "../../rest.h"
 
 #include "connection/connection.h"
 #include "failover/failover.h"
@@ -238,8 +237,7 @@ static void poll_all(void)
     for (int i = 0; i < MEMBERS; i++)
         if (!members[i].stopped)
             delivered += llm_poll(members[i].context);
-    if (delivered == 0)
-        (void)thrd_sleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+    rest_after(delivered);
 }
 
 /* Polls until a member that is not stopped is the primary. */
