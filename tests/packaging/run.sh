@@ -64,8 +64,10 @@ the_tutorial_runs_from_the_packages() {
 
 # in_fresh_root ROOT MIRROR: installs Debian there, with the host's way to the archive, and runs the tutorials from the packages.
 in_fresh_root() {
-    debootstrap --variant=minbase "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$1" "$2" >/dev/null &&
-        rm "$1/etc/apt/sources.list" && cp -r /etc/apt/apt.conf.d /etc/apt/sources.list* "$1/etc/apt/" && cp -r /usr/share/keyrings/. "$1/usr/share/keyrings/" &&
+    debootstrap --variant=minbase "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$1" "$2" >"$1.log" 2>&1 ||
+        { tail -n 5 "$1.log" && return 1; }
+    rm "$1/etc/apt/sources.list" && cp -r /etc/apt/apt.conf.d /etc/apt/sources.list* "$1/etc/apt/" &&
+        cp -r /usr/share/keyrings/. "$1/usr/share/keyrings/" &&
         cp /etc/resolv.conf "$1/etc/" && mkdir "$1/packages" && cp -r "$packages"/*.deb "$packages/tests" "$1/packages/" || return
     rm "$1"/packages/*-dbgsym_*
     # shellcheck disable=SC2016
