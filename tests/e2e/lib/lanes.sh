@@ -26,12 +26,12 @@ show() {
 
 # side_by_side OPTION...: runs `all` except tests that run alone, which remain in `all`, with these options of run.sh. Fails if a test did.
 side_by_side() {
-    local test pid lane pids=() left=() status=0 directory=$SETUP_SCRATCH/taken
+    local test pid lane lanes=$(($(nproc) + 2)) pids=() left=() status=0 directory=$SETUP_SCRATCH/taken
     mkdir "$directory"
     for test in "${all[@]}"; do
         ! is_one_of "$place" "${e2e_alone[$test]//,/ }" || { left+=("$test") && mkdir "$directory/$test"; }
     done
-    for ((lane = 0; lane < $(nproc) + 2; lane++)); do
+    for ((lane = 0; lane < lanes; lane++)); do
         LLM_E2E_TAKEN=$directory setpriv --pdeathsig TERM -- "$here/run.sh" "$build" "$@" &
         pids+=("$!")
     done
