@@ -43,6 +43,13 @@ llm::task ask(llm::connection_ref connection)
     ended = true;
 }
 
+// Throws after the answer, inside a handler.
+llm::task fail(llm::connection_ref connection)
+{
+    (void)co_await llm::request_on(connection, "four", std::chrono::seconds(60));
+    throw 4;
+}
+
 } // namespace
 
 int main()
@@ -74,6 +81,17 @@ int main()
         CHECK(context.poll() >= 0);
     }
     CHECK(answers == "one!two!three!");
+    fail(connection->ref());
+    int thrown = 0;
+    while (thrown == 0) {
+        CHECK(llm::clock::now() < until);
+        try {
+            (void)context.poll();
+        } catch (int number) {
+            thrown = number;
+        }
+    }
+    CHECK(thrown == 4);
     std::printf("ok\n");
     return EXIT_SUCCESS;
 }

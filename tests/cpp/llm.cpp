@@ -5,12 +5,14 @@
 #include "check.hpp"
 
 #include <algorithm>
+#include <csignal>
 #include <cstring>
 #include <map>
 #include <new>
 #include <vector>
 
 #include <dirent.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static unsigned long allocations;
@@ -235,6 +237,27 @@ void exceptions_come_out_of_poll_and_nothing_is_lost()
     CHECK((poll_thrown(context, [&] { return messages == 33; }) == std::vector<int>{33}));
 }
 
+// No call is there that the exception could come out of.
+void a_handler_that_throws_on_the_thread_of_a_context_ends_the_program()
+{
+    const pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        if (std::freopen("/dev/null", "w", stderr) == nullptr)
+            _exit(1);
+        llm::context context = open_context();
+        auto receiver = llm::receiver::open(context, channel, [](const llm::message &) { throw 1; });
+        auto transmitter = llm::transmitter::open(context, channel);
+        if (!receiver || !transmitter || transmitter->open_topic("t")->send("x") || context.start_thread())
+            _exit(2);
+        sleep(60);
+        _exit(3);
+    }
+    int status = 0;
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+}
+
 void a_caller_whose_handler_throws_is_refused()
 {
     llm::context context = open_context();
@@ -374,6 +397,7 @@ int main()
     requests_are_answered();
 #if defined(__cpp_exceptions)
     exceptions_come_out_of_poll_and_nothing_is_lost();
+    a_handler_that_throws_on_the_thread_of_a_context_ends_the_program();
     a_caller_whose_handler_throws_is_refused();
 #endif
     what_a_store_records_is_replayed();
