@@ -87,7 +87,7 @@ static inline void transmitter_up_with(const char *further)
     assurance.receivers = 0;
     assurance.names = "a";
     for (int i = 0; i < 3; i++) {
-        char name[8];
+        char name[16];
 
         (void)snprintf(name, sizeof name, "t%d", i);
         assert_int_equal(llm_topic_open(transmitter, name, 0, &topics[i]), LLM_OK);
