@@ -19,10 +19,18 @@ enum { FAILOVER_BEATS_MIN = 4, FAILOVER_MESSAGES_BYTES = 32 };
 
 /* ------------------------------------------------------------------------------------------------- service */
 
+/* A member that follows a stream and has not its state is no candidate. One that follows none may begin it. */
+static bool failover_stands(const struct llm_failover *failover)
+{
+    return failover->options.kind == LLM_MEMBER_CANDIDATE &&
+           (failover->restored || failover->election.position.followed == 0);
+}
+
 static lli_ns failover_service(struct llm_failover *failover, lli_ns now)
 {
     lli_ns at;
 
+    failover->election.config.stands = failover_stands(failover);
     lli_failover_expire(failover, now);
     lli_failover_send(failover, now);
     lli_failover_lead(failover, now);
@@ -274,7 +282,6 @@ static void failover_elect(struct llm_failover *failover)
     const struct lli_election_config config = {
         .voters = options->voters,
         .member = votes ? options->member : options->voters,
-        .stands = options->kind == LLM_MEMBER_CANDIDATE,
         .commits = options->commit == LLM_COMMIT_BACKUP,
         .identity = lli_entropy() | 1,
         .seed = lli_entropy(),

@@ -117,7 +117,7 @@ struct llm_failover {
     uint32_t peers_count, peers_next;
     bool warned;
     /* The snapshot that this member needs, and those that it sends. */
-    bool restored; /* the application has the state before `due` */
+    bool restored; /* the application has the state before `due`: that of a stream that begins is nothing */
     struct llm_listener *listener;
     struct lli_failover_sending *sendings;
     struct llm_connection *asking; /* NULL: no snapshot is requested */
@@ -177,9 +177,6 @@ int lli_failover_snapshot_open(struct llm_failover *failover);
 
 /* Requests a snapshot, if it is needed: a beat of the primary came, whose next message is `next`. */
 void lli_failover_snapshot_beat(struct llm_failover *failover, uint64_t next, lli_ns now);
-
-/* Notes that the application has the state before the next message. */
-void lli_failover_restored(struct llm_failover *failover);
 
 /* Sends what connections take, and restores what has arrived. */
 void lli_failover_snapshot_service(struct llm_failover *failover, lli_ns now);

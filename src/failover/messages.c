@@ -110,7 +110,7 @@ void lli_failover_take(struct llm_failover *failover, uint64_t number, uint32_t 
     if (!failover->restored) {
         if (number > 0)
             return;
-        lli_failover_restored(failover);
+        failover->restored = true;
     }
     /* Those before it, too, if they still waited and the tail had no room. */
     if (lli_min(tail->first, number) > failover->due)

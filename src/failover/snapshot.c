@@ -248,18 +248,10 @@ void lli_failover_snapshot_beat(struct llm_failover *failover, uint64_t next, ll
 {
     if (failover->restored)
         return;
-    /* Until it has the state it is no candidate. */
-    failover->election.config.stands = false;
     if (next == 0)
-        lli_failover_restored(failover);
+        failover->restored = true;
     else if (failover->asking == NULL && now >= failover->ask_at)
         snapshot_ask(failover, next, now);
-}
-
-void lli_failover_restored(struct llm_failover *failover)
-{
-    failover->restored = true;
-    failover->election.config.stands = failover->options.kind == LLM_MEMBER_CANDIDATE;
 }
 
 /* Returns true if the messages that follow the snapshot are there, or will come. */
@@ -295,7 +287,7 @@ static void snapshot_restore(struct llm_failover *failover)
         lli_tail_reset(&failover->tail, arriving.number);
     failover->due = arriving.number;
     failover->joined = true;
-    lli_failover_restored(failover);
+    failover->restored = true;
     lli_failover_have(failover);
     lli_election_delivered(&failover->election, failover->due);
     lli_failover_deliver(failover);
@@ -327,7 +319,6 @@ static void snapshot_complete(struct llm_failover *failover)
 static void snapshot_abandon(struct llm_failover *failover)
 {
     lli_election_forget(&failover->election);
-    failover->election.config.stands = failover->options.kind == LLM_MEMBER_CANDIDATE;
     lli_tail_reset(&failover->tail, 0);
     failover->repeatable = 0;
 }

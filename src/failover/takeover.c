@@ -120,7 +120,7 @@ void lli_failover_lead(struct llm_failover *failover, lli_ns now)
     /* A member without the state is elected only if no voter has it: the stream begins. */
     if (!failover->restored &&
         (election->state == LLI_ELECTION_SURVEYING || election->state == LLI_ELECTION_READY))
-        lli_failover_restored(failover);
+        failover->restored = true;
     if (election->state == LLI_ELECTION_READY) {
         const uint64_t base = lli_election_lead(election, now);
 

@@ -7,7 +7,7 @@
 /* In the byte of the number of voters: messages are delivered when a majority has them. */
 enum { FAILOVER_COMMITS = 0x80 };
 
-/* In the last 8 bytes of ANSWER and HAVE: the kind answered, and if the sender remembers. */
+/* In the last 8 bytes of all but BEAT: the kind answered, if the sender remembers, and in the high half its level. */
 enum { FAILOVER_ANSWERED = 0xff, FAILOVER_REMEMBERS = 0x100 };
 
 /* Distance of requests for the tail. */
@@ -67,7 +67,8 @@ static void failover_post_election(struct llm_failover *failover, const struct l
         .address = endpoint->address,
         .token = packet->kind == LLI_ELECTION_BEAT
                      ? packet->committed
-                     : packet->answered | (packet->remembers ? FAILOVER_REMEMBERS : 0),
+                     : packet->answered | (packet->remembers ? FAILOVER_REMEMBERS : 0) |
+                           (uint64_t)packet->position.level << 32,
     };
 
     /* Beats and surveys are repeated, and beats have what HAVE has. */
@@ -87,6 +88,9 @@ void lli_failover_send(struct llm_failover *failover, lli_ns now)
         failover_post_election(failover, &packet, NULL);
         sent = true;
     }
+    /* It may take the messages of another one in the place of its own. */
+    if (failover->election.state == LLI_ELECTION_SURVEYING)
+        lli_failover_withdraw(failover);
     if (sent)
         lli_endpoint_flush(failover->receiver->endpoint);
 }
@@ -106,6 +110,7 @@ static void failover_input_election(struct llm_failover *failover, const struct 
         .identity = join->receiver,
         .clock = join->value,
         .position = {.followed = (uint32_t)join->wanted,
+                     .level = (uint32_t)(join->kind == LLI_WIRE_JOIN_BEAT ? join->wanted : join->token >> 32),
                      .previous = (uint32_t)(join->wanted >> 32),
                      .begins = join->number,
                      .first = join->packet,

@@ -41,6 +41,7 @@ static struct lli_election_packet some_packet(struct world *world, struct fuzz_i
         .remembers = (fuzz_u8(input) & 1) != 0,
         .committed = some_number(input),
         .position = {.followed = (uint32_t)some_number(input),
+                     .level = (uint32_t)some_number(input),
                      .previous = (uint32_t)some_number(input),
                      .begins = some_number(input),
                      .first = some_number(input),

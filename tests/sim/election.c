@@ -135,6 +135,14 @@ static void node_open(struct world *world, int i)
     lli_election_init(&node->election, &config, node_clock(world, node));
 }
 
+/* True if a snapshot of a member can be taken. That of a primary is ahead of what a majority has, and would wait for it. */
+static bool node_has_state(const struct world *world, const struct node *node)
+{
+    return node->alive && node->election.state != LLI_ELECTION_FENCED &&
+           node->election.position.followed != 0 &&
+           (!world->commits || node->delivered <= lli_election_deliverable(&node->election));
+}
+
 /* A snapshot, as the application takes it from another member. */
 static void node_transfer(struct world *world, struct node *node)
 {
@@ -144,8 +152,7 @@ static void node_transfer(struct world *world, struct node *node)
     for (int i = 0; i < world->nodes; i++) {
         const struct node *other = &world->node[i];
 
-        if (other != node && other->alive && other->election.state != LLI_ELECTION_FENCED &&
-            other->election.position.followed != 0 && (from == NULL || below(world, 2) == 0))
+        if (other != node && node_has_state(world, other) && (from == NULL || below(world, 2) == 0))
             from = other;
     }
     /* Nobody is left: if all voters begin anew, so does the stream. */
@@ -251,8 +258,7 @@ static void node_fetch(struct world *world, int i)
         const struct node *other = &world->node[from];
 
         if (!other->alive || other->election.config.identity != source->identity ||
-            other->paused_until > world->now || world->cut[from][i] || world->cut[i][from] ||
-            source->position.followed != node->election.position.followed)
+            other->paused_until > world->now || world->cut[from][i] || world->cut[i][from])
             continue;
         while (node->next < source->position.next && node->next < other->next)
             node_take(world, node, other->values[node->next]);
@@ -312,6 +318,8 @@ static void node_service(struct world *world, int i)
                 node_send_data(world, i, to, node->reported[to]);
         }
     }
+    /* Messages may have been withdrawn. */
+    node->next = node->election.position.next;
     if (node->election.state == LLI_ELECTION_READY)
         node_lead(world, i);
     if (before != node->election.state && node->election.state == LLI_ELECTION_FENCED && world->verbose)
@@ -462,7 +470,8 @@ static void world_check_end(struct world *world, uint64_t before)
     for (int i = 0; i < world->nodes; i++) {
         const struct node *node = &world->node[i];
 
-        if (node->election.state == LLI_ELECTION_FENCED)
+        /* A member that missed the term in which a majority forgot what it had delivered cannot know that. */
+        if (node->election.state == LLI_ELECTION_FENCED || (world->commits && world->forgotten))
             continue;
         if (node->next > primary->next ||
             memcmp(node->values, primary->values, node->next * sizeof *node->values) != 0)

@@ -47,10 +47,15 @@ static void election_back(struct lli_election *election, uint32_t term, lli_ns n
     election->stand_at = election->backed_until + election_turn(election);
 }
 
-/* Ends a candidacy; the next one is at a random time, as two candidates may have taken each other's votes. */
+/*
+ * Ends a candidacy; the next one is at a random time, as two candidates may have taken each other's votes. The term is
+ * this member's, so nobody leads in it any more, and its own vote is free at once.
+ */
 static void election_withdraw(struct lli_election *election, lli_ns now)
 {
     election_enter(election, LLI_ELECTION_BACKUP, now);
+    if (election->backed == election->term)
+        election->backed_until = lli_min(election->backed_until, now);
     election->stand_at = lli_max(election->backed_until, now) + election_turn(election) +
                          lli_random_below(&election->random, election->config.detect);
 }
@@ -75,13 +80,14 @@ static uint64_t election_reached_by(uint64_t *values, uint32_t count, uint32_t n
 
 /*
  * Notes the number before which a majority of the voters has all messages. The primary of the term has them, and this
- * member, if it remembers.
+ * member, if it remembers. Before a majority has come to the term's first message nothing is certain: a candidate of an
+ * earlier level may still win with other messages.
  */
 static void election_commit(struct lli_election *election)
 {
     const uint32_t term = election->position.followed;
     const uint32_t primary = term % election->config.voters;
-    uint64_t numbers[LLI_ELECTION_VOTERS_MAX];
+    uint64_t numbers[LLI_ELECTION_VOTERS_MAX], reached;
     uint32_t count = 0;
 
     if (term == 0)
@@ -92,8 +98,9 @@ static void election_commit(struct lli_election *election)
     for (uint32_t i = 0; i < election->config.voters; i++)
         if (i != primary && election->reached[i].term == term)
             numbers[count++] = election->reached[i].next;
-    election->committed =
-        lli_max(election->committed, election_reached_by(numbers, count, election->config.voters / 2));
+    reached = election_reached_by(numbers, count, election->config.voters / 2);
+    if (reached >= election->position.begins)
+        election->committed = lli_max(election->committed, reached);
 }
 
 /* Takes what a voter that remembers has. */
@@ -138,10 +145,18 @@ void lli_election_init(struct lli_election *election, const struct lli_election_
     election_back(election, 0, now);
 }
 
+/* Notes that this member has come to the first message of the term that it follows. */
+static void election_attain(struct lli_election *election)
+{
+    if (election->position.next >= election->position.begins)
+        election->position.level = election->position.followed;
+}
+
 void lli_election_has(struct lli_election *election, uint64_t first, uint64_t next, lli_ns now)
 {
     election->position.first = first;
     election->position.next = next;
+    election_attain(election);
     election->progress_at = now;
     if (next >= election->remember)
         election->remembers = true;
@@ -154,6 +169,8 @@ void lli_election_has(struct lli_election *election, uint64_t first, uint64_t ne
 void lli_election_restore(struct lli_election *election, const struct lli_election_position *position)
 {
     election->position = *position;
+    election->position.level = 0;
+    election_attain(election);
     election->delivered = position->next;
     election->highest = (uint32_t)lli_max(election->highest, position->followed);
 }
@@ -278,8 +295,38 @@ static bool election_may_back(const struct lli_election *election, const struct 
     if (now < election->backed_until)
         return false;
     if (packet->kind == LLI_ELECTION_CANVASS)
-        return packet->term > election->highest && election_may_lead(election, &packet->position);
+        return packet->term >= election->highest && election_may_lead(election, &packet->position);
     return packet->kind == LLI_ELECTION_BEAT || packet->term >= election->highest;
+}
+
+/* Drops the messages that were not delivered. */
+static void election_drop(struct lli_election *election)
+{
+    struct lli_election_position *mine = &election->position;
+
+    mine->next = election->delivered;
+    mine->first = lli_min(mine->first, mine->next);
+    mine->level = 0;
+    election->remembers = false;
+    election->remember = UINT64_MAX;
+}
+
+/* Returns true if the messages of this member are those of a term, as far as they go. */
+static bool election_continues(const struct lli_election *election, const struct lli_election_position *term)
+{
+    const struct lli_election_position *mine = &election->position;
+
+    return mine->next == 0 ||
+           (mine->next <= term->begins &&
+            (mine->followed == term->previous || (mine->level == term->previous && mine->level != 0)));
+}
+
+static void election_assume(struct lli_election *election, const struct lli_election_position *term)
+{
+    election->position.followed = term->followed;
+    election->position.previous = term->previous;
+    election->position.begins = term->begins;
+    election_attain(election);
 }
 
 /*
@@ -288,23 +335,16 @@ static bool election_may_back(const struct lli_election *election, const struct 
  */
 static void election_follow(struct lli_election *election, const struct lli_election_position *term)
 {
-    struct lli_election_position *mine = &election->position;
-
-    if (term->followed <= mine->followed)
+    if (term->followed <= election->position.followed)
         return;
-    if (mine->next != 0 && (mine->followed != term->previous || mine->next > term->begins)) {
+    if (!election_continues(election, term)) {
         if (!election->config.commits || election->delivered > term->begins) {
             election_fence(election, LLI_ELECTION_DIVERGED);
             return;
         }
-        mine->next = election->delivered;
-        mine->first = lli_min(mine->first, mine->next);
-        election->remembers = false;
-        election->remember = UINT64_MAX;
+        election_drop(election);
     }
-    mine->followed = term->followed;
-    mine->previous = term->previous;
-    mine->begins = term->begins;
+    election_assume(election, term);
 }
 
 /* Takes a packet of a candidate, or of a primary. True: *answer has the answer to it. */
@@ -320,6 +360,7 @@ static bool election_input_claim(struct lli_election *election, const struct lli
     if (packet->term < known && !backs) {
         *answer = election_packet(election, LLI_ELECTION_DENIAL);
         answer->term = election->highest;
+        answer->position.followed = (uint32_t)lli_max(election->frozen, election->position.followed);
         answer->clock = packet->clock;
         return true;
     }
@@ -364,8 +405,8 @@ static void election_input_denial(struct lli_election *election, const struct ll
 {
     election->highest = (uint32_t)lli_max(election->highest, packet->term);
     /*
-     * A primary goes on as long as a majority answers, unless a primary of a higher term was followed: so many voters
-     * were restarted at a time that this was forgotten.
+     * A primary goes on as long as a majority answers, unless a higher term was elected: so many voters were restarted
+     * at a time that this was forgotten, and the member that knows it could not follow this primary.
      */
     if (packet->position.followed > election->term && election->state == LLI_ELECTION_PRIMARY)
         election_fence(election, LLI_ELECTION_SUPERSEDED);
@@ -380,7 +421,8 @@ bool lli_election_input(struct lli_election *election, const struct lli_election
 
     if (packet->identity == election->config.identity || election->state == LLI_ELECTION_FENCED)
         return false;
-    if (packet->term > ELECTION_TERM_MAX || packet->position.followed > ELECTION_TERM_MAX)
+    if (packet->term > ELECTION_TERM_MAX || packet->position.followed > ELECTION_TERM_MAX ||
+        packet->position.level > packet->position.followed)
         return false;
     if (packet->voters != election->config.voters || packet->commits != election->config.commits) {
         election->mismatched = true;
@@ -438,23 +480,90 @@ static void election_stand(struct lli_election *election, lli_ns now)
     election_enter(election, LLI_ELECTION_CANVASSING, now);
 }
 
-static bool election_is_ahead(const struct lli_election_position *a, const struct lli_election_position *b)
+/*
+ * Returns the level of a position, as far as this member can tell: of two that follow the same term, the one with more
+ * messages has those of the other.
+ */
+static uint32_t election_level(const struct lli_election *election,
+                               const struct lli_election_position *position)
 {
-    return a->followed != b->followed ? a->followed > b->followed : a->next > b->next;
+    const struct lli_election_position *mine = &election->position;
+    uint32_t level = position->level;
+
+    if (mine->followed == position->followed && mine->next <= position->next)
+        level = (uint32_t)lli_max(level, mine->level);
+    for (const struct lli_election_peer *peer = election->peers;
+         peer < election->peers + election->peers_count; peer++)
+        if (peer->position.followed == position->followed && peer->position.next <= position->next)
+            level = (uint32_t)lli_max(level, peer->position.level);
+    return level;
+}
+
+static bool election_is_ahead(const struct lli_election *election, const struct lli_election_position *a,
+                              const struct lli_election_position *b)
+{
+    const uint32_t levels[] = {election_level(election, a), election_level(election, b)};
+
+    return levels[0] != levels[1] ? levels[0] > levels[1] : a->next > b->next;
+}
+
+/* Finds the peer that is ahead of all others and of this member, and has what comes next; NULL: none. */
+static const struct lli_election_peer *election_farthest(const struct lli_election *election)
+{
+    const struct lli_election_peer *farthest = NULL;
+
+    for (const struct lli_election_peer *peer = election->peers;
+         peer < election->peers + election->peers_count; peer++)
+        if (peer->position.first <= election->position.next &&
+            election_is_ahead(election, &peer->position,
+                              farthest != NULL ? &farthest->position : &election->position))
+            farthest = peer;
+    return farthest;
 }
 
 const struct lli_election_peer *lli_election_source(const struct lli_election *election)
 {
-    const struct lli_election_peer *farthest = NULL;
+    const struct lli_election_peer *farthest =
+        election->state == LLI_ELECTION_SURVEYING ? election_farthest(election) : NULL;
 
-    if (election->state != LLI_ELECTION_SURVEYING)
-        return NULL;
-    for (const struct lli_election_peer *peer = election->peers;
-         peer < election->peers + election->peers_count; peer++)
-        if (peer->position.first <= election->position.next &&
-            election_is_ahead(&peer->position, farthest != NULL ? &farthest->position : &election->position))
-            farthest = peer;
-    return farthest;
+    return farthest != NULL && farthest->position.followed == election->position.followed ? farthest : NULL;
+}
+
+/* Returns true if the messages of this member are the first ones of those of a peer that is ahead. */
+static bool election_agrees(const struct lli_election *election, const struct lli_election_peer *peer)
+{
+    const struct lli_election_position *mine = &election->position;
+    const uint32_t level = election_level(election, &peer->position);
+
+    return mine->next == 0 || level == mine->followed || (level == mine->level && level != 0);
+}
+
+/* Leaves out a peer: what only it has is lost, as if it had died. */
+static void election_leave_out(struct lli_election *election, const struct lli_election_peer *peer)
+{
+    struct lli_election_peer *left = &election->peers[peer - election->peers];
+
+    left->position = election->position;
+    left->member = election->config.voters;
+}
+
+/*
+ * Follows what a peer that is ahead follows, to take its messages. If that is an earlier term, nobody that answered came to
+ * the messages of the later one.
+ */
+static void election_adopt(struct lli_election *election, const struct lli_election_peer *peer)
+{
+    if (election_agrees(election, peer)) {
+        election_assume(election, &peer->position);
+    } else if (peer->position.followed > election->position.followed) {
+        election_follow(election, &peer->position);
+    } else if (election->config.commits) {
+        election_drop(election);
+        election_assume(election, &peer->position);
+    } else {
+        /* Its own messages, of another term, were delivered at once. */
+        election_leave_out(election, peer);
+    }
 }
 
 /*
@@ -475,7 +584,7 @@ static bool election_is_informed(const struct lli_election *election)
         const uint32_t voter = 1u << peer->member & all;
 
         /* It has messages that cannot be fetched, as those before are not retained. */
-        if (voter != 0 && election_is_ahead(&peer->position, &election->position))
+        if (voter != 0 && election_is_ahead(election, &peer->position, &election->position))
             return false;
         answered |= voter;
         remembering |= peer->remembers ? voter : 0;
@@ -485,14 +594,10 @@ static bool election_is_informed(const struct lli_election *election)
     return answered == all || count >= election_majority(election);
 }
 
-/*
- * Looks if the survey is complete. A member from which nothing comes is left out after a while: what only it has is
- * lost, as if it had died.
- */
+/* Looks if the survey is complete. A member from which nothing comes is left out after a while. */
 static void election_survey(struct lli_election *election, lli_ns now)
 {
-    const struct lli_election_peer *source;
-    struct lli_election_peer *left;
+    const struct lli_election_peer *farthest;
 
     if (!election_is_leased(election, now)) {
         election_withdraw(election, now);
@@ -500,21 +605,21 @@ static void election_survey(struct lli_election *election, lli_ns now)
     }
     if (now < election->since + election->config.survey)
         return;
-    source = lli_election_source(election);
-    if (source != NULL)
-        election_follow(election, &source->position);
-    if (election->state == LLI_ELECTION_FENCED)
+    farthest = election_farthest(election);
+    if (farthest != NULL && farthest->position.followed != election->position.followed) {
+        election_adopt(election, farthest);
         return;
-    if (source == NULL || source->position.next <= election->position.next) {
+    }
+    if (farthest == NULL || farthest->position.next <= election->position.next) {
+        if (farthest != NULL)
+            election->position.level = election_level(election, &farthest->position);
         if (election_is_informed(election))
             election_enter(election, LLI_ELECTION_READY, now);
         else if (now >= election->since + 2 * election->config.detect)
             election_withdraw(election, now);
     } else if (now >= lli_max(election->progress_at, election->since + election->config.survey) +
                           election->config.detect) {
-        left = &election->peers[source - election->peers];
-        left->position = election->position;
-        left->member = election->config.voters;
+        election_leave_out(election, farthest);
     }
 }
 
@@ -610,8 +715,8 @@ uint64_t lli_election_lead(struct lli_election *election, lli_ns now)
     for (uint32_t i = 0; i < election->peers_count; i++)
         base = lli_min(base, election->peers[i].position.next);
     election->remembers = true;
-    mine->previous = mine->followed;
-    mine->followed = election->term;
+    mine->previous = mine->level;
+    mine->followed = mine->level = election->term;
     mine->begins = mine->next;
     election_enter(election, LLI_ELECTION_PRIMARY, now);
     return lli_max(base, lli_min(mine->first, mine->next));

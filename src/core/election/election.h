@@ -37,12 +37,14 @@ enum lli_election_kind {
 };
 
 /*
- * Place of a member in the stream. Two members that follow the same term have the same messages, as far as they go.
- * Across terms that is known only if no term was missed: `previous` and `begins` tell.
+ * Place of a member in the stream. Two members that follow the same term have the same messages, as far as they go, and
+ * so have two of the same level. Across terms that is known only if no term was missed: `previous` and `begins` tell.
+ * Of two members that one is ahead whose level is higher or, with the same level, which has more messages.
  */
 struct lli_election_position {
     uint32_t followed; /* term of the latest primary that was followed; 0: none */
-    uint32_t previous; /* term that that primary had followed before ... */
+    uint32_t level;    /* the latest term of which it has all messages before `begins`; 0: not known */
+    uint32_t previous; /* level of the primary of `followed` before its term ... */
     uint64_t begins;   /* ... and number of its own first message */
     uint64_t first;    /* number of the oldest message retained */
     uint64_t next;     /* number after the last message that the member has */
@@ -185,8 +187,8 @@ static inline enum lli_election_delivery lli_election_delivery(const struct lli_
 }
 
 /*
- * Takes a packet. True: *answer is to be sent to its sender. With `commits`, position.next may be lower afterwards: the
- * messages from there on are not those of the stream, and have to be dropped.
+ * Takes a packet. True: *answer is to be sent to its sender. With `commits`, position.next may be lower after this and
+ * after lli_election_output(): the messages from there on are not those of the stream, and have to be dropped.
  */
 bool lli_election_input(struct lli_election *election, const struct lli_election_packet *packet, lli_ns now,
                         struct lli_election_packet *answer);
@@ -197,7 +199,7 @@ bool lli_election_output(struct lli_election *election, lli_ns now, struct lli_e
 /* Returns the next time at which lli_election_output() has something to do. */
 lli_ns lli_election_deadline(const struct lli_election *election);
 
-/* Finds the member from which messages have to be fetched, up to its `next`; NULL: none. */
+/* Finds the member from which messages have to be fetched, up to its `next`; NULL: none, or it is not known yet. */
 const struct lli_election_peer *lli_election_source(const struct lli_election *election);
 
 /*

@@ -689,7 +689,7 @@ static void a_member_that_begins_later_has_the_state_of_another(void **state)
     assert_int_equal(again->failover->counters.failover_snapshots_received, 1);
     /* It may lead now, and others have their state of it. */
     for (int i = 0; i < RECEIVER; i++)
-        members[i].failover->election.config.stands = &members[i] == again;
+        members[i].failover->options.kind = &members[i] == again ? LLM_MEMBER_CANDIDATE : LLM_MEMBER_VOTER;
     while (commit == LLM_COMMIT_BACKUP && !again->failover->election.remembers)
         poll_all();
     first->stopped = true;
@@ -776,7 +776,6 @@ static void members_without_the_state_begin_anew_if_nobody_has_it(void **state)
             lli_election_restore(
                 &members[i].failover->election,
                 &(struct lli_election_position){.followed = first->term, .next = 50, .first = 40});
-            members[i].failover->election.config.stands = false;
         }
     members[RECEIVER].stopped = true;
     assert_int_equal(llm_failover_close(&first->failover), LLM_OK);
@@ -911,6 +910,7 @@ static void survey(struct member *member, uint64_t identity)
     struct lli_election *election = &member->failover->election;
 
     election->state = LLI_ELECTION_SURVEYING;
+    election->position.followed = 1;
     election->peers_count = 1;
     election->peers[0] =
         (struct lli_election_peer){.identity = identity, .position = {.followed = 1, .next = 5}};

@@ -255,6 +255,121 @@ static void a_new_primary_fetches_from_the_farthest_and_repeats_for_the_slowest(
     assert_int_equal(members[1].position.begins, 95);
 }
 
+static void what_a_member_has_that_did_not_hear_the_latest_primary_is_fetched(void **state)
+{
+    const struct lli_election_peer *source = NULL;
+    uint32_t level;
+
+    (void)state;
+    run(15, 20 * MS);
+    level = members[0].term;
+    has(0, 100);
+    has(1, 95);
+    has(2, 80);
+    has(3, 95);
+    for (int i = 0; i < 400 && members[1].state != LLI_ELECTION_PRIMARY; i++, now += MS / 4)
+        step(1, 12);
+    /* A beat comes to member 2, and nothing else of that primary to anybody. */
+    step(1, 4);
+    assert_int_equal(members[2].position.followed, members[1].term);
+    assert_int_equal(members[2].position.begins, 95);
+    assert_int_equal(members[2].position.level, level);
+    member_open(0);
+    for (int i = 0; i < 400 && source == NULL; i++, now += MS / 4) {
+        step(2, 9);
+        source = lli_election_source(&members[2]);
+    }
+    assert_non_null(source);
+    assert_int_equal(source->identity, 103);
+    assert_int_equal(source->position.next, 95);
+    for (int i = 0; i < 8 && members[2].state != LLI_ELECTION_PRIMARY; i++, now += MS / 4) {
+        has(2, 95);
+        step(2, 9);
+    }
+    assert_int_equal(members[2].state, LLI_ELECTION_PRIMARY);
+    /* Nobody that answered came to the messages of the term between. */
+    assert_int_equal(members[2].position.previous, level);
+    assert_int_equal(members[2].position.begins, 95);
+    step(2, 8);
+    assert_int_equal(members[3].fence, LLI_ELECTION_UNFENCED);
+    assert_int_equal(members[3].position.level, members[2].term);
+}
+
+/* Lets a member survey another one whose messages are of a level that it missed. */
+static void survey_another_level(void)
+{
+    struct lli_election *election = &members[1];
+    struct lli_election_packet packet;
+
+    election->state = LLI_ELECTION_SURVEYING;
+    election->since = now - 3 * MS;
+    election->position = (struct lli_election_position){.followed = 12, .level = 3, .begins = 95, .next = 90};
+    election->delivered = commits ? 70 : 90;
+    election->peers_count = 1;
+    election->peers[0] = (struct lli_election_peer){
+        .identity = 102, .member = 2, .position = {.followed = 6, .level = 6, .begins = 60, .next = 80}};
+    for (uint32_t i = 0; i < VOTERS; i++)
+        election->answered[i] = now - 1;
+    assert_null(lli_election_source(election));
+    while (lli_election_output(election, now, &packet))
+        ;
+}
+
+static void messages_of_a_higher_level_take_the_place_of_those_that_wait(void **state)
+{
+    (void)state;
+    survey_another_level();
+    assert_int_equal(members[1].position.next, 70);
+    assert_int_equal(members[1].position.followed, 6);
+    assert_non_null(lli_election_source(&members[1]));
+    assert_int_equal(members[1].state, LLI_ELECTION_SURVEYING);
+}
+
+static void messages_of_a_higher_level_are_left_out_where_others_were_delivered(void **state)
+{
+    (void)state;
+    survey_another_level();
+    assert_int_equal(members[1].position.next, 90);
+    assert_int_equal(members[1].state, LLI_ELECTION_READY);
+}
+
+static void nothing_is_committed_before_the_first_message_of_the_term(void **state)
+{
+    (void)state;
+    members[2].position = (struct lli_election_position){.followed = 7, .begins = 100, .next = 90};
+    members[2].remembers = true;
+    has(2, 99);
+    assert_int_equal(members[2].committed, 0);
+    has(2, 100);
+    assert_int_equal(members[2].committed, 100);
+    assert_int_equal(members[2].position.level, 7);
+}
+
+static void a_candidate_that_withdraws_backs_the_other_one_at_once(void **state)
+{
+    struct lli_election *low = &members[0], *high = &members[1];
+    struct lli_election_packet packets[2], answer;
+
+    (void)state;
+    now += 30 * MS;
+    assert_true(lli_election_output(low, now, &packets[0]));
+    assert_true(lli_election_output(high, now, &packets[1]));
+    if (packets[0].term > packets[1].term) {
+        packets[0] = packets[1];
+        low = &members[1];
+        high = &members[0];
+    }
+    assert_true(lli_election_input(high, &packets[0], now, &answer));
+    assert_int_equal(answer.kind, LLI_ELECTION_DENIAL);
+    assert_false(lli_election_input(low, &answer, now, &packets[0]));
+    assert_int_equal(low->state, LLI_ELECTION_BACKUP);
+    now += MS;
+    assert_true(lli_election_output(high, now, &packets[1]));
+    assert_true(lli_election_input(low, &packets[1], now, &answer));
+    assert_int_equal(answer.kind, LLI_ELECTION_ANSWER);
+    assert_int_equal(answer.member, low->config.member);
+}
+
 static void a_member_that_was_given_more_than_the_new_primary_has_is_fenced(void **state)
 {
     (void)state;
@@ -493,6 +608,11 @@ int main(void)
         cmocka_unit_test_setup(a_voter_backs_one_candidate_for_as_long_as_detection_takes, up),
         cmocka_unit_test_setup(a_candidate_that_lacks_what_is_no_longer_retained_gets_no_vote, up),
         cmocka_unit_test_setup(a_new_primary_fetches_from_the_farthest_and_repeats_for_the_slowest, up),
+        cmocka_unit_test_setup(what_a_member_has_that_did_not_hear_the_latest_primary_is_fetched, up),
+        cmocka_unit_test_setup(messages_of_a_higher_level_take_the_place_of_those_that_wait, up_majority),
+        cmocka_unit_test_setup(messages_of_a_higher_level_are_left_out_where_others_were_delivered, up),
+        cmocka_unit_test_setup(nothing_is_committed_before_the_first_message_of_the_term, up_majority),
+        cmocka_unit_test_setup(a_candidate_that_withdraws_backs_the_other_one_at_once, up),
         cmocka_unit_test_setup(a_member_that_was_given_more_than_the_new_primary_has_is_fenced, up),
         cmocka_unit_test_setup(
             messages_of_a_primary_that_was_not_heard_wait_and_those_of_an_old_one_are_dropped, up),
