@@ -125,6 +125,7 @@ void topics_run(uint64_t seed);
 void shed_run(uint64_t seed);
 void filters_run(uint64_t seed);
 void closing_run(uint64_t seed);
+void merged_run(uint64_t seed);
 
 /* Print the statistics of all seeds, for the last line. */
 void watch_print(void);
@@ -133,5 +134,6 @@ void topics_print(void);
 void shed_print(void);
 void filters_print(void);
 void closing_print(void);
+void merged_print(void);
 
 #endif

@@ -5,7 +5,7 @@
  *   sim_contexts KIND [--first N] [--seeds N]   this many seeds from the first one on
  *   sim_contexts KIND --seed N -v               one again, printing every event
  *
- * The kinds: watch, requests, topics, shed, filters, closing. Exits with 1 at the first violation.
+ * The kinds: watch, requests, topics, shed, filters, closing, merged. Exits with 1 at the first violation.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +21,7 @@ static const struct {
     {"watch", watch_run, watch_print},       {"requests", requests_run, requests_print},
     {"topics", topics_run, topics_print},    {"shed", shed_run, shed_print},
     {"filters", filters_run, filters_print}, {"closing", closing_run, closing_print},
+    {"merged", merged_run, merged_print},
 };
 
 struct arguments {

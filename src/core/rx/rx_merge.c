@@ -149,8 +149,9 @@ enum llm_reason lli_rx_merge_gives_up(struct lli_rx *rx, enum llm_reason reason,
     stream->covered = false;
     stream->retry_at = 0;
     known = merge_resume(rx, &number);
-    if (reason == LLM_REASON_NONE &&
-        (!known || !lli_merge_covers(stream->merge, stream->claim.base + number)))
+    /* A heartbeat after the packet tells if it announced topics, whose names are then asked for. */
+    if (reason == LLM_REASON_NONE && (!known || rx->gap.next >= rx->heartbeat.lead ||
+                                      !lli_merge_covers(stream->merge, stream->claim.base + number)))
         return LLM_REASON_NONE;
     /* Nothing is left to wait for in this session. Its next packet tells which messages are missing. */
     if (!known && rx->gap.next < rx->loss.gone_below)
@@ -169,8 +170,9 @@ bool lli_rx_merge_lost(struct lli_rx *rx, struct lli_unpacked *lost)
     const uint64_t base = stream->claim.base;
     uint64_t first;
 
-    /* Of a session that ends the others need not be waited for: what they lack they report. */
-    if (rx->loss.end_reason != LLM_REASON_NONE && lli_merge_has_others(stream->merge, stream->member))
+    /* At the end of a session the others need not be waited for: what they lack they report. */
+    if (rx->loss.end_reason != LLM_REASON_NONE && lli_unpack_is_done(&rx->unpack) &&
+        lli_merge_has_others(stream->merge, stream->member))
         return false;
     first = lli_merge_lose(stream->merge, stream->member, base + lost->last + 1);
     if (first > base + lost->last)

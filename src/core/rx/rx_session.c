@@ -449,8 +449,9 @@ lli_ns lli_rx_deadline(const struct lli_rx *rx)
     else if (gap->missing > 0)
         at = lli_min(at, rx_missing_deadline(rx));
     at = lli_min(lli_max(at, rx->token.speak_at), lli_rx_store_deadline(rx));
-    /* Ended by silence: packets of stores, or seals, may follow. */
-    if (rx->loss.end_reason == LLM_REASON_TIMEOUT && (lli_rx_is_recalling(rx) || rx_has_next(rx)))
+    /* Ended by silence: packets of stores, seals, or what another session delivers, may follow. */
+    if (rx->loss.end_reason == LLM_REASON_TIMEOUT &&
+        (lli_rx_is_recalling(rx) || rx_has_next(rx) || rx->stream.retry_at != 0))
         return at;
     return lli_min(at, rx->heard.silent ? rx->heard.at + rx->config->timeout : lli_rx_silent_at(rx));
 }

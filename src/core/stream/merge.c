@@ -88,8 +88,11 @@ enum lli_merge_verdict lli_merge_ask(struct lli_merge *merge, struct lli_merge_m
 
         if (other == member || !merge_is_awaited(other, resume))
             continue;
-        /* A session that sends nothing is waited for once, not for each loss. */
-        if (now >= member->since + wait_ns)
+        /*
+         * A session that sends nothing is waited for once, not for each loss. One that is at a loss and continues earlier
+         * may wait for it as well, and has to decide first.
+         */
+        if (now >= member->since + (other->at_loss ? 2 * wait_ns : wait_ns))
             other->overdue = true;
         else
             awaited = true;

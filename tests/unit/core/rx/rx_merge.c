@@ -20,8 +20,9 @@ static uint64_t bases[SESSIONS];
 static uint32_t per_packet[SESSIONS];     /* messages in each packet */
 static uint32_t skips[SESSIONS][NUMBERS]; /* numbers that a packet skips; 0: it has messages */
 static bool merges[SESSIONS];
-static uint8_t other;  /* added to the bytes of the second session's messages */
-static uint32_t topic; /* of the messages in packets */
+static uint8_t other;      /* added to the bytes of the second session's messages */
+static uint32_t topic;     /* of the messages in packets */
+static uint32_t announced; /* topics */
 static lli_ns now;
 static struct llm_event events[EVENTS_MAX]; /* other than SESSION_NEW */
 static int events_count;
@@ -45,7 +46,7 @@ static int up(void **state)
     (void)state;
     now = 100 * MS;
     events_count = 0;
-    next = lost = topic = other = 0;
+    next = lost = topic = announced = other = 0;
     memset(&shared, 0, sizeof shared);
     shared.config = rx_config();
     shared.config.streams = &shared.streams;
@@ -138,6 +139,7 @@ static void heartbeat(int which, uint64_t packets)
                                                  .trail = START,
                                                  .start = START,
                                                  .messages = number_at(which, packets),
+                                                 .topics = announced,
                                                  .sent_at = ++now,
                                                  .interval_us = 10000,
                                                  .flags = LLI_WIRE_HEARTBEAT_YOUNG,
@@ -258,13 +260,33 @@ static void the_other_session_fills_a_gap(void **state)
     for (uint64_t i = 0; i < 3; i++)
         data(SECOND, i);
     assert_int_equal(next, 3);
-    /* The first goes on without its missing packet. */
+    /* The first goes on without its missing packet, once a heartbeat has told of it. */
     data(FIRST, 3);
+    assert_int_equal(shared.rx[FIRST].gap.missing, 1);
+    heartbeat(FIRST, 4);
     assert_int_equal(next, 4);
     assert_int_equal(shared.rx[FIRST].gap.missing, 0);
     assert_int_equal(shared.counters.packets_covered, 1);
     assert_int_equal(shared.counters.packets_lost, 0);
     assert_int_equal(events_count, 0);
+}
+
+static void the_name_of_a_topic_is_not_lost_with_a_packet_that_another_session_fills(void **state)
+{
+    (void)state;
+    heartbeat(FIRST, 0);
+    heartbeat(SECOND, 0);
+    /* The first one's packet announces the topic. */
+    announced = 1;
+    data(SECOND, 0);
+    data(FIRST, 1);
+    assert_int_equal(next, 1);
+    heartbeat(FIRST, 2);
+    assert_int_equal(shared.counters.packets_covered, 1);
+    assert_true(shared.rx[FIRST].pending.slow_path & LLI_RX_LEARNING);
+    assert_int_equal(next, 1);
+    data(SECOND, 1);
+    assert_int_equal(next, 2);
 }
 
 static void what_both_lost_is_reported_once(void **state)
@@ -582,6 +604,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_first_copy_is_delivered, up, down),
         cmocka_unit_test_setup_teardown(copies_with_other_bytes_are_reported_and_counted, up, down),
         cmocka_unit_test_setup_teardown(the_other_session_fills_a_gap, up, down),
+        cmocka_unit_test_setup_teardown(
+            the_name_of_a_topic_is_not_lost_with_a_packet_that_another_session_fills, up, down),
         cmocka_unit_test_setup_teardown(what_both_lost_is_reported_once, up, down),
         cmocka_unit_test_setup_teardown(the_others_are_asked_for_what_is_gone, up, down),
         cmocka_unit_test_setup_teardown(what_is_gone_is_lost_if_the_others_are_silent, up, down),

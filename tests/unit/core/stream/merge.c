@@ -70,6 +70,29 @@ static void a_session_that_sends_nothing_is_waited_for_once(void **state)
     assert_int_equal(lli_merge_ask(&merge, a, 9, WAIT + 3, WAIT), LLI_MERGE_WAIT);
 }
 
+static void what_a_waiting_session_has_is_not_lost(void **state)
+{
+    (void)state;
+    /* A third one is dead. Both others wait for it, and a has what b lacks. */
+    assert_non_null(lli_merge_add(&merge, 12));
+    assert_int_equal(lli_merge_ask(&merge, b, 9, 1, WAIT), LLI_MERGE_WAIT);
+    assert_int_equal(lli_merge_ask(&merge, a, 4, 1, WAIT), LLI_MERGE_WAIT);
+    assert_int_equal(lli_merge_ask(&merge, b, 9, WAIT + 1, WAIT), LLI_MERGE_WAIT);
+    assert_int_equal(lli_merge_ask(&merge, a, 4, WAIT + 1, WAIT), LLI_MERGE_LOST);
+    assert_int_equal(lli_merge_lose(&merge, a, 4), 0);
+    (void)lli_merge_take(&merge, a, 9);
+    assert_int_equal(lli_merge_ask(&merge, b, 9, WAIT + 2, WAIT), LLI_MERGE_COVERED);
+}
+
+static void a_session_at_a_loss_is_not_waited_for_for_ever(void **state)
+{
+    (void)state;
+    assert_int_equal(lli_merge_ask(&merge, a, 4, 1, WAIT), LLI_MERGE_WAIT);
+    assert_int_equal(lli_merge_ask(&merge, b, 9, 1, WAIT), LLI_MERGE_WAIT);
+    assert_int_equal(lli_merge_ask(&merge, b, 9, 2 * WAIT, WAIT), LLI_MERGE_WAIT);
+    assert_int_equal(lli_merge_ask(&merge, b, 9, 2 * WAIT + 1, WAIT), LLI_MERGE_LOST);
+}
+
 static void others_that_deliver_are_waited_for(void **state)
 {
     (void)state;
@@ -106,6 +129,8 @@ int main(void)
         cmocka_unit_test_setup(a_gap_waits_for_the_other_session_which_covers_it, up),
         cmocka_unit_test_setup(what_both_lack_is_lost_once, up),
         cmocka_unit_test_setup(a_session_that_sends_nothing_is_waited_for_once, up),
+        cmocka_unit_test_setup(what_a_waiting_session_has_is_not_lost, up),
+        cmocka_unit_test_setup(a_session_at_a_loss_is_not_waited_for_for_ever, up),
         cmocka_unit_test_setup(others_that_deliver_are_waited_for, up),
         cmocka_unit_test_setup(a_session_that_is_alone_waits_for_nobody, up),
         cmocka_unit_test_setup(so_many_sessions_are_merged_and_no_more, up),
