@@ -7,7 +7,8 @@
  * CASE hot-hot: two transmitters of the same messages and a receiver that merges them; one is killed and started again.
  * CASE takeover: a failover group of three; the primary is killed. CASE fenced: it is stopped until another one sends, then
  * continued. The processes note in shared memory when messages are delivered, by one clock. In front of each trial is a
- * window of the same length without one, the control. Prints JSON.
+ * window of the same length without one, the control; with hot-hot another one follows, in which the transmitter that is left
+ * is alone. Prints JSON.
  */
 #define _GNU_SOURCE
 #include <inttypes.h>
@@ -25,7 +26,16 @@
 
 #include <llm/llm.h>
 
-enum { PROCESSES = 3, TRIALS_MAX = 100000, WINDOWS = 2 * TRIALS_MAX + 2 };
+/* Windows of a trial. */
+enum { WINDOW_CONTROL, WINDOW_TRIAL, WINDOW_ALONE, WINDOWS_OF_A_TRIAL };
+
+enum {
+    PROCESSES = 3,
+    TRIALS_MAX = 100000,
+    WINDOWS = WINDOWS_OF_A_TRIAL * TRIALS_MAX + 1,
+    LINES = 16,
+    LINE_MAX = 200
+};
 
 #define MS UINT64_C(1000000)
 #define TICK_NS UINT64_C(100000)
@@ -52,6 +62,8 @@ struct note {
     _Atomic uint64_t sender;      /* of the latest message: process and life */
     _Atomic uint64_t changed_at;  /* time of the first message of that sender */
     uint64_t silence_ns[WINDOWS]; /* longest, by window */
+    _Atomic uint32_t lines;       /* number of lines logged; the latest are in log */
+    char log[LINES][LINE_MAX];
 };
 
 static struct shared {
@@ -82,9 +94,25 @@ static void pause_ns(uint64_t ns)
     (void)nanosleep(&time, NULL);
 }
 
+/* Prints where a process stands, and what it logged last. */
+static void print_process(int index)
+{
+    const struct note *note = &shared->notes[index];
+
+    (void)fprintf(stderr,
+                  "process %d: life %" PRIu32 ", role %d, %" PRIu64
+                  " is next, the latest sender is process %d in life %" PRIu32 "\n",
+                  index, note->lives, note->role, note->next, (int)(note->sender >> 32) - 1,
+                  (uint32_t)note->sender);
+    for (uint32_t i = note->lines > LINES ? note->lines - LINES : 0; i < note->lines; i++)
+        (void)fprintf(stderr, "process %d: %s\n", index, note->log[i % LINES]);
+}
+
 static void give_up(const char *text)
 {
     (void)fprintf(stderr, "failures: %s\n", text);
+    for (int i = 0; i < PROCESSES; i++)
+        print_process(i);
     for (int i = 0; i < PROCESSES; i++)
         if (shared->notes[i].pid > 0)
             (void)kill(shared->notes[i].pid, SIGKILL);
@@ -143,12 +171,15 @@ static void deliver(struct process *process, uint64_t number, const struct llm_m
         note->next = number + 1;
 }
 
-/* Drops log lines: they say that primaries are fenced, as is measured. */
-static void ignore_log(void *arg, enum llm_level level, const char *text)
+/* Notes log lines for give_up() only: they say that primaries are fenced, as is measured. */
+static void note_log(void *arg, enum llm_level level, const char *text)
 {
-    (void)arg;
+    struct note *note = arg;
+
     (void)level;
-    (void)text;
+    (void)snprintf(note->log[note->lines % LINES], LINE_MAX, "%.3f s, life %" PRIu32 ": %s",
+                   (double)(now_ns() - shared->began_at) / 1e9, note->lives, text);
+    note->lines++;
 }
 
 static void open_context(struct process *process, enum llm_wait_mode wait)
@@ -157,7 +188,8 @@ static void open_context(struct process *process, enum llm_wait_mode wait)
 
     llm_context_options_init(&options);
     options.wait = wait;
-    options.log = ignore_log;
+    options.log = note_log;
+    options.log_arg = process->note;
     if (llm_context_open(&options, &process->context) != LLM_OK)
         exit(3);
 }
@@ -189,11 +221,31 @@ static void spawn(int index, void (*run)(struct process *process))
     process.note->pid = pid;
 }
 
+/* Gives up if a process has ended that was not killed. */
+static void check_processes(void)
+{
+    char text[100];
+    int status;
+    const pid_t pid = waitpid(-1, &status, WNOHANG);
+
+    if (pid <= 0)
+        return;
+    (void)snprintf(text, sizeof text, "process %d ended by itself, with %s %d", (int)pid,
+                   WIFSIGNALED(status) ? "signal" : "code",
+                   WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    give_up(text);
+}
+
 static void end_process(int index, int number)
 {
     (void)kill(shared->notes[index].pid, number);
     (void)waitpid(shared->notes[index].pid, NULL, 0);
     shared->notes[index].pid = 0;
+}
+
+static void begin_window(int trial, int kind)
+{
+    shared->window = (uint32_t)(WINDOWS_OF_A_TRIAL * trial + kind + 1);
 }
 
 /* ------------------------------------------------------------------------------------------------ hot-hot */
@@ -271,7 +323,6 @@ static void hot_hot(void)
     struct note *receiver = &shared->notes[RECEIVER];
 
     shared->end = UINT64_MAX;
-    shared->began_at = now_ns();
     spawn(RECEIVER, run_receiver);
     spawn(0, run_transmitter);
     spawn(1, run_transmitter);
@@ -279,16 +330,22 @@ static void hot_hot(void)
         const int victim = rand() % 2;
         const uint64_t until = now_ns() + PATIENCE_NS, before = receiver->next;
 
-        while (!is_sending(0) || !is_sending(1) || receiver->next == before)
+        while (!is_sending(0) || !is_sending(1) || receiver->next == before) {
+            check_processes();
             if (now_ns() > until)
                 give_up("a transmitter does not begin, or nothing is delivered");
+        }
         /* Both sessions are followed. */
         pause_ns(WINDOW_NS);
-        shared->window = (uint32_t)(2 * trial + 1);
+        begin_window(trial, WINDOW_CONTROL);
+        pause_ns((uint64_t)rand() % (WINDOW_NS / 4));
         pause_ns(WINDOW_NS);
-        shared->window = (uint32_t)(2 * trial + 2);
+        begin_window(trial, WINDOW_TRIAL);
         pause_ns((uint64_t)rand() % (WINDOW_NS / 4));
         end_process(victim, SIGKILL);
+        pause_ns(WINDOW_NS);
+        begin_window(trial, WINDOW_ALONE);
+        pause_ns((uint64_t)rand() % (WINDOW_NS / 4));
         pause_ns(WINDOW_NS);
         shared->window = 0;
         spawn(victim, run_transmitter);
@@ -320,8 +377,11 @@ static void on_role(void *arg, enum llm_role role, uint32_t term, uint64_t numbe
 {
     struct process *process = arg;
     struct note *note = process->note;
+    char line[LINE_MAX / 2];
 
-    (void)term;
+    (void)snprintf(line, sizeof line, "role %d in term %" PRIu32 ", message %" PRIu64, (int)role, term,
+                   number);
+    note_log(note, LLM_LEVEL_INFO, line);
     if (role == LLM_ROLE_PRIMARY) {
         if (process->joined && number != note->next)
             note->lost++;
@@ -433,6 +493,7 @@ static int goes_on(int but)
         const int who = primary(but);
         bool all = who >= 0;
 
+        check_processes();
         for (int i = 0; all && i < PROCESSES; i++)
             all = i == but || i == who ||
                   shared->notes[i].sender == ((uint64_t)(who + 1) << 32 | shared->notes[who].lives);
@@ -457,10 +518,10 @@ static void failover_trials(bool stops)
         (void)goes_on(-1);
         /* A voter that was started again votes after that. */
         pause_ns(2 * given.detect_ns + WINDOW_NS);
-        shared->window = (uint32_t)(2 * trial + 1);
+        begin_window(trial, WINDOW_CONTROL);
         pause_ns(WINDOW_NS);
         victim = goes_on(-1);
-        shared->window = (uint32_t)(2 * trial + 2);
+        begin_window(trial, WINDOW_TRIAL);
         pause_ns((uint64_t)rand() % (WINDOW_NS / 4));
         lives = shared->notes[victim].lives;
         killed_at = now_ns();
@@ -496,16 +557,17 @@ static void failover_trials(bool stops)
 
 /* ------------------------------------------------------------------------------------------------ results */
 
-/* Prints the longest silences of control windows, or of those with trials, as the worst process has it. */
-static void print_silences(const char *name, uint32_t first)
+/* Prints the longest silences of windows of a kind, as the worst process has it. */
+static void print_silences(const char *name, int kind)
 {
     printf("\"%s\": [", name);
     for (int trial = 0; trial < given.trials; trial++) {
+        const int window = WINDOWS_OF_A_TRIAL * trial + kind + 1;
         uint64_t longest = 0;
 
         for (int i = 0; i < PROCESSES; i++)
-            if (shared->notes[i].silence_ns[2 * trial + (int)first] > longest)
-                longest = shared->notes[i].silence_ns[2 * trial + (int)first];
+            if (shared->notes[i].silence_ns[window] > longest)
+                longest = shared->notes[i].silence_ns[window];
         printf("%s%" PRIu64, trial == 0 ? "" : ", ", longest);
     }
     printf("], ");
@@ -525,8 +587,9 @@ static void print_results(void)
         refused += note->refused;
         diverged += note->diverged;
     }
-    print_silences("control_ns", 1);
-    print_silences("silence_ns", 2);
+    print_silences("control_ns", WINDOW_CONTROL);
+    print_silences("alone_ns", WINDOW_ALONE);
+    print_silences("silence_ns", WINDOW_TRIAL);
     printf("\"trials\": %d, \"sent\": %" PRIu64 ", \"lost\": %" PRIu64 ", \"twice\": %" PRIu64
            ", \"stale\": %" PRIu64 ", \"refused\": %" PRIu64 ", \"diverged\": %" PRIu64 "}\n",
            given.trials, sent, lost, twice, stale, refused, diverged);
@@ -555,6 +618,7 @@ int main(int argc, char **argv)
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
         return 1;
+    shared->began_at = now_ns();
     (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (strcmp(what, "hot-hot") == 0) {
         hot_hot();

@@ -11,7 +11,8 @@ members of each group are in one thread, in which those are polled that a messag
 
 hot-hot, takeover, fenced: processes of one host, of which one is killed at a random instant (hot-hot: one of two transmitters of the same
 messages; takeover: the primary of a failover group of three), or is stopped until another one leads and continued (fenced), many times. In
-front of each such trial is a window of the same length without one, the control. Prints the longest silence between two deliveries in
+front of each such trial is a window of the same length without one, the control; with hot-hot another one follows, in which the
+transmitter that is left is alone. Prints the longest silence between two deliveries in
 windows with and without a trial, the time from the kill to the first message of the new primary at another member, messages lost or twice, and
 those of a primary that were delivered after messages of the next one.
 
@@ -54,6 +55,7 @@ def milliseconds(path, name):
 
 FAILURES = (("", "case", "case", None), ("", "kills", "kills", None),
             *(("silence" if name == "median" else "", f"{name} ms", milliseconds("silence_us", name), None) for name in ("median", "p99", "max")),
+            *(("alone" if name == "median" else "", f"{name} ms", milliseconds("alone_silence_us", name), None) for name in ("median", "p99", "max")),
             *(("control" if name == "median" else "", f"{name} ms", milliseconds("control_silence_us", name), None) for name in ("median", "p99", "max")),
             *(("first" if name == "median" else "", f"{name} ms", milliseconds("takeover_us", name), None) for name in ("median", "p99", "max")),
             ("messages", "sent", "sent", None), ("", "lost", "lost", None), ("", "twice", "twice", None), ("", "too late", "late", None))
@@ -115,7 +117,7 @@ def row_of(o, percent, lines, runs, one):
             "typical_us": medians((run["typical_us"] for run in runs), PERCENTILES),
             "hop_us": medians((run["hop_us"] for run in runs), NAMES),
             "ratio_to_one_line": medians(ratios, PERCENTILES), "counters": counters, "kills": None, "twice": total["duplicated"], "late": None,
-            "silence_us": NONE, "control_silence_us": NONE, "takeover_us": NONE, "sent_hop_us": NONE, "ratio_to_sent": NONE}
+            "silence_us": NONE, "control_silence_us": NONE, "alone_silence_us": NONE, "takeover_us": NONE, "sent_hop_us": NONE, "ratio_to_sent": NONE}
 
 
 def faults(row):
@@ -158,7 +160,7 @@ def row_without(o, case, **more):
     """A row without what lines have."""
     return {"transport": o.transport, "case": case, "size_bytes": STAMP_BYTES, "runs": 1, "typical_us": dict.fromkeys(PERCENTILES),
             "hop_us": dict.fromkeys(NAMES), "ratio_to_one_line": dict.fromkeys(PERCENTILES), "counters": {}, "sent_hop_us": NONE,
-            "ratio_to_sent": NONE, "silence_us": NONE, "control_silence_us": NONE, "takeover_us": NONE, "kills": None, "lost": 0, "twice": 0,
+            "ratio_to_sent": NONE, "silence_us": NONE, "control_silence_us": NONE, "alone_silence_us": NONE, "takeover_us": NONE, "kills": None, "lost": 0, "twice": 0,
             "late": 0, **dict.fromkeys(("loss_percent", "lines", "duration_s", "changed", "disordered", "filled_by_other_line",
                                         "filled_by_repair")), **more}
 
@@ -184,6 +186,7 @@ def kill(bench, case):
     return row_without(o, case, kills=found["trials"], rate_msgs_per_s=rate, sent=found["sent"], received=found["sent"] - found["lost"],
                        lost=found["lost"], twice=found["twice"], late=found["stale"], changed=found["diverged"],
                        silence_us=summary(found["silence_ns"]), control_silence_us=summary(found["control_ns"]),
+                       alone_silence_us=summary(found["alone_ns"]) if case == "hot-hot" else NONE,
                        takeover_us=summary(found["took_ns"]) if "took_ns" in found else NONE)
 
 
@@ -227,6 +230,7 @@ def run(bench):
         report.head(machine, f"processes of one host over {o.transport}; hot-hot at {o.rates[0]} msg/s, failover groups at {o.rates[-1]} msg/s with beat_ns "
                     f"{o.beat_us * 1000} and detect_ns {o.detect_us * 1000};",
                     "silence: longest time between two deliveries around a kill or stop; control: in windows of that length without one;",
+                    "alone: in the window after that of a kill, with the transmitter that is left;",
                     "first: from the kill or stop to the first message of the new primary at another member;",
                     f"published of WebSphere MQ Low Latency Messaging: failover within {PUBLISHED_MS} ms, on other machines")
         report.rows(FAILURES, killed)
