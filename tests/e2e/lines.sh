@@ -5,15 +5,26 @@
 
 # with_second_line FUNCTION [ARGUMENT...]: calls it while there is a second cable between A and B.
 with_second_line() {
-    local pid status=0
+    local status=0
+    add_second_line || { why="cannot make the second line" && return 1; }
+    "$@" || status=$?
+    # shellcheck disable=SC2086
+    [ "$transport" != roce ] || { rdma link delete rxe_a2 && rdma link delete rxe_b2; }
+    $HOST_A ip link del llm-a2
+    return "$status"
+}
+
+add_second_line() {
+    local pid
+    if [ "$transport" = roce ]; then
+        ip link add llm-a2 type veth peer name llm-b2 && roce_device llm-a2 10.80.0.1 rxe_a2 1500 &&
+            roce_device llm-b2 10.80.0.2 rxe_b2 1500 && roce_ready rxe_a2 10.80.0.1 && roce_ready rxe_b2 10.80.0.2
+        return
+    fi
     pid=$(sed -n 's/.*-t \([0-9]*\).*/\1/p' <<<"$HOST_B")
     # shellcheck disable=SC2086
     $HOST_A sh -c "ip link add llm-a2 type veth peer name llm-b2 netns $pid && ip addr add 10.80.0.1/24 dev llm-a2 && ip link set llm-a2 up" &&
-        $HOST_B sh -c "ip addr add 10.80.0.2/24 dev llm-b2 && ip link set llm-b2 up" || { why="cannot make the second line" && return 1; }
-    "$@" || status=$?
-    # shellcheck disable=SC2086
-    $HOST_A ip link del llm-a2
-    return "$status"
+        $HOST_B sh -c "ip addr add 10.80.0.2/24 dev llm-b2 && ip link set llm-b2 up"
 }
 
 # two_lines INTERFACE SECOND [OPTIONS]: a channel of two lines.
@@ -24,6 +35,29 @@ two_lines() {
 # Loses packets on each line, those of one not those of the other.
 lose_on_lines() {
     drop "$HOST_A" inet input "meta l4proto udp numgen random mod 100 < $1" && drop "$HOST_B" inet input "meta l4proto udp numgen random mod 100 < $1"
+}
+
+# One line loses packets, the other one is late and disordered, and is cut in the middle and brought back: no message is lost.
+unlike_lines() {
+    local receiver sender first second
+    first=$(transport=impair+$transport channel "$IF_B" impair_loss_ppm=50000)
+    second=$(transport=impair+$transport channel llm-b2 "impair_delay_ns=300000&impair_reorder_ppm=20000" 2)
+    receive "$HOST_B" receiver "$first + $second" && receiver=$last || return
+    send "$HOST_A" sender "$(two_lines "$IF_A" llm-a2 "$keep")" --messages $((rate * 2)) --rate "$rate"
+    sender=$last
+    says receiver "session new" || return
+    sleep 0.3
+    # shellcheck disable=SC2086
+    $HOST_A ip link set llm-a2 down && sleep 0.7 && $HOST_A ip link set llm-a2 up || { why="the second line cannot be cut" && return 1; }
+    ends "$sender" && ends "$receiver" && complete receiver "$((rate * 2))" && is receiver silences == 0 || return
+    is receiver line_1_lost ">" 0 && is receiver line_2_lost ">" 0 && is receiver line_2_first ">" 0 || return
+    note "lost on line 1: $(number receiver line_1_lost), on line 2: $(number receiver line_2_lost); came first on line 2:" \
+        "$(number receiver line_2_first); repaired: $(number receiver packets_recovered)"
+}
+
+e2e a_line_that_loses_and_one_that_is_late_and_cut over=udp,xdp,roce
+a_line_that_loses_and_one_that_is_late_and_cut() {
+    with_second_line unlike_lines
 }
 
 # lines_flood COUNT: with 5 % of the packets of each line lost, the second line is cut while messages flow, and brought back.

@@ -9,7 +9,7 @@ same() {
 }
 
 # One of them is killed while both send. What one session lost the other fills, and the numbers of the receiver have no seam.
-e2e killed_one_of_two_transmitters_costs_no_message hosts=3 needs=loss over=udp,shm
+e2e killed_one_of_two_transmitters_costs_no_message hosts=3 needs=loss over=udp,shm,xdp
 killed_one_of_two_transmitters_costs_no_message() {
     local receiver first second impaired
     lossy 5 || return
