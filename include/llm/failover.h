@@ -81,6 +81,14 @@ struct llm_failover_options {
      * Copied. NULL, the default: a member begins with the next message. The handlers `save` and `restore` have to be given.
      */
     const char *snapshot_channel;
+    /*
+     * Directory of a store on this host that records the channel. A member that begins in the middle of the stream is given its
+     * messages from number store_from on out of it, before the live ones; polls read it, and block while the disk reads.
+     * Copied. NULL, the default: none. Of channels with keys the key file of the channel opens it. With snapshot_channel as
+     * well, this member requests no snapshot.
+     */
+    const char *store_directory;
+    uint64_t store_from; /* number of the first message that the application lacks; default 0 */
 };
 
 /* State of the application that is being written. */
@@ -91,7 +99,8 @@ struct llm_failover_handlers {
     void *arg;   /* passed to each handler */
     /*
      * A message and its number in the stream. Of each number at most one message is delivered, in order. A primary
-     * is not given its own. The session is 0 for messages fetched from another member, and for those that waited.
+     * is not given its own. The session is 0 for messages fetched from another member, for those that waited, and for
+     * those of a store.
      */
     void (*message)(void *arg, uint64_t number, const struct llm_message *message);
     /* Numbers that cannot be delivered, before the message after them. NULL: logged as a warning */

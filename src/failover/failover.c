@@ -36,6 +36,7 @@ static lli_ns failover_service(struct llm_failover *failover, lli_ns now)
     lli_failover_lead(failover, now);
     at = lli_failover_fetch(failover, now);
     lli_failover_snapshot_service(failover, now);
+    at = lli_min(at, lli_failover_catch_up_service(failover, now));
     lli_failover_report(failover);
     return lli_min(at, lli_election_deadline(&failover->election));
 }
@@ -83,6 +84,7 @@ static void failover_free(struct llm_failover *failover)
     free(failover->waiting);
     free(failover->delivery);
     lli_failover_snapshot_free(failover);
+    lli_failover_catch_up_close(failover);
     free(failover->assembly);
     free(failover->topics);
     free(failover);
@@ -219,8 +221,9 @@ static int failover_check(const struct llm_context *context, const struct llm_fa
 static int failover_allocate(struct llm_failover *failover)
 {
     const uint64_t bytes = failover->options.tail_bytes;
-    const bool waits =
-        failover->options.commit == LLM_COMMIT_BACKUP || failover->options.snapshot_channel != NULL;
+    const bool waits = failover->options.commit == LLM_COMMIT_BACKUP ||
+                       failover->options.snapshot_channel != NULL ||
+                       failover->options.store_directory != NULL;
     const uint32_t count = (uint32_t)(bytes / FAILOVER_MESSAGES_BYTES);
     struct lli_arena arena = {.memory = NULL};
 
@@ -350,6 +353,8 @@ static int failover_open(struct llm_failover *failover, const char *channel,
         return error;
     failover_elect(failover);
     error = lli_failover_snapshot_open(failover);
+    if (error == LLM_OK)
+        error = lli_failover_catch_up_open(failover, parsed.options.keys);
     if (error == LLM_OK)
         error = failover_open_sessions(failover, channel, options);
     if (error != LLM_OK) {

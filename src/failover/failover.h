@@ -70,6 +70,19 @@ struct lli_failover_arriving {
     uint64_t needed; /* messages from there on come here */
 };
 
+/* Messages that a member which begins in the middle of the stream reads from a store. */
+struct lli_failover_catch_up {
+    char *directory;           /* NULL: it reads none */
+    char *keys;                /* key file; NULL: none */
+    struct llm_replay *replay; /* of the recording that has the next message; NULL: none is open */
+    uint64_t base;             /* number of message 0 of that recording ... */
+    uint32_t term;             /* ... and the term that was followed when it was opened */
+    bool begun;                /* a primary was heard: it reads, unless the member has all */
+    uint64_t needed;           /* messages from there on come here */
+    lli_ns look_at;            /* time to read on */
+    lli_ns progress_at;        /* time of the latest message, or of the latest warning */
+};
+
 /* Message that waits until its primary was heard; its bytes follow. */
 struct lli_failover_waiting {
     uint64_t number;
@@ -127,6 +140,7 @@ struct llm_failover {
     struct lli_failover_arriving arriving;
     struct llm_snapshot arrived;
     char snapshot_channel[LLI_CHANNEL_TEXT_MAX];
+    struct lli_failover_catch_up catch_up;
     struct lli_failover_counters counters;
     char object[LLI_CHANNEL_TEXT_MAX];
 };
@@ -158,6 +172,13 @@ uint32_t lli_failover_name(struct llm_failover *failover, const char *name);
 void lli_failover_take(struct llm_failover *failover, uint64_t number, uint32_t topic,
                        const struct llm_message *message);
 
+/* Delivers the next message. */
+void lli_failover_deliver_one(struct llm_failover *failover, uint64_t number,
+                              const struct llm_message *message);
+
+/* Reports that the messages before a number cannot be delivered. Before the first one nothing is missing. */
+void lli_failover_skip(struct llm_failover *failover, uint64_t number);
+
 /* Delivers the messages that waited until their primary was heard. */
 void lli_failover_release(struct llm_failover *failover);
 
@@ -186,6 +207,21 @@ void lli_failover_snapshot_close(struct llm_failover *failover);
 
 /* Frees memory. */
 void lli_failover_snapshot_free(struct llm_failover *failover);
+
+/* --------------------------------------------------------------------------------------------- catch_up.c */
+
+/* Lets this member begin without the state, if it reads a store. keys: key file of the channel, "": none. */
+int lli_failover_catch_up_open(struct llm_failover *failover, const char *keys);
+void lli_failover_catch_up_close(struct llm_failover *failover);
+
+/* A beat of the primary came whose next message is `next`, and whose session has been joined: reads from then on. */
+void lli_failover_catch_up_begin(struct llm_failover *failover, uint64_t next, lli_ns now);
+
+/* Returns true if a message of the store was delivered, or reported missing. */
+bool lli_failover_catch_up_has_begun(const struct llm_failover *failover);
+
+/* Delivers messages of the store, until those that wait follow. Returns when there is more to do. */
+lli_ns lli_failover_catch_up_service(struct llm_failover *failover, lli_ns now);
 
 /* --------------------------------------------------------------------------------------------- takeover.c */
 

@@ -34,16 +34,16 @@ static void failover_gap(struct llm_failover *failover, uint64_t first, uint64_t
                 failover->object, (unsigned long long)first, (unsigned long long)last);
 }
 
-/* Reports that the messages before a number cannot be delivered. Before the first one nothing is missing. */
-static void failover_skip(struct llm_failover *failover, uint64_t number)
+void lli_failover_skip(struct llm_failover *failover, uint64_t number)
 {
-    if (failover->joined)
+    /* A member that reads a store misses messages from the first one on that it asks for. */
+    if (failover->joined || failover->catch_up.begun)
         failover_gap(failover, failover->due, number - 1);
     failover->due = number;
 }
 
-static void failover_deliver_one(struct llm_failover *failover, uint64_t number,
-                                 const struct llm_message *message)
+void lli_failover_deliver_one(struct llm_failover *failover, uint64_t number,
+                              const struct llm_message *message)
 {
     failover->joined = true;
     failover->due = number + 1;
@@ -81,7 +81,7 @@ void lli_failover_deliver(struct llm_failover *failover)
 
         message.topic = next->topic < LLI_FAILOVER_TOPICS ? failover->topics[next->topic] : "";
         lli_tail_copy(&failover->tail, next, 0, failover->delivery, next->size);
-        failover_deliver_one(failover, failover->due, &message);
+        lli_failover_deliver_one(failover, failover->due, &message);
     }
     failover->context->in_handler = inside;
 }
@@ -114,11 +114,11 @@ void lli_failover_take(struct llm_failover *failover, uint64_t number, uint32_t 
     }
     /* Those before it, too, if they still waited and the tail had no room. */
     if (lli_min(tail->first, number) > failover->due)
-        failover_skip(failover, lli_min(tail->first, number));
+        lli_failover_skip(failover, lli_min(tail->first, number));
     if (failover->due < number)
         lli_failover_deliver(failover);
     if (failover->due == number && lli_election_deliverable(&failover->election) > number)
-        failover_deliver_one(failover, number, message);
+        lli_failover_deliver_one(failover, number, message);
 }
 
 /* Stores a message whose primary was not heard yet. Without room it is dropped, and will be missing. */

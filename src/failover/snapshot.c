@@ -250,6 +250,8 @@ void lli_failover_snapshot_beat(struct llm_failover *failover, uint64_t next, ll
         return;
     if (next == 0)
         failover->restored = true;
+    else if (failover->catch_up.directory != NULL)
+        lli_failover_catch_up_begin(failover, next, now);
     else if (failover->asking == NULL && now >= failover->ask_at)
         snapshot_ask(failover, next, now);
 }
@@ -314,10 +316,14 @@ static void snapshot_complete(struct llm_failover *failover)
 
 /*
  * Begins anew. Without a primary nobody may have the state any more; a member that has it is elected with the vote of this
- * one as well.
+ * one as well. What was delivered of a store is not of a stream that begins.
  */
 static void snapshot_abandon(struct llm_failover *failover)
 {
+    if (lli_failover_catch_up_has_begun(failover)) {
+        lli_election_diverge(&failover->election);
+        return;
+    }
     lli_election_forget(&failover->election);
     lli_tail_reset(&failover->tail, 0);
     failover->repeatable = 0;

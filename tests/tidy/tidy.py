@@ -248,7 +248,7 @@ COVERED_BY = {
     "system/owned": "observe/stats_sweep", "engine/protection": "api/keys", "engine/sealing": "api/seal", "security/guard_none": None,
     "security/opener_none": None, "security/packet_key": "security/guard", "security/signature_none": None,
     "security/aead_mb": "security/aead",
-    "failover/messages": "failover/failover", "failover/snapshot": "failover/failover", "failover/takeover": "failover/failover", "failover/wire": "failover/failover",
+    "failover/catch_up": "failover/failover", "failover/messages": "failover/failover", "failover/snapshot": "failover/failover", "failover/takeover": "failover/failover", "failover/wire": "failover/failover",
 }
 
 

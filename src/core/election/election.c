@@ -220,6 +220,11 @@ void lli_election_expire(struct lli_election *election)
         election_fence(election, LLI_ELECTION_LEASE);
 }
 
+void lli_election_diverge(struct lli_election *election)
+{
+    election_fence(election, LLI_ELECTION_DIVERGED);
+}
+
 /* ----------------------------------------------------------------------------------------- packets in */
 
 static bool election_is_candidate(const struct lli_election *election)

@@ -214,6 +214,9 @@ lli_ns lli_election_leased_until(const struct lli_election *election);
 /* Fences a primary that must send no more. Of other members nothing changes. */
 void lli_election_expire(struct lli_election *election);
 
+/* Fences a member whose messages are not those of the stream. */
+void lli_election_diverge(struct lli_election *election);
+
 /* Returns true while a primary may send; else it is fenced by the next lli_election_output(). */
 bool lli_election_holds(const struct lli_election *election, lli_ns now);
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Members of a failover group through the public API, over the loop transport: a context for each. */
+#define _GNU_SOURCE
 #include <llm/llm.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "log_lines.h"
 #include "../../patience.h"
@@ -38,6 +40,15 @@ static struct member members[MEMBERS];
 static enum llm_commit commit;
 static uint64_t tail_bytes;
 static const char *snapshots;
+
+/* A store that records the channel, in a directory of its own; context NULL: there is none. */
+static struct {
+    struct llm_context *context;
+    struct llm_store *store;
+    char directory[40];
+    uint64_t from; /* number of the first message that a member gets of it */
+    bool is_read;  /* by members that are opened */
+} recorder;
 
 static uint32_t message_size(uint64_t number)
 {
@@ -135,6 +146,8 @@ static int member_open(struct member *member, enum llm_member_kind kind, uint32_
     options.tail_bytes = tail_bytes;
     options.commit = commit;
     options.snapshot_channel = snapshots;
+    options.store_directory = recorder.is_read ? recorder.directory : NULL;
+    options.store_from = recorder.from;
     llm_failover_handlers_init(&handlers);
     handlers.save = on_save;
     handlers.restore = on_restore;
@@ -237,6 +250,8 @@ static void poll_all(void)
     for (int i = 0; i < MEMBERS; i++)
         if (!members[i].stopped)
             delivered += llm_poll(members[i].context);
+    if (recorder.context != NULL)
+        delivered += llm_poll(recorder.context);
     rest_after(delivered);
 }
 
@@ -839,6 +854,188 @@ static void a_head_of_another_size_ends_a_snapshot(void **state)
 }
 
 /* Whatever its handlers' argument is. */
+static void store_open(void)
+{
+    struct llm_context_options context;
+    struct llm_store_options options;
+
+    llm_context_options_init(&context);
+    context.log = log_keep;
+    assert_int_equal(llm_context_open(&context, &recorder.context), LLM_OK);
+    llm_store_options_init(&options);
+    options.directory = recorder.directory;
+    options.level = LLM_STORE_WRITTEN;
+    options.segment_bytes = 16 << 20;
+    options.spares = 0;
+    options.reserve_bytes = 0;
+    assert_int_equal(llm_store_open(recorder.context, &options, NULL, &recorder.store), LLM_OK);
+    assert_int_equal(llm_store_follow(recorder.store, CHANNEL, NULL), LLM_OK);
+}
+
+static void store_close(void)
+{
+    assert_int_equal(llm_store_close(&recorder.store), LLM_OK);
+    assert_int_equal(llm_context_close(&recorder.context), LLM_OK);
+    recorder.context = NULL;
+}
+
+static int up_recorded(enum llm_commit members_commit)
+{
+    memset(&recorder, 0, sizeof recorder);
+    strcpy(recorder.directory, "/tmp/llm-failover-XXXXXX");
+    assert_non_null(mkdtemp(recorder.directory));
+    store_open();
+    return open_all(members_commit, 64 << 10);
+}
+
+static int up_store(void **state)
+{
+    (void)state;
+    return up_recorded(LLM_COMMIT_SENT);
+}
+
+static int up_store_majority(void **state)
+{
+    (void)state;
+    return up_recorded(LLM_COMMIT_BACKUP);
+}
+
+static int down_store(void **state)
+{
+    char command[64];
+
+    if (recorder.context != NULL)
+        store_close();
+    recorder.is_read = false;
+    (void)snprintf(command, sizeof command, "rm -r %s", recorder.directory);
+    return down(state) != 0 ? -1 : system(command);
+}
+
+/* Closes a backup and opens it anew; it reads the store from a number on. */
+static struct member *reopen_with_store(const struct member *first, uint64_t from)
+{
+    struct member *again;
+
+    recorder.is_read = true;
+    recorder.from = from;
+    again = reopen_backup(first);
+    again->next = from;
+    return again;
+}
+
+static void a_member_that_begins_later_gets_all_messages_of_a_store(void **state)
+{
+    struct member *first = primary(), *second, *again;
+
+    (void)state;
+    send_some(first, 300);
+    all_have(300);
+    again = reopen_with_store(first, 0);
+    while (!again->failover->catch_up.begun)
+        send_some(first, 1);
+    /* The tail has no room for what is sent meanwhile. */
+    again->stopped = true;
+    send_some(first, 100);
+    again->stopped = false;
+    all_have(first->next);
+    assert_int_equal(again->lacked, 0);
+    assert_int_equal(again->sum, first->sum);
+    /* It may lead now. */
+    for (int i = 0; i < RECEIVER; i++)
+        members[i].failover->options.kind = &members[i] == again ? LLM_MEMBER_CANDIDATE : LLM_MEMBER_VOTER;
+    while (commit == LLM_COMMIT_BACKUP && !again->failover->election.remembers)
+        poll_all();
+    first->stopped = true;
+    second = primary();
+    assert_ptr_equal(second, again);
+    send_some(second, 10);
+    all_have(second->next);
+}
+
+static void the_messages_of_several_primaries_are_one_sequence(void **state)
+{
+    struct member *first = primary(), *second, *again;
+
+    (void)state;
+    send_some(first, 40);
+    all_have(40);
+    first->stopped = true;
+    second = primary();
+    send_some(second, 40);
+    all_have(80);
+    recorder.is_read = true;
+    /* The first one is not heard of any more, and its application has the first ten. */
+    recorder.from = 10;
+    again = reopen(second, first);
+    again->next = 10;
+    again->sum = second->sum;
+    while (again->next == 10)
+        send_some(second, 1);
+    all_have(second->next);
+    assert_int_equal(again->lacked, 0);
+}
+
+static void what_a_store_lacks_is_reported(void **state)
+{
+    struct member *first = primary(), *again;
+
+    (void)state;
+    send_some(first, 20);
+    all_have(20);
+    store_close();
+    /* The history of a new primary begins with what was not recorded. */
+    send_some(first, 20);
+    all_have(40);
+    first->stopped = true;
+    first = primary();
+    send_some(first, 5);
+    all_have(45);
+    store_open();
+    for (int i = 0; i < 100; i++)
+        poll_all();
+    again = reopen_with_store(first, 0);
+    again->may_lack = true;
+    while (again->next < 45)
+        send_some(first, 1);
+    all_have(first->next);
+    assert_true(again->lacked >= 20 && again->lacked <= 25);
+}
+
+static void a_member_whose_stream_begins_anew_while_it_reads_is_fenced(void **state)
+{
+    struct member *first = primary(), *again;
+
+    (void)state;
+    send_some(first, 50);
+    all_have(50);
+    again = reopen_with_store(first, 0);
+    while (again->next == 0)
+        poll_all();
+    all_have(50);
+    /* As if the store had more. */
+    again->failover->restored = false;
+    again->failover->catch_up.look_at = LLI_NEVER - 1;
+    for (int i = 0; i < MEMBERS; i++)
+        members[i].stopped = &members[i] != again;
+    while (again->role != LLM_ROLE_FENCED)
+        poll_all();
+    assert_int_equal(llm_failover_fence(again->failover), LLM_FENCE_DIVERGED);
+}
+
+static void a_directory_that_is_not_there_is_refused(void **state)
+{
+    struct member *other = primary() == &members[1] ? &members[0] : &members[1];
+
+    (void)state;
+    assert_int_equal(llm_failover_close(&other->failover), LLM_OK);
+    snapshots = NULL;
+    recorder.is_read = true;
+    strcpy(recorder.directory, "/nowhere");
+    assert_int_equal(member_open(other, LLM_MEMBER_CANDIDATE, (uint32_t)(other - members), 3), LLM_ENOTFOUND);
+    assert_non_null(strstr(log_text, "/nowhere"));
+    recorder.is_read = false;
+}
+
 static void connections_of_the_application_stay(void **state)
 {
     struct llm_connection_handlers handlers;
@@ -1102,6 +1299,16 @@ int main(void)
                                         down),
         cmocka_unit_test_setup_teardown(a_head_of_another_size_ends_a_snapshot, up_snapshots, down),
         cmocka_unit_test_setup_teardown(connections_of_the_application_stay, up_snapshots, down),
+        cmocka_unit_test_setup_teardown(a_member_that_begins_later_gets_all_messages_of_a_store, up_store,
+                                        down_store),
+        {"a_member_gets_all_messages_of_a_store_by_majority",
+         a_member_that_begins_later_gets_all_messages_of_a_store, up_store_majority, down_store, NULL},
+        cmocka_unit_test_setup_teardown(the_messages_of_several_primaries_are_one_sequence, up_store,
+                                        down_store),
+        cmocka_unit_test_setup_teardown(what_a_store_lacks_is_reported, up_store, down_store),
+        cmocka_unit_test_setup_teardown(a_member_whose_stream_begins_anew_while_it_reads_is_fenced, up_store,
+                                        down_store),
+        cmocka_unit_test_setup_teardown(a_directory_that_is_not_there_is_refused, up, down),
         cmocka_unit_test_setup_teardown(a_receiver_waits_for_the_state_as_long_as_it_takes, up_snapshots,
                                         down),
         cmocka_unit_test_setup_teardown(members_without_the_state_begin_anew_if_nobody_has_it, up_snapshots,

@@ -930,6 +930,8 @@ pub struct llm_failover_options {
     pub tail_bytes: u64,
     pub commit: llm_commit,
     pub snapshot_channel: *const ::std::os::raw::c_char,
+    pub store_directory: *const ::std::os::raw::c_char,
+    pub store_from: u64,
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]

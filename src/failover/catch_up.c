@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A member that begins in the middle of a stream gets the messages before from a store on its host (docs/protocol.md
+ * section 12.7). Live messages wait in the tail meanwhile; those that find no room there are read from the store as well.
+ */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <string.h>
+
+#include <llm/store.h>
+
+#include "failover/failover.h"
+
+/* Packets that are read in a poll. */
+enum { CATCH_UP_PACKETS = 32 };
+
+/* Time after which a store that has no more is read again, and after which that is logged. */
+#define CATCH_UP_RETRY_NS ((lli_ns)5000000)
+#define CATCH_UP_WARN_NS ((lli_ns)1000000000)
+
+/* A recording that has the next message, and how far it is that of the stream. */
+struct catch_up_choice {
+    uint64_t stream;
+    uint64_t due;
+    uint32_t term; /* of the primary that is followed: later ones are not heard yet */
+    bool found;    /* of all that begin at the next message, or before it, the one of the highest term ... */
+    struct llm_recording recording;
+    uint64_t
+        until; /* ... to which its messages are the stream's: there one of a higher term begins, or UINT64_MAX */
+};
+
+static void catch_up_ignore(void *arg, const struct llm_recording *recording)
+{
+    (void)arg;
+    (void)recording;
+}
+
+int lli_failover_catch_up_open(struct llm_failover *failover, const char *keys)
+{
+    struct lli_failover_catch_up *catch_up = &failover->catch_up;
+    const char *directory = failover->options.store_directory;
+    const struct lli_log *log = &failover->context->log;
+    int count;
+
+    failover->options.store_directory = NULL;
+    if (directory == NULL)
+        return LLM_OK;
+    /* Tells what is wrong with the directory now, and not only when its messages are needed. */
+    count = llm_replay_recordings(directory, catch_up_ignore, NULL, log->function, log->arg);
+    if (count < 0)
+        return count;
+    catch_up->directory = strdup(directory);
+    catch_up->keys = keys[0] != '\0' ? strdup(keys) : NULL;
+    if (catch_up->directory == NULL || (keys[0] != '\0' && catch_up->keys == NULL))
+        return lli_fail(log, LLM_ENOMEM, "no memory for a member of a failover group");
+    failover->due = failover->options.store_from;
+    failover->restored = false;
+    return LLM_OK;
+}
+
+void lli_failover_catch_up_close(struct llm_failover *failover)
+{
+    struct lli_failover_catch_up *catch_up = &failover->catch_up;
+
+    (void)llm_replay_close(&catch_up->replay);
+    free(catch_up->directory);
+    free(catch_up->keys);
+    *catch_up = (struct lli_failover_catch_up){.replay = NULL};
+}
+
+void lli_failover_catch_up_begin(struct llm_failover *failover, uint64_t next, lli_ns now)
+{
+    struct lli_failover_catch_up *catch_up = &failover->catch_up;
+
+    if (catch_up->begun)
+        return;
+    catch_up->begun = true;
+    catch_up->needed = next;
+    catch_up->progress_at = now;
+}
+
+bool lli_failover_catch_up_has_begun(const struct llm_failover *failover)
+{
+    return failover->catch_up.begun && failover->due > failover->options.store_from;
+}
+
+/* Takes the recording that has the next message: of several, that of the highest term. */
+static void catch_up_consider(void *arg, const struct llm_recording *recording)
+{
+    struct catch_up_choice *choice = arg;
+
+    if (recording->stream != choice->stream || recording->stream_term > choice->term)
+        return;
+    if (recording->stream_base > choice->due) {
+        choice->until = lli_min(choice->until, recording->stream_base);
+    } else if (!choice->found || recording->stream_term > choice->recording.stream_term) {
+        choice->found = true;
+        choice->recording = *recording;
+    }
+}
+
+static void catch_up_message(void *arg, const struct llm_message *message)
+{
+    struct llm_failover *failover = arg;
+    const uint64_t number = failover->catch_up.base + message->number;
+    struct llm_message given = *message;
+
+    if (number < failover->due)
+        return;
+    if (number > failover->due)
+        lli_failover_skip(failover, number);
+    given.session = 0;
+    lli_failover_deliver_one(failover, number, &given);
+}
+
+/* Opens the recording that has the next message, as far as it may be delivered. False: there is none yet. */
+static bool catch_up_next(struct llm_failover *failover)
+{
+    struct lli_failover_catch_up *catch_up = &failover->catch_up;
+    const struct lli_log *log = &failover->context->log;
+    struct catch_up_choice choice = {.stream = failover->stream,
+                                     .due = failover->due,
+                                     .term = failover->election.position.followed,
+                                     .until = UINT64_MAX};
+    struct llm_replay_options options;
+    struct llm_receiver_handlers handlers;
+
+    if (llm_replay_recordings(catch_up->directory, catch_up_consider, &choice, log->function, log->arg) < 0)
+        return false;
+    /* The store has nothing before the next session, whose messages follow. */
+    if ((!choice.found || choice.recording.stream_base + choice.recording.message_next <= choice.due) &&
+        choice.until != UINT64_MAX) {
+        lli_failover_skip(failover, choice.until);
+        return catch_up_next(failover);
+    }
+    if (!choice.found)
+        return false;
+    if (failover->options.commit == LLM_COMMIT_BACKUP)
+        choice.until = lli_min(choice.until, failover->election.committed);
+    choice.until = lli_min(choice.until, choice.recording.stream_base + choice.recording.message_next);
+    if (choice.until <= choice.due)
+        return false;
+    llm_replay_options_init(&options);
+    options.session = choice.recording.session;
+    options.from = LLM_JOIN_NUMBER;
+    options.value = choice.due - choice.recording.stream_base;
+    options.until_number = choice.until - choice.recording.stream_base;
+    options.message_bytes_max = lli_min(options.message_bytes_max, failover->options.tail_bytes);
+    options.skip_damage = true;
+    options.keys = catch_up->keys;
+    llm_receiver_handlers_init(&handlers);
+    handlers.arg = failover;
+    handlers.message = catch_up_message;
+    catch_up->base = choice.recording.stream_base;
+    catch_up->term = choice.term;
+    return llm_replay_open(catch_up->directory, &options, &handlers, log->function, log->arg,
+                           &catch_up->replay) == LLM_OK;
+}
+
+/* Returns true if the messages from the next one on are in the tail, or will come. */
+static bool catch_up_is_complete(const struct llm_failover *failover)
+{
+    const struct lli_tail *tail = &failover->tail;
+
+    return failover->due >= (tail->next > tail->first ? tail->first : failover->catch_up.needed);
+}
+
+/* The election has to know what was delivered: a primary that lacks it cannot be followed. */
+static void catch_up_note(struct llm_failover *failover)
+{
+    struct lli_tail *tail = &failover->tail;
+
+    if (tail->next < failover->due)
+        lli_tail_reset(tail, failover->due);
+    lli_failover_have(failover);
+    lli_election_delivered(&failover->election, failover->due);
+}
+
+/* Reads on. Returns the time at which there is more to do. */
+static lli_ns catch_up_read(struct llm_failover *failover, lli_ns now)
+{
+    struct lli_failover_catch_up *catch_up = &failover->catch_up;
+    const uint64_t due = failover->due;
+    int error = 0;
+
+    /* The primary that is followed decides how far the messages of a session are those of the stream. */
+    if (catch_up->replay != NULL && catch_up->term != failover->election.position.followed)
+        (void)llm_replay_close(&catch_up->replay);
+    failover->context->in_handler = true;
+    if (catch_up->replay != NULL || catch_up_next(failover))
+        error = llm_replay_next(catch_up->replay, CATCH_UP_PACKETS);
+    failover->context->in_handler = false;
+    if (error <= 0)
+        (void)llm_replay_close(&catch_up->replay);
+    if (failover->due > due) {
+        catch_up_note(failover);
+        catch_up->progress_at = now;
+    }
+    if (now >= catch_up->progress_at + CATCH_UP_WARN_NS) {
+        catch_up->progress_at = now;
+        lli_log(&failover->context->log, LLM_LEVEL_WARNING,
+                "%s: store %s has no message %llu yet, and the stream is at %llu: the store has to record "
+                "the channel",
+                failover->object, catch_up->directory, (unsigned long long)failover->due,
+                (unsigned long long)lli_max(catch_up->needed, failover->tail.next));
+    }
+    return error > 0 || failover->due > due ? now : now + CATCH_UP_RETRY_NS;
+}
+
+lli_ns lli_failover_catch_up_service(struct llm_failover *failover, lli_ns now)
+{
+    struct lli_failover_catch_up *catch_up = &failover->catch_up;
+
+    if (!catch_up->begun || failover->restored || failover->election.state == LLI_ELECTION_FENCED)
+        return LLI_NEVER;
+    if (now < catch_up->look_at)
+        return catch_up->look_at;
+    if (!catch_up_is_complete(failover))
+        catch_up->look_at = catch_up_read(failover, now);
+    if (!catch_up_is_complete(failover))
+        return catch_up->look_at;
+    (void)llm_replay_close(&catch_up->replay);
+    catch_up_note(failover);
+    failover->joined = failover->restored = true;
+    lli_failover_deliver(failover);
+    return LLI_NEVER;
+}
