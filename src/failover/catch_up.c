@@ -53,7 +53,6 @@ int lli_failover_catch_up_open(struct llm_failover *failover, const char *keys)
     catch_up->keys = keys[0] != '\0' ? strdup(keys) : NULL;
     if (catch_up->directory == NULL || (keys[0] != '\0' && catch_up->keys == NULL))
         return lli_fail(log, LLM_ENOMEM, "no memory for a member of a failover group");
-    failover->due = failover->options.store_from;
     failover->restored = false;
     return LLM_OK;
 }
@@ -75,6 +74,7 @@ void lli_failover_catch_up_begin(struct llm_failover *failover, uint64_t next, l
     if (catch_up->begun)
         return;
     catch_up->begun = true;
+    failover->due = failover->options.store_from;
     catch_up->needed = next;
     catch_up->progress_at = now;
 }
@@ -145,7 +145,6 @@ static bool catch_up_next(struct llm_failover *failover)
     options.from = LLM_JOIN_NUMBER;
     options.value = choice.due - choice.recording.stream_base;
     options.until_number = choice.until - choice.recording.stream_base;
-    options.message_bytes_max = lli_min(options.message_bytes_max, failover->options.tail_bytes);
     options.skip_damage = true;
     options.keys = catch_up->keys;
     llm_receiver_handlers_init(&handlers);

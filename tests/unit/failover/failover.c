@@ -1022,6 +1022,21 @@ static void a_member_whose_stream_begins_anew_while_it_reads_is_fenced(void **st
     assert_int_equal(llm_failover_fence(again->failover), LLM_FENCE_DIVERGED);
 }
 
+static void a_stream_that_begins_is_not_read_from_a_store(void **state)
+{
+    (void)state;
+    recorder.is_read = true;
+    recorder.from = 5;
+    for (uint32_t i = 0; i < MEMBERS; i++) {
+        assert_int_equal(llm_failover_close(&members[i].failover), LLM_OK);
+        assert_int_equal(
+            member_open(&members[i], i == RECEIVER ? LLM_MEMBER_RECEIVER : LLM_MEMBER_CANDIDATE, i, 3),
+            LLM_OK);
+    }
+    send_some(primary(), 10);
+    all_have(10);
+}
+
 static void a_directory_that_is_not_there_is_refused(void **state)
 {
     struct member *other = primary() == &members[1] ? &members[0] : &members[1];
@@ -1308,6 +1323,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_a_store_lacks_is_reported, up_store, down_store),
         cmocka_unit_test_setup_teardown(a_member_whose_stream_begins_anew_while_it_reads_is_fenced, up_store,
                                         down_store),
+        cmocka_unit_test_setup_teardown(a_stream_that_begins_is_not_read_from_a_store, up_store, down_store),
         cmocka_unit_test_setup_teardown(a_directory_that_is_not_there_is_refused, up, down),
         cmocka_unit_test_setup_teardown(a_receiver_waits_for_the_state_as_long_as_it_takes, up_snapshots,
                                         down),
