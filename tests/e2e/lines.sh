@@ -85,14 +85,16 @@ two_lines_of_which_one_is_cut() {
     with_second_line lines_flood "$((rate * 3))"
 }
 
-# Plain channels take part: a transmitter on one line, and a receiver on one line.
+# Plain channels take part: a transmitter on one line, and a receiver on one line. So does one that names the lines the other way round.
 lines_and_plain() {
-    local both plain sender
+    local both plain swapped sender
     receive "$HOST_B" both "$(two_lines "$IF_B" llm-b2)" && both=$last || return
     receive "$HOST_B" plain "$(channel llm-b2 "" 2)" && plain=$last || return
-    send "$HOST_A" sender "$(two_lines "$IF_A" llm-a2 "$keep")" --messages "$some" --rate "$rate" --receivers 2
+    receive "$HOST_B" swapped "$(channel llm-b2 "" 2) + $(channel "$IF_B")" && swapped=$last || return
+    send "$HOST_A" sender "$(two_lines "$IF_A" llm-a2 "$keep")" --messages "$some" --rate "$rate" --receivers 3
     sender=$last
-    ends "$sender" && ends "$both" && ends "$plain" && complete both "$some" && complete plain "$some" || return
+    ends "$sender" && ends "$both" && ends "$plain" && ends "$swapped" && complete both "$some" && complete plain "$some" &&
+        complete swapped "$some" && is swapped line_1_first ">" 0 || return
     receive "$HOST_B" both "$(two_lines "$IF_B" llm-b2)" && both=$last || return
     send "$HOST_A" sender "$(channel llm-a2 "$keep" 2)" --messages "$some" --rate "$rate"
     sender=$last
