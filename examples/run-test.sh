@@ -298,7 +298,7 @@ commands() {
     awk -v heading="## $1" '$0 == heading { inside = 1; next } /^## / { inside = 0 }
         inside && /:$/ { begun = 1 }
         inside && begun && /^    / { print substr($0, 5) }' "$source/examples/README.md" |
-        sed "s|build/examples|$programs|g"
+        sed "s|build/examples|$programs|g; s|build/tools|$build/tools|g"
 }
 
 # The tutorial's own commands, as they stand there.
