@@ -92,7 +92,7 @@ static void election_commit(struct lli_election *election)
 
     if (term == 0)
         return;
-    if (election_votes(election) && election->remembers)
+    if (election_votes(election) && election->remembers && election->frozen <= term)
         election->reached[election->config.member] =
             (struct lli_election_reach){term, election->position.next};
     for (uint32_t i = 0; i < election->config.voters; i++)
@@ -270,7 +270,8 @@ static void election_input_answer(struct lli_election *election, const struct ll
         election->answered[packet->member] = lli_max(election->answered[packet->member], packet->clock);
     if (packet->answered == LLI_ELECTION_SURVEY && election->state == LLI_ELECTION_SURVEYING)
         election_peer(election, packet);
-    if (election->config.commits)
+    /* A voter that answers a candidate takes part in no earlier term any more. */
+    if (election->config.commits && packet->answered == LLI_ELECTION_BEAT)
         election_input_reach(election, packet);
     if (election->state != LLI_ELECTION_CANVASSING || !election_is_leased(election, now))
         return;
@@ -657,6 +658,7 @@ static bool election_has_news(const struct lli_election *election)
 {
     return election->config.commits && election_votes(election) && election->remembers &&
            election->state == LLI_ELECTION_BACKUP && election->position.followed != 0 &&
+           election->frozen <= election->position.followed &&
            (election->announced.term != election->position.followed ||
             election->announced.next != election->position.next);
 }

@@ -345,6 +345,24 @@ static void nothing_is_committed_before_the_first_message_of_the_term(void **sta
     assert_int_equal(members[2].position.level, 7);
 }
 
+static void a_voter_that_took_a_survey_counts_in_no_earlier_term(void **state)
+{
+    struct lli_election_packet packet;
+
+    (void)state;
+    members[2].position.followed = 7;
+    members[2].remembers = true;
+    members[2].frozen = 9;
+    has(2, 10);
+    assert_int_equal(members[2].committed, 0);
+    assert_false(lli_election_output(&members[2], now, &packet));
+    members[2].frozen = 7;
+    has(2, 11);
+    assert_int_equal(members[2].committed, 11);
+    assert_true(lli_election_output(&members[2], now, &packet));
+    assert_int_equal(packet.kind, LLI_ELECTION_HAVE);
+}
+
 static void a_candidate_that_withdraws_backs_the_other_one_at_once(void **state)
 {
     struct lli_election *low = &members[0], *high = &members[1];
@@ -612,6 +630,7 @@ int main(void)
         cmocka_unit_test_setup(messages_of_a_higher_level_take_the_place_of_those_that_wait, up_majority),
         cmocka_unit_test_setup(messages_of_a_higher_level_are_left_out_where_others_were_delivered, up),
         cmocka_unit_test_setup(nothing_is_committed_before_the_first_message_of_the_term, up_majority),
+        cmocka_unit_test_setup(a_voter_that_took_a_survey_counts_in_no_earlier_term, up_majority),
         cmocka_unit_test_setup(a_candidate_that_withdraws_backs_the_other_one_at_once, up),
         cmocka_unit_test_setup(a_member_that_was_given_more_than_the_new_primary_has_is_fenced, up),
         cmocka_unit_test_setup(
