@@ -14,25 +14,36 @@
 /* Packets that are read in a poll. */
 enum { CATCH_UP_PACKETS = 32 };
 
-/* Time after which a store that has no more is read again, and after which that is logged. */
+/* Time after which a store that has no more is read again, and after which one that cannot be read is. */
 #define CATCH_UP_RETRY_NS ((lli_ns)5000000)
-#define CATCH_UP_WARN_NS ((lli_ns)1000000000)
+#define CATCH_UP_ERROR_NS ((lli_ns)1000000000)
 
-/* A recording that has the next message, and how far it is that of the stream. */
+/* Time without a message after which a hole is one, as stores write sessions apart, or is logged if nothing follows it. */
+#define CATCH_UP_HOLE_NS ((lli_ns)1000000000)
+
+/* The recording that has the next message: of all that begin there or before, that of the highest term. */
 struct catch_up_choice {
     uint64_t stream;
     uint64_t due;
     uint32_t term; /* of the primary that is followed: later ones are not heard yet */
-    bool found;    /* of all that begin at the next message, or before it, the one of the highest term ... */
+    bool found;
     struct llm_recording recording;
-    uint64_t
-        until; /* ... to which its messages are the stream's: there one of a higher term begins, or UINT64_MAX */
+    uint64_t until; /* where one of a higher term begins, UINT64_MAX: nowhere */
 };
 
-static void catch_up_ignore(void *arg, const struct llm_recording *recording)
+/* Takes a recording if it is, or bounds, the one that has the next message. */
+static void catch_up_consider(void *arg, const struct llm_recording *recording)
 {
-    (void)arg;
-    (void)recording;
+    struct catch_up_choice *choice = arg;
+
+    if (recording->stream != choice->stream || recording->stream_term > choice->term)
+        return;
+    if (recording->stream_base > choice->due) {
+        choice->until = lli_min(choice->until, recording->stream_base);
+    } else if (!choice->found || recording->stream_term > choice->recording.stream_term) {
+        choice->found = true;
+        choice->recording = *recording;
+    }
 }
 
 int lli_failover_catch_up_open(struct llm_failover *failover, const char *keys)
@@ -40,13 +51,14 @@ int lli_failover_catch_up_open(struct llm_failover *failover, const char *keys)
     struct lli_failover_catch_up *catch_up = &failover->catch_up;
     const char *directory = failover->options.store_directory;
     const struct lli_log *log = &failover->context->log;
+    struct catch_up_choice none = {.stream = failover->stream};
     int count;
 
     failover->options.store_directory = NULL;
     if (directory == NULL)
         return LLM_OK;
     /* Tells what is wrong with the directory now, and not only when its messages are needed. */
-    count = llm_replay_recordings(directory, catch_up_ignore, NULL, log->function, log->arg);
+    count = llm_replay_recordings(directory, catch_up_consider, &none, log->function, log->arg);
     if (count < 0)
         return count;
     catch_up->directory = strdup(directory);
@@ -79,24 +91,9 @@ void lli_failover_catch_up_begin(struct llm_failover *failover, uint64_t next, l
     catch_up->progress_at = now;
 }
 
-bool lli_failover_catch_up_has_begun(const struct llm_failover *failover)
+bool lli_failover_catch_up_advanced(const struct llm_failover *failover)
 {
     return failover->catch_up.begun && failover->due > failover->options.store_from;
-}
-
-/* Takes the recording that has the next message: of several, that of the highest term. */
-static void catch_up_consider(void *arg, const struct llm_recording *recording)
-{
-    struct catch_up_choice *choice = arg;
-
-    if (recording->stream != choice->stream || recording->stream_term > choice->term)
-        return;
-    if (recording->stream_base > choice->due) {
-        choice->until = lli_min(choice->until, recording->stream_base);
-    } else if (!choice->found || recording->stream_term > choice->recording.stream_term) {
-        choice->found = true;
-        choice->recording = *recording;
-    }
 }
 
 static void catch_up_message(void *arg, const struct llm_message *message)
@@ -113,33 +110,34 @@ static void catch_up_message(void *arg, const struct llm_message *message)
     lli_failover_deliver_one(failover, number, &given);
 }
 
-/* Opens the recording that has the next message, as far as it may be delivered. False: there is none yet. */
-static bool catch_up_next(struct llm_failover *failover)
+/* The directory was looked at, with its warnings, when the member was opened. */
+static void catch_up_log_nothing(void *arg, enum llm_level level, const char *text)
+{
+    (void)arg;
+    (void)level;
+    (void)text;
+}
+
+/* Opens the recording that has the next message, as far as it may be delivered. LLM_EAGAIN: there is none. */
+static int catch_up_open_next(struct llm_failover *failover)
 {
     struct lli_failover_catch_up *catch_up = &failover->catch_up;
-    const struct lli_log *log = &failover->context->log;
     struct catch_up_choice choice = {.stream = failover->stream,
                                      .due = failover->due,
                                      .term = failover->election.position.followed,
                                      .until = UINT64_MAX};
     struct llm_replay_options options;
     struct llm_receiver_handlers handlers;
+    const int count =
+        llm_replay_recordings(catch_up->directory, catch_up_consider, &choice, catch_up_log_nothing, NULL);
 
-    if (llm_replay_recordings(catch_up->directory, catch_up_consider, &choice, log->function, log->arg) < 0)
-        return false;
-    /* The store has nothing before the next session, whose messages follow. */
-    if ((!choice.found || choice.recording.stream_base + choice.recording.message_next <= choice.due) &&
-        choice.until != UINT64_MAX) {
-        lli_failover_skip(failover, choice.until);
-        return catch_up_next(failover);
-    }
-    if (!choice.found)
-        return false;
+    if (count < 0)
+        return count;
+    catch_up->hole_end = choice.until;
     if (failover->options.commit == LLM_COMMIT_BACKUP)
         choice.until = lli_min(choice.until, failover->election.committed);
-    choice.until = lli_min(choice.until, choice.recording.stream_base + choice.recording.message_next);
-    if (choice.until <= choice.due)
-        return false;
+    if (!choice.found || choice.until <= choice.due)
+        return LLM_EAGAIN;
     llm_replay_options_init(&options);
     options.session = choice.recording.session;
     options.from = LLM_JOIN_NUMBER;
@@ -152,8 +150,8 @@ static bool catch_up_next(struct llm_failover *failover)
     handlers.message = catch_up_message;
     catch_up->base = choice.recording.stream_base;
     catch_up->term = choice.term;
-    return llm_replay_open(catch_up->directory, &options, &handlers, log->function, log->arg,
-                           &catch_up->replay) == LLM_OK;
+    return llm_replay_open(catch_up->directory, &options, &handlers, catch_up_log_nothing, NULL,
+                           &catch_up->replay);
 }
 
 /* Returns true if the messages from the next one on are in the tail, or will come. */
@@ -164,46 +162,66 @@ static bool catch_up_is_complete(const struct llm_failover *failover)
     return failover->due >= (tail->next > tail->first ? tail->first : failover->catch_up.needed);
 }
 
-/* The election has to know what was delivered: a primary that lacks it cannot be followed. */
-static void catch_up_note(struct llm_failover *failover)
-{
-    struct lli_tail *tail = &failover->tail;
-
-    if (tail->next < failover->due)
-        lli_tail_reset(tail, failover->due);
-    lli_failover_have(failover);
-    lli_election_delivered(&failover->election, failover->due);
-}
-
-/* Reads on. Returns the time at which there is more to do. */
-static lli_ns catch_up_read(struct llm_failover *failover, lli_ns now)
+/* Reads some packets. Returns 0 if there was nothing. */
+static int catch_up_read(struct llm_failover *failover)
 {
     struct lli_failover_catch_up *catch_up = &failover->catch_up;
-    const uint64_t due = failover->due;
-    int error = 0;
+    int result = LLM_OK;
 
     /* The primary that is followed decides how far the messages of a session are those of the stream. */
     if (catch_up->replay != NULL && catch_up->term != failover->election.position.followed)
         (void)llm_replay_close(&catch_up->replay);
     failover->context->in_handler = true;
-    if (catch_up->replay != NULL || catch_up_next(failover))
-        error = llm_replay_next(catch_up->replay, CATCH_UP_PACKETS);
+    if (catch_up->replay == NULL)
+        result = catch_up_open_next(failover);
+    if (result == LLM_OK)
+        result = llm_replay_next(catch_up->replay, CATCH_UP_PACKETS);
     failover->context->in_handler = false;
-    if (error <= 0)
+    if (result <= 0)
         (void)llm_replay_close(&catch_up->replay);
-    if (failover->due > due) {
-        catch_up_note(failover);
-        catch_up->progress_at = now;
+    return result == LLM_EAGAIN ? 0 : result;
+}
+
+/* Nothing came for a while: the store lacks what is before a later session, or does not record. */
+static void catch_up_pass(struct llm_failover *failover)
+{
+    const struct lli_failover_catch_up *catch_up = &failover->catch_up;
+
+    if (catch_up->hole_end != UINT64_MAX) {
+        failover->context->in_handler = true;
+        lli_failover_skip(failover, catch_up->hole_end);
+        failover->context->in_handler = false;
+        return;
     }
-    if (now >= catch_up->progress_at + CATCH_UP_WARN_NS) {
+    lli_log(&failover->context->log, LLM_LEVEL_WARNING,
+            "%s: store %s has no message %llu yet, and the stream is at %llu: the store has to record "
+            "the channel",
+            failover->object, catch_up->directory, (unsigned long long)failover->due,
+            (unsigned long long)lli_max(catch_up->needed, failover->tail.next));
+}
+
+/* Reads on. Returns the time at which there is more to do. */
+static lli_ns catch_up_go_on(struct llm_failover *failover, lli_ns now)
+{
+    struct lli_failover_catch_up *catch_up = &failover->catch_up;
+    const uint64_t due = failover->due;
+    const int result = catch_up_read(failover);
+
+    if (failover->due > due)
         catch_up->progress_at = now;
-        lli_log(&failover->context->log, LLM_LEVEL_WARNING,
-                "%s: store %s has no message %llu yet, and the stream is at %llu: the store has to record "
-                "the channel",
+    if (result < 0) {
+        lli_log(&failover->context->log, LLM_LEVEL_ERROR, "%s: store %s cannot be read at message %llu: %s",
                 failover->object, catch_up->directory, (unsigned long long)failover->due,
-                (unsigned long long)lli_max(catch_up->needed, failover->tail.next));
+                llm_error_text(result));
+        return now + CATCH_UP_ERROR_NS;
     }
-    return error > 0 || failover->due > due ? now : now + CATCH_UP_RETRY_NS;
+    if (result == 0 && now >= catch_up->progress_at + CATCH_UP_HOLE_NS) {
+        catch_up->progress_at = now;
+        catch_up_pass(failover);
+    }
+    /* A primary that lacks what was delivered cannot be followed. */
+    lli_failover_advance(failover, failover->due);
+    return result > 0 || failover->due > due ? now : now + CATCH_UP_RETRY_NS;
 }
 
 lli_ns lli_failover_catch_up_service(struct llm_failover *failover, lli_ns now)
@@ -215,12 +233,11 @@ lli_ns lli_failover_catch_up_service(struct llm_failover *failover, lli_ns now)
     if (now < catch_up->look_at)
         return catch_up->look_at;
     if (!catch_up_is_complete(failover))
-        catch_up->look_at = catch_up_read(failover, now);
+        catch_up->look_at = catch_up_go_on(failover, now);
     if (!catch_up_is_complete(failover))
         return catch_up->look_at;
     (void)llm_replay_close(&catch_up->replay);
-    catch_up_note(failover);
-    failover->joined = failover->restored = true;
-    lli_failover_deliver(failover);
+    lli_failover_advance(failover, failover->due);
+    lli_failover_restored(failover);
     return LLI_NEVER;
 }

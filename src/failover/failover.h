@@ -79,8 +79,9 @@ struct lli_failover_catch_up {
     uint32_t term;             /* ... and the term that was followed when it was opened */
     bool begun;                /* a primary was heard: it reads, unless the member has all */
     uint64_t needed;           /* messages from there on come here */
-    lli_ns look_at;            /* time to read on */
-    lli_ns progress_at;        /* time of the latest message, or of the latest warning */
+    uint64_t hole_end;  /* the store has a later session that begins with this number; UINT64_MAX: none */
+    lli_ns look_at;     /* time to read on */
+    lli_ns progress_at; /* time of the latest message, gap or warning */
 };
 
 /* Message that waits until its primary was heard; its bytes follow. */
@@ -182,6 +183,15 @@ void lli_failover_skip(struct llm_failover *failover, uint64_t number);
 /* Delivers the messages that waited until their primary was heard. */
 void lli_failover_release(struct llm_failover *failover);
 
+/*
+ * Notes that the application has the state before a number. This member cannot repeat the messages before it, so its tail
+ * begins there, unless it has some.
+ */
+void lli_failover_advance(struct llm_failover *failover, uint64_t number);
+
+/* Notes that messages follow without a gap from the next one on, and delivers those that wait. */
+void lli_failover_restored(struct llm_failover *failover);
+
 /* Tells the election what this member has. */
 void lli_failover_have(struct llm_failover *failover);
 
@@ -218,7 +228,7 @@ void lli_failover_catch_up_close(struct llm_failover *failover);
 void lli_failover_catch_up_begin(struct llm_failover *failover, uint64_t next, lli_ns now);
 
 /* Returns true if a message of the store was delivered, or reported missing. */
-bool lli_failover_catch_up_has_begun(const struct llm_failover *failover);
+bool lli_failover_catch_up_advanced(const struct llm_failover *failover);
 
 /* Delivers messages of the store, until those that wait follow. Returns when there is more to do. */
 lli_ns lli_failover_catch_up_service(struct llm_failover *failover, lli_ns now);

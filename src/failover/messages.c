@@ -62,6 +62,21 @@ void lli_failover_have(struct llm_failover *failover)
                      failover->context->polled_at);
 }
 
+void lli_failover_advance(struct llm_failover *failover, uint64_t number)
+{
+    if (failover->tail.next < number)
+        lli_tail_reset(&failover->tail, number);
+    failover->due = number;
+    lli_failover_have(failover);
+    lli_election_delivered(&failover->election, number);
+}
+
+void lli_failover_restored(struct llm_failover *failover)
+{
+    failover->joined = failover->restored = true;
+    lli_failover_deliver(failover);
+}
+
 void lli_failover_deliver(struct llm_failover *failover)
 {
     /* A primary waits for no majority: the messages are its own, or those that it repeats. */

@@ -284,15 +284,8 @@ static void snapshot_restore(struct llm_failover *failover)
         return;
     }
     failover->counters.failover_snapshots_received++;
-    /* This member cannot repeat messages before the snapshot, so its tail begins there. */
-    if (failover->tail.next < arriving.number)
-        lli_tail_reset(&failover->tail, arriving.number);
-    failover->due = arriving.number;
-    failover->joined = true;
-    failover->restored = true;
-    lli_failover_have(failover);
-    lli_election_delivered(&failover->election, failover->due);
-    lli_failover_deliver(failover);
+    lli_failover_advance(failover, arriving.number);
+    lli_failover_restored(failover);
 }
 
 /* Restores what has arrived. Other members may not have delivered all of it yet: it waits, as a message would. */
@@ -320,7 +313,7 @@ static void snapshot_complete(struct llm_failover *failover)
  */
 static void snapshot_abandon(struct llm_failover *failover)
 {
-    if (lli_failover_catch_up_has_begun(failover)) {
+    if (lli_failover_catch_up_advanced(failover)) {
         lli_election_diverge(&failover->election);
         return;
     }
