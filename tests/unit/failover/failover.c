@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "key_place.h"
 #include "log_lines.h"
 #include "../../patience.h"
 #include "../../rest.h"
@@ -46,9 +47,11 @@ static struct {
     struct llm_context *context;
     struct llm_store *store;
     char directory[40];
-    uint64_t from; /* number of the first message that a member gets of it */
-    bool is_read;  /* by members that are opened */
-} recorder;
+    uint64_t from;     /* number of the first message that a member gets of it */
+    bool is_read;      /* by members that are opened */
+    const char *keys;  /* option of the channel, or "" */
+    bool without_keys; /* the library has none */
+} recorder = {.keys = ""};
 
 static uint32_t message_size(uint64_t number)
 {
@@ -126,6 +129,14 @@ static int on_restore(void *arg, uint64_t number, const void *data, size_t size)
     return LLM_OK;
 }
 
+static const char *channel_here(void)
+{
+    static char channel[512];
+
+    (void)snprintf(channel, sizeof channel, "%s%s", CHANNEL, recorder.keys);
+    return channel;
+}
+
 static int member_open(struct member *member, enum llm_member_kind kind, uint32_t number, uint32_t voters)
 {
     struct llm_context_options context;
@@ -155,7 +166,7 @@ static int member_open(struct member *member, enum llm_member_kind kind, uint32_
     handlers.message = on_message;
     handlers.gap = on_gap;
     handlers.role = on_role;
-    return llm_failover_open(member->context, CHANNEL, NULL, &options, &handlers, &member->failover);
+    return llm_failover_open(member->context, channel_here(), NULL, &options, &handlers, &member->failover);
 }
 
 static int open_all(enum llm_commit members_commit, uint64_t bytes)
@@ -878,7 +889,7 @@ static void store_open(void)
     options.spares = 0;
     options.reserve_bytes = 0;
     assert_int_equal(llm_store_open(recorder.context, &options, NULL, &recorder.store), LLM_OK);
-    assert_int_equal(llm_store_follow(recorder.store, CHANNEL, NULL), LLM_OK);
+    assert_int_equal(llm_store_follow(recorder.store, channel_here(), NULL), LLM_OK);
 }
 
 static void store_close(void)
@@ -888,13 +899,42 @@ static void store_close(void)
     recorder.context = NULL;
 }
 
-static int up_recorded(enum llm_commit members_commit)
+static void place_make(void)
 {
     memset(&recorder, 0, sizeof recorder);
+    recorder.keys = "";
     strcpy(recorder.directory, "/tmp/llm-failover-XXXXXX");
     assert_non_null(mkdtemp(recorder.directory));
+}
+
+static int up_recorded(enum llm_commit members_commit)
+{
+    place_make();
     store_open();
     return open_all(members_commit, 64 << 10);
+}
+
+/* The key file lies in the directory of the store. */
+static int up_store_keys(void **state)
+{
+    static char keys[64];
+    struct llm_replay_options options;
+    struct llm_receiver_handlers handlers;
+    struct llm_replay *replay = NULL;
+
+    (void)state;
+    place_make();
+    (void)snprintf(keys, sizeof keys, "&keys=%s/keys", recorder.directory);
+    key_file_write(keys + strlen("&keys="), KEY_EPOCH(1, "aes-256-gcm", KEY_A, "*"));
+    llm_replay_options_init(&options);
+    options.keys = keys + strlen("&keys=");
+    llm_receiver_handlers_init(&handlers);
+    recorder.without_keys =
+        llm_replay_open(recorder.directory, &options, &handlers, log_keep, NULL, &replay) == LLM_EOPTION;
+    (void)llm_replay_close(&replay);
+    recorder.keys = recorder.without_keys ? "" : keys;
+    store_open();
+    return open_all(LLM_COMMIT_SENT, 64 << 10);
 }
 
 static int up_store(void **state)
@@ -916,6 +956,7 @@ static int down_store(void **state)
     if (recorder.context != NULL)
         store_close();
     recorder.is_read = false;
+    recorder.keys = "";
     (void)snprintf(command, sizeof command, "rm -r %s", recorder.directory);
     return down(state) != 0 ? -1 : system(command);
 }
@@ -967,6 +1008,22 @@ static void the_messages_of_several_primaries_are_one_sequence(void **state)
         send_some(second, 1);
     all_have(second->next);
     assert_int_equal(first->lacked, 0);
+}
+
+/* Nothing is sent meanwhile: the last messages of the recording come all the same. */
+static void a_recording_with_keys_is_read_to_its_end(void **state)
+{
+    struct member *first = primary(), *again;
+
+    (void)state;
+    if (recorder.without_keys)
+        skip();
+    send_some(first, 50);
+    all_have(50);
+    again = reopen_with_store(first, backup_of(first), 0);
+    all_have(50);
+    assert_int_equal(again->sum, first->sum);
+    assert_int_equal(again->lacked, 0);
 }
 
 static void what_a_store_lacks_is_reported(void **state)
@@ -1311,6 +1368,7 @@ int main(void)
          a_member_that_begins_later_gets_all_messages_of_a_store, up_store_majority, down_store, NULL},
         cmocka_unit_test_setup_teardown(the_messages_of_several_primaries_are_one_sequence, up_store,
                                         down_store),
+        cmocka_unit_test_setup_teardown(a_recording_with_keys_is_read_to_its_end, up_store_keys, down_store),
         cmocka_unit_test_setup_teardown(what_a_store_lacks_is_reported, up_store, down_store),
         cmocka_unit_test_setup_teardown(a_member_whose_stream_begins_anew_while_it_reads_is_fenced, up_store,
                                         down_store),
