@@ -6,14 +6,11 @@
  */
 #include "core/rx/rx_single.h"
 #include "core/stream/stream.h"
-#include "fuzz.h"
+#include "fuzz_rx.h"
 
 enum {
     SESSIONS = 3,
-    WINDOW = 64,
     TOPICS = 4,
-    MESSAGE_MAX = 4096,
-    REORDER_BYTES = 65536,
     PACKET_MAX = 256,
     STREAMS = 4,
     STREAMS_NAMED = 2, /* by heartbeats */
@@ -24,7 +21,6 @@ enum {
 };
 
 #define SESSION ((uint64_t)0x1122334455667700)
-#define START (((uint64_t)1 << 32) + 0xfffffff0u) /* wraps soon */
 
 struct world {
     struct lli_rx_config config;
@@ -40,51 +36,24 @@ struct world {
     } streams_of[STREAMS_NAMED];
 };
 
-static void *arena_memory[2];
-static size_t arena_size[2];
-
-static void world_place(struct world *world, void *memory, void *rare_memory)
+static void world_place(void *arg, struct lli_arena arenas[2])
 {
-    struct lli_arena arena = {.memory = memory}, rare = {.memory = rare_memory};
+    struct world *world = arg;
 
-    lli_reorder_init(&world->reorder, REORDER_BYTES, PACKET_MAX, &arena, &arena);
-    lli_streams_init(&world->streams, STREAMS, &arena);
+    lli_reorder_init(&world->reorder, REORDER_BYTES, PACKET_MAX, &arenas[0], &arenas[0]);
+    lli_streams_init(&world->streams, STREAMS, &arenas[0]);
     for (int i = 0; i < SESSIONS; i++)
-        lli_rx_init(&world->rx[i], &world->config, &world->reorder, &world->counters, &world->random, &arena,
-                    &rare);
-    arena_size[0] = arena.used;
-    arena_size[1] = rare.used;
+        lli_rx_init(&world->rx[i], &world->config, &world->reorder, &world->counters, &world->random,
+                    &arenas[0], &arenas[1]);
 }
 
 static void world_init(struct world *world)
 {
     *world = (struct world){.now = 1000000, .random = 1};
-    world->config = (struct lli_rx_config){
-        .receiver = 77,
-        .window_packets = WINDOW,
-        .topics_max = TOPICS,
-        .message_bytes_max = MESSAGE_MAX,
-        .nak_receivers_immediate = 8,
-        .nak_backoff_min = 50000,
-        .nak_retry_min = 50000,
-        .nak_retry_max = 50000000,
-        .nak_giveup = 1000000000,
-        .status = 100000000,
-        .silence = 500000000,
-        .timeout = 2000000000,
-        .address = {.size = 7, .bytes = {4, 127, 0, 0, 1, 1, 1}},
-        .streams = &world->streams,
-    };
-    if (arena_memory[0] == NULL) {
-        world_place(world, NULL, NULL);
-        for (int i = 0; i < 2; i++) {
-            arena_memory[i] = aligned_alloc(4096, (arena_size[i] + 4095) / 4096 * 4096);
-            FUZZ_CHECK(arena_memory[i] != NULL);
-        }
-    }
-    for (int i = 0; i < 2; i++)
-        memset(arena_memory[i], 0, arena_size[i]);
-    world_place(world, arena_memory[0], arena_memory[1]);
+    world->config = fuzz_rx_config();
+    world->config.topics_max = TOPICS;
+    world->config.streams = &world->streams;
+    fuzz_place(world_place, world);
     for (uint32_t i = 0; i < SESSIONS; i++)
         lli_rx_start(&world->rx[i], (uint32_t)SESSION + i, world->now);
 }

@@ -8,21 +8,17 @@
  */
 #include "core/flow/standing.h"
 #include "core/select/filter.h"
-#include "fuzz.h"
+#include "fuzz_rx.h"
 #include "core/rx/rx_single.h"
 
 enum {
-    WINDOW = 64,
     TOPICS = 16,
-    MESSAGE_MAX = 4096,
-    REORDER_BYTES = 65536,
     PACKET_MAX = 512,
     STEPS_MAX = 300,
     ITEMS_MAX = 100000,
 };
 
 #define SESSION ((uint64_t)0x1122334455667788)
-#define START (((uint64_t)1 << 32) + 0xfffffff0u) /* wraps soon */
 
 static struct lli_filter filters[2]; /* by label only, and by all conditions */
 
@@ -46,49 +42,26 @@ struct world {
     uint64_t lines;       /* draws the lines of packets */
 };
 
-static void *arena_memory[2];
-static size_t arena_size[2];
-
-static void world_place(struct world *world, void *memory, void *rare_memory)
+static void world_place(void *arg, struct lli_arena arenas[2])
 {
-    struct lli_arena arena = {.memory = memory}, rare = {.memory = rare_memory};
+    struct world *world = arg;
+    const bool as_it_arrives = world->config.as_it_arrives;
 
-    lli_reorder_init(&world->reorder, REORDER_BYTES, PACKET_MAX, &arena, &arena);
-    lli_rx_init(&world->rx, &world->config, &world->reorder, &world->counters, &world->random, &arena, &rare);
-    arena_size[0] = arena.used;
-    arena_size[1] = rare.used;
+    /* Measured once: receivers that deliver on arrival need the most. */
+    world->config.as_it_arrives |= arenas[0].memory == NULL;
+    lli_reorder_init(&world->reorder, REORDER_BYTES, PACKET_MAX, &arenas[0], &arenas[0]);
+    lli_rx_init(&world->rx, &world->config, &world->reorder, &world->counters, &world->random, &arenas[0],
+                &arenas[1]);
+    world->config.as_it_arrives = as_it_arrives;
 }
 
 static void world_init(struct world *world, bool as_it_arrives)
 {
     *world = (struct world){.now = 1000000, .random = 1};
-    world->config = (struct lli_rx_config){
-        .receiver = 77,
-        .as_it_arrives = true,
-        .window_packets = WINDOW,
-        .topics_max = TOPICS,
-        .message_bytes_max = MESSAGE_MAX,
-        .nak_receivers_immediate = 8,
-        .nak_backoff_min = 50000,
-        .nak_retry_min = 50000,
-        .nak_retry_max = 50000000,
-        .nak_giveup = 1000000000,
-        .status = 100000000,
-        .silence = 500000000,
-        .timeout = 2000000000,
-        .address = {.size = 7, .bytes = {4, 127, 0, 0, 1, 1, 1}},
-    };
-    if (arena_memory[0] == NULL) {
-        world_place(world, NULL, NULL);
-        for (int i = 0; i < 2; i++) {
-            arena_memory[i] = aligned_alloc(4096, (arena_size[i] + 4095) / 4096 * 4096);
-            FUZZ_CHECK(arena_memory[i] != NULL);
-        }
-    }
-    for (int i = 0; i < 2; i++)
-        memset(arena_memory[i], 0, arena_size[i]);
+    world->config = fuzz_rx_config();
+    world->config.topics_max = TOPICS;
     world->config.as_it_arrives = as_it_arrives;
-    world_place(world, arena_memory[0], arena_memory[1]);
+    fuzz_place(world_place, world);
 }
 
 /* ---------------------------------------------------------------------------------------------- promises */
