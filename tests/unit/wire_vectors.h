@@ -631,7 +631,7 @@ static const struct vector join_beat_vector = {
         {"05 00 00 00 00 00 00 00", "it retains messages from number 5 on"},
         {"2a 00 00 00 00 00 00 00", "its term begins with number 42"},
         {"0c 00 00 00", "it is the primary of term 12 ..."},
-        {"0a 00 00 00", "... and followed that of term 10 before"},
+        {"0a 00 00 00", "... and was of level 10 before"},
         {"2d 00 00 00 00 00 00 00", "it has the messages before number 45"},
         {ADDRESS_HEX, "where answers go"},
         {"2c 00 00 00 00 00 00 00", "a majority has those before number 44"},

@@ -49,7 +49,7 @@ static void election_back(struct lli_election *election, uint32_t term, lli_ns n
 
 /*
  * Ends a candidacy; the next one is at a random time, as two candidates may have taken each other's votes. The term is
- * this member's, so nobody leads in it any more, and its own vote is free at once.
+ * this member's, so nobody leads in it, and its own vote is free at once.
  */
 static void election_withdraw(struct lli_election *election, lli_ns now)
 {
