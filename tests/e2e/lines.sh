@@ -8,8 +8,8 @@ with_second_line() {
     local status=0
     add_second_line || { why="cannot make the second line" && return 1; }
     "$@" || status=$?
-    # shellcheck disable=SC2086
     [ "$transport" != roce ] || { rdma link delete rxe_a2 && rdma link delete rxe_b2; }
+    # shellcheck disable=SC2086
     $HOST_A ip link del llm-a2
     return "$status"
 }

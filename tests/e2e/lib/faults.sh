@@ -70,7 +70,7 @@ lossy() {
 }
 
 lossy_channel() {
-    transport=${impaired:+impair+}$transport channel "$1" "${2:-}${impaired:+${2:+&}$impaired}" "${3:-}"
+    transport=${impaired:+impair+}$transport channel "$1" "${2:-}${impaired:+${2:+&}$impaired}"
 }
 
 # lose_run PACKETS OF [PORT]: drops a run in the middle of so many packets that arrive at B.
