@@ -225,12 +225,14 @@ static void spawn(int index, void (*run)(struct process *process))
 static void check_processes(void)
 {
     char text[100];
-    int status;
+    int status, index = 0;
     const pid_t pid = waitpid(-1, &status, WNOHANG);
 
     if (pid <= 0)
         return;
-    (void)snprintf(text, sizeof text, "process %d ended by itself, with %s %d", (int)pid,
+    while (index < PROCESSES - 1 && shared->notes[index].pid != pid)
+        index++;
+    (void)snprintf(text, sizeof text, "process %d ended by itself, with %s %d", index,
                    WIFSIGNALED(status) ? "signal" : "code",
                    WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
     give_up(text);

@@ -88,8 +88,8 @@ struct llm_failover_options {
      * well, this member requests no snapshot.
      */
     const char *store_directory;
-    uint64_t
-        store_from; /* number of the first message that the application lacks; default 0. Not of a stream that begins */
+    /* Number of the first message that the application lacks; default 0. A stream that begins is given from 0 on. */
+    uint64_t store_from;
 };
 
 /* State of the application that is being written. */
