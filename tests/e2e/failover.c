@@ -2,16 +2,19 @@
 /*
  * A failover group of processes of which the primary is killed, or stopped and continued, at random:
  *
- *   e2e_failover CHANNEL TRIALS [SEED [commit]]
+ *   e2e_failover CHANNELS TRIALS [SEED [commit]]
  *
- * commit: members deliver what a majority of the voters has.
+ * CHANNELS: the channel of all members, or one for each, separated by spaces. One with `PID:` before it is opened in the network
+ * namespace of that process. commit: members deliver what a majority of the voters has.
  *
  * Each process is a member, sends while it is the primary, and notes what it is given in shared memory. After each
  * trial the notes are compared: no number is missing or given twice, and every member has the same message of it.
  * Prints JSON.
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +41,7 @@ struct note {
 };
 
 static struct note *notes;
+static const char *channels[MEMBERS];
 static enum llm_commit commit;
 
 struct member {
@@ -96,17 +100,36 @@ static void on_role(void *arg, enum llm_role role, uint32_t term, uint64_t numbe
     member->note->role = (int)role;
 }
 
+/* Enters the network namespace of the channel, if it names one. Returns the channel without that. */
+static const char *member_enter(const char *channel)
+{
+    char path[64], *rest;
+    const unsigned long pid = strtoul(channel, &rest, 10);
+    int fd;
+
+    if (rest == channel)
+        return channel;
+    (void)snprintf(path, sizeof path, "/proc/%lu/ns/net", pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (*rest != ':' || fd < 0 || setns(fd, CLONE_NEWNET) != 0) {
+        perror(path);
+        exit(3);
+    }
+    (void)close(fd);
+    return rest + 1;
+}
+
 static void member_open(struct llm_context *context, const char *channel, struct member *member)
 {
     const uint32_t number = (uint32_t)(member->note - notes);
     struct llm_failover_options options;
     struct llm_failover_handlers handlers;
-    struct llm_options channels;
+    struct llm_options opened;
 
-    llm_options_init(&channels);
-    strcpy(channels.stream, "orders");
-    channels.history_bytes = 8 << 20;
-    channels.linger_ns = 0;
+    llm_options_init(&opened);
+    strcpy(opened.stream, "orders");
+    opened.history_bytes = 8 << 20;
+    opened.linger_ns = 0;
     llm_failover_options_init(&options);
     options.voters = VOTERS;
     options.member = number;
@@ -119,7 +142,7 @@ static void member_open(struct llm_context *context, const char *channel, struct
     handlers.message = on_message;
     handlers.gap = on_gap;
     handlers.role = on_role;
-    if (llm_failover_open(context, channel, &channels, &options, &handlers, &member->failover) != LLM_OK)
+    if (llm_failover_open(context, channel, &opened, &options, &handlers, &member->failover) != LLM_OK)
         exit(3);
     member->note->lives++;
     member->note->role = LLM_ROLE_BACKUP;
@@ -136,9 +159,10 @@ static void member_send(struct member *member)
     member->note->next++;
 }
 
-static void member_run(const char *channel, int number)
+static void member_run(int number)
 {
     struct member member = {.note = &notes[number]};
+    const char *channel = member_enter(channels[number]);
     struct llm_context *context;
     struct llm_context_options options;
 
@@ -170,12 +194,12 @@ static uint64_t now_ns(void)
     return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-static void spawn(const char *channel, int number)
+static void spawn(int number)
 {
     const pid_t pid = fork();
 
     if (pid == 0)
-        member_run(channel, number);
+        member_run(number);
     if (pid < 0)
         exit(3);
     notes[number].pid = pid;
@@ -231,7 +255,7 @@ static uint64_t compare(void)
 }
 
 /* Kills the primary, or stops it and continues it when another one has taken over. False: nobody did. */
-static bool trial(const char *channel, bool kills)
+static bool trial(bool kills)
 {
     uint64_t lives;
     int victim;
@@ -250,7 +274,7 @@ static bool trial(const char *channel, bool kills)
     if (!goes_on(victim))
         return false;
     if (kills)
-        spawn(channel, victim);
+        spawn(victim);
     else
         (void)kill(notes[victim].pid, SIGCONT);
     for (const uint64_t until = now_ns() + patience(30) * UINT64_C(1000000000);
@@ -260,13 +284,25 @@ static bool trial(const char *channel, bool kills)
     return goes_on(-1);
 }
 
+/* One channel is that of all members. */
+static bool set_channels(char *text)
+{
+    int count = 0;
+
+    for (char *name = strtok(text, " "); name != NULL && count < MEMBERS; name = strtok(NULL, " "))
+        channels[count++] = name;
+    for (int i = count; count == 1 && i < MEMBERS; i++)
+        channels[i] = channels[0];
+    return count == 1 || count == MEMBERS;
+}
+
 int main(int argc, char **argv)
 {
     uint64_t errors = 0, different;
     int trials, done = 0;
 
-    if (argc < 3) {
-        (void)fprintf(stderr, "usage: e2e_failover CHANNEL TRIALS [SEED [commit]]\n");
+    if (argc < 3 || !set_channels(argv[1])) {
+        (void)fprintf(stderr, "usage: e2e_failover CHANNELS TRIALS [SEED [commit]]\n");
         return 2;
     }
     trials = atoi(argv[2]);
@@ -277,7 +313,7 @@ int main(int argc, char **argv)
         return 3;
     for (int i = 0; i < MEMBERS; i++) {
         notes[i].role = -1;
-        spawn(argv[1], i);
+        spawn(i);
     }
     if (goes_on(-1))
         for (; done < trials; done++) {
@@ -285,7 +321,7 @@ int main(int argc, char **argv)
             /* A voter that restarted counts again after detect_ns. */
             if (commit == LLM_COMMIT_BACKUP)
                 (void)usleep((unsigned)patience(DETECT_MS) * 1500);
-            if (!trial(argv[1], random() % 2 == 0))
+            if (!trial(random() % 2 == 0))
                 break;
         }
     for (int i = 0; i < MEMBERS; i++)
