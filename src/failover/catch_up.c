@@ -23,22 +23,29 @@ enum { CATCH_UP_PACKETS = 32 };
 
 /* The recording that has the next message: of all that begin there or before, that of the highest term. */
 struct catch_up_choice {
-    uint64_t stream;
-    uint64_t due;
-    uint32_t term; /* of the primary that is followed: later ones are not heard yet */
+    const struct llm_failover *failover;
     bool found;
     struct llm_recording recording;
-    uint64_t until; /* where one of a higher term begins, UINT64_MAX: nowhere */
+    uint64_t until;    /* where one of a higher term begins, UINT64_MAX: nowhere */
+    uint32_t left_out; /* term of one of an earlier stream of the name; 0: there is none */
 };
 
 /* Takes a recording if it is, or bounds, the one that has the next message. */
 static void catch_up_consider(void *arg, const struct llm_recording *recording)
 {
     struct catch_up_choice *choice = arg;
+    const struct llm_failover *failover = choice->failover;
 
-    if (recording->stream != choice->stream || recording->stream_term > choice->term)
+    if (recording->stream != failover->stream)
         return;
-    if (recording->stream_base > choice->due) {
+    if (!lli_election_is_of_stream(&failover->election, recording->stream_term)) {
+        choice->left_out = recording->stream_term;
+        return;
+    }
+    /* Its primary was not heard yet. */
+    if (recording->stream_term > failover->election.position.followed)
+        return;
+    if (recording->stream_base > failover->due) {
         choice->until = lli_min(choice->until, recording->stream_base);
     } else if (!choice->found || recording->stream_term > choice->recording.stream_term) {
         choice->found = true;
@@ -51,7 +58,7 @@ int lli_failover_catch_up_open(struct llm_failover *failover, const char *keys)
     struct lli_failover_catch_up *catch_up = &failover->catch_up;
     const char *directory = failover->options.store_directory;
     const struct lli_log *log = &failover->context->log;
-    struct catch_up_choice none = {.stream = failover->stream};
+    struct catch_up_choice none = {.failover = failover};
     int count;
 
     failover->options.store_directory = NULL;
@@ -118,14 +125,24 @@ static void catch_up_log_nothing(void *arg, enum llm_level level, const char *te
     (void)text;
 }
 
+/* Says once that the store has recordings of an earlier stream, such as of before all members were restarted. */
+static void catch_up_warn(struct llm_failover *failover, uint32_t term)
+{
+    if (term == 0 || failover->catch_up.warned)
+        return;
+    failover->catch_up.warned = true;
+    lli_log(
+        &failover->context->log, LLM_LEVEL_WARNING,
+        "%s: store %s has recordings of an earlier stream of this name, such as that of term %u, where term "
+        "%u is followed: they are left out",
+        failover->object, failover->catch_up.directory, term, failover->election.position.followed);
+}
+
 /* Opens the recording that has the next message, as far as it may be delivered. LLM_EAGAIN: there is none. */
 static int catch_up_open_next(struct llm_failover *failover)
 {
     struct lli_failover_catch_up *catch_up = &failover->catch_up;
-    struct catch_up_choice choice = {.stream = failover->stream,
-                                     .due = failover->due,
-                                     .term = failover->election.position.followed,
-                                     .until = UINT64_MAX};
+    struct catch_up_choice choice = {.failover = failover, .until = UINT64_MAX};
     struct llm_replay_options options;
     struct llm_receiver_handlers handlers;
     const int count =
@@ -133,15 +150,16 @@ static int catch_up_open_next(struct llm_failover *failover)
 
     if (count < 0)
         return count;
+    catch_up_warn(failover, choice.left_out);
     catch_up->hole_end = choice.until;
     if (failover->options.commit == LLM_COMMIT_BACKUP)
         choice.until = lli_min(choice.until, failover->election.committed);
-    if (!choice.found || choice.until <= choice.due)
+    if (!choice.found || choice.until <= failover->due)
         return LLM_EAGAIN;
     llm_replay_options_init(&options);
     options.session = choice.recording.session;
     options.from = LLM_JOIN_NUMBER;
-    options.value = choice.due - choice.recording.stream_base;
+    options.value = failover->due - choice.recording.stream_base;
     options.until_number = choice.until - choice.recording.stream_base;
     options.skip_damage = true;
     options.keys = catch_up->keys;
@@ -149,7 +167,7 @@ static int catch_up_open_next(struct llm_failover *failover)
     handlers.arg = failover;
     handlers.message = catch_up_message;
     catch_up->base = choice.recording.stream_base;
-    catch_up->term = choice.term;
+    catch_up->term = failover->election.position.followed;
     return llm_replay_open(catch_up->directory, &options, &handlers, catch_up_log_nothing, NULL,
                            &catch_up->replay);
 }

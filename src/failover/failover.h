@@ -78,6 +78,7 @@ struct lli_failover_catch_up {
     uint64_t base;             /* number of message 0 of that recording ... */
     uint32_t term;             /* ... and the term that was followed when it was opened */
     bool begun;                /* a primary was heard: it reads, unless the member has all */
+    bool warned;               /* of recordings that it leaves out */
     uint64_t needed;           /* messages from there on come here */
     uint64_t hole_end;  /* the store has a later session that begins with this number; UINT64_MAX: none */
     lli_ns look_at;     /* time to read on */

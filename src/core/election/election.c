@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/election/election.h"
 
-/* The first term of a stream is below, and about, this one. */
-enum { ELECTION_TERM_FIRST = 1 << 20 };
+/* The first term of a stream is below this one. */
+enum { ELECTION_TERM_FIRST = 1 << 30 };
 
 /* No member comes to a term beyond this one: a packet that has one is forged, and would let terms wrap. */
 enum { ELECTION_TERM_MAX = INT32_MAX };
@@ -475,7 +475,7 @@ static uint32_t election_next_term(const struct lli_election *election)
 
 static void election_stand(struct lli_election *election, lli_ns now)
 {
-    /* The first is random, as a receiver may remember the terms of an earlier stream of the name. */
+    /* The first is random, as receivers and stores may remember the terms of an earlier stream of the name. */
     if (election->highest == 0)
         election->highest = (uint32_t)lli_random_below(&election->random, ELECTION_TERM_FIRST);
     election->term = election_next_term(election);

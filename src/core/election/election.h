@@ -23,7 +23,8 @@
 enum {
     LLI_ELECTION_VOTERS_MIN = 3,
     LLI_ELECTION_VOTERS_MAX = 15,
-    LLI_ELECTION_PEERS_MAX = 64, /* members that a survey finds; those beyond are not asked for messages */
+    LLI_ELECTION_PEERS_MAX = 64,  /* members that a survey finds; those beyond are not asked for messages */
+    LLI_ELECTION_TERMS = 1 << 16, /* terms of a stream are closer than this; each takeover takes a few */
 };
 
 /* Kinds of packets. The values are those of JOIN. */
@@ -174,6 +175,17 @@ static inline bool lli_election_is_alone(const struct lli_election *election, ll
 {
     return election->config.member < election->config.voters && election->state == LLI_ELECTION_BACKUP &&
            now >= election->backed_until + election->config.detect;
+}
+
+/*
+ * Returns true if a term is one of the stream that this member follows. Those of an earlier stream of the name are farther
+ * away, except by a chance of 1 in 8,192, as its first term was as random.
+ */
+static inline bool lli_election_is_of_stream(const struct lli_election *election, uint32_t term)
+{
+    const uint32_t followed = election->position.followed;
+
+    return (followed > term ? followed - term : term - followed) < LLI_ELECTION_TERMS;
 }
 
 /* Decides about messages of a primary of this term. */

@@ -1049,6 +1049,41 @@ static void what_a_store_lacks_is_reported(void **state)
     assert_int_equal(first->lacked, 20);
 }
 
+/* The terms of a stream begin after this one, and not at random. */
+static void begin_after(uint32_t term)
+{
+    for (int i = 0; i < MEMBERS; i++)
+        members[i].failover->election.highest = term;
+}
+
+/* The store has the messages of an earlier group of the name, from number 0 on, and lacks the first ones of this one. */
+static void recordings_of_an_earlier_stream_are_left_out(void **state)
+{
+    struct member *first, *second;
+
+    (void)state;
+    begin_after(1000);
+    first = primary();
+    send_some(first, 20);
+    all_have(20);
+    store_close();
+    (void)down(NULL);
+    assert_int_equal(open_all(commit, tail_bytes), 0);
+    begin_after(1000 + LLI_ELECTION_TERMS);
+    first = primary();
+    send_some(first, 20);
+    all_have(20);
+    first->stopped = true;
+    second = primary();
+    send_some(second, 5);
+    all_have(25);
+    store_open();
+    reopen_with_store(second, first, 0)->may_lack = true;
+    all_have(25);
+    assert_int_equal(first->lacked, 20);
+    assert_int_equal(logged_count("recordings of an earlier stream"), 1);
+}
+
 static void a_member_whose_stream_begins_anew_while_it_reads_is_fenced(void **state)
 {
     struct member *first = primary(), *again;
@@ -1369,6 +1404,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_messages_of_several_primaries_are_one_sequence, up_store,
                                         down_store),
         cmocka_unit_test_setup_teardown(a_recording_with_keys_is_read_to_its_end, up_store_keys, down_store),
+        cmocka_unit_test_setup_teardown(recordings_of_an_earlier_stream_are_left_out, up_store, down_store),
         cmocka_unit_test_setup_teardown(what_a_store_lacks_is_reported, up_store, down_store),
         cmocka_unit_test_setup_teardown(a_member_whose_stream_begins_anew_while_it_reads_is_fenced, up_store,
                                         down_store),
