@@ -449,15 +449,12 @@ int lli_endpoint_send(struct llm_transmitter *transmitter, bool all, uint64_t be
     return endpoint->stuck || tx->sent < tx->history.next ? LLM_EAGAIN : LLM_OK;
 }
 
-void lli_endpoint_sent_single(struct llm_transmitter *transmitter, const uint8_t *packet, uint32_t bytes,
-                              bool taken, uint64_t begin)
+/* Accounts for a packet that is in the history and was posted; or posts it, if the transport did not take it. */
+static LLI_INLINE void endpoint_sent_one(struct lli_endpoint *endpoint, struct llm_transmitter *transmitter,
+                                         bool taken, uint64_t begin)
 {
-    struct lli_endpoint *endpoint = transmitter->endpoint;
     struct lli_tx *tx = &transmitter->tx;
 
-    if (taken)
-        endpoint_start(endpoint);
-    lli_pack_single_end(&tx->pack, packet, bytes);
     if (!taken) {
         (void)lli_endpoint_send(transmitter, true, begin);
         return;
@@ -472,6 +469,30 @@ void lli_endpoint_sent_single(struct llm_transmitter *transmitter, const uint8_t
         lli_latency_sent(transmitter, begin, transmitter->flushed_at);
     lli_endpoint_due(endpoint, lli_tx_deadline(tx));
     lli_pack_prepare(&tx->pack, lli_tx_busy(tx));
+}
+
+void lli_endpoint_sent_single(struct llm_transmitter *transmitter, const uint8_t *packet, uint32_t bytes,
+                              bool taken, uint64_t begin)
+{
+    struct lli_endpoint *endpoint = transmitter->endpoint;
+
+    if (taken)
+        endpoint_start(endpoint);
+    lli_pack_single_end(&transmitter->tx.pack, packet, bytes);
+    endpoint_sent_one(endpoint, transmitter, taken, begin);
+}
+
+void lli_endpoint_sent_protected(struct llm_transmitter *transmitter, uint32_t bytes, uint32_t protected,
+                                 bool taken, uint64_t begin)
+{
+    struct lli_endpoint *endpoint = transmitter->endpoint;
+    struct lli_history *history = &transmitter->tx.history;
+
+    if (taken)
+        endpoint_start(endpoint);
+    lli_pack_single_end(&transmitter->tx.pack, transmitter->tx.pack.prepared, bytes);
+    lli_history_extend(history, history->next - 1, protected);
+    endpoint_sent_one(endpoint, transmitter, taken, begin);
 }
 
 LLI_OUT_OF_LINE void lli_endpoint_send_dirty(struct llm_context *context, bool all)

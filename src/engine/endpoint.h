@@ -154,6 +154,10 @@ int lli_endpoint_send(struct llm_transmitter *transmitter, bool all, uint64_t be
 void lli_endpoint_sent_single(struct llm_transmitter *transmitter, const uint8_t *packet, uint32_t bytes,
                               bool taken, uint64_t begin);
 
+/* Likewise of a packet that was protected where it is prepared: `bytes` before, and `protected` now. */
+void lli_endpoint_sent_protected(struct llm_transmitter *transmitter, uint32_t bytes, uint32_t protected,
+                                 bool taken, uint64_t begin);
+
 /* Sends messages packed in handlers; all: even if the transport is busy. */
 void lli_endpoint_send_dirty(struct llm_context *context, bool all);
 

@@ -106,6 +106,14 @@ int lli_protection_data(struct llm_transmitter *transmitter, struct lli_packet *
     return count;
 }
 
+uint32_t lli_protection_single(struct llm_transmitter *transmitter, uint32_t size)
+{
+    const struct lli_tx *tx = &transmitter->tx;
+
+    lli_protection_look(transmitter->endpoint);
+    return lli_guard_data(transmitter->protection, tx->history.next, tx->pack.prepared, size);
+}
+
 /* Reports once that members of the group have different keys. */
 static void protection_report(struct lli_endpoint *endpoint, enum llm_reason reason)
 {

@@ -31,6 +31,12 @@ bool lli_protection_control(struct lli_endpoint *endpoint, uint8_t *packet, uint
  */
 int lli_protection_data(struct llm_transmitter *transmitter, struct lli_packet *packets, int count);
 
+/*
+ * Protects the packet of lli_pack_single() where it is prepared in the history. Returns its size then; 0, with nothing
+ * changed: no epoch is valid, so it must not be sent.
+ */
+uint32_t lli_protection_single(struct llm_transmitter *transmitter, uint32_t size);
+
 /* Returns true if nothing can be sent before an epoch is valid, of an endpoint with keys. */
 bool lli_protection_waits(const struct lli_endpoint *endpoint);
 

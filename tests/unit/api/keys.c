@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "core/keys/key_file.h"
+#include "engine/objects.h"
 #include "key_place.h"
 #include "log_lines.h"
 #include "../../rest.h"
@@ -13,7 +14,8 @@
     "keys:1?mtu=1500&flow=window&linger_ns=2000000000&history_bytes=4M&history_packets=2048&" \
     "reorder_bytes=1M&sessions_max=4&message_bytes_max=64K&topics_max=8&window_packets=2048&rcvbuf_bytes=4M"
 
-enum { MESSAGES = 3000, SIDES = 2 };
+/* Message number SHORT is the first of 113 bytes, which is sent in a packet of its own. */
+enum { MESSAGES = 3000, SIDES = 2, SHORT = 48 };
 
 struct side {
     struct llm_context *context;
@@ -480,21 +482,52 @@ static void nothing_is_sent_when_no_epoch_is_valid(void **state)
     (void)state;
     receiver_up(0, path[0], "");
     transmitter_up(1, path[1], "");
-    send_messages(1, 0, 10);
-    poll_until(&sides[0].delivered, 10);
+    send_messages(1, 0, SHORT);
+    poll_until(&sides[0].delivered, SHORT);
     key_file_write(path[1], "7 2020-01-01 2020-01-02 aes-128-gcm " KEY_A " keys:1\n");
     poll_for(UINT64_C(1500000000));
     assert_int_equal(logged_count("nothing is sent until an epoch is valid"), 1);
     sent = counter(1, "packets_data");
-    send_messages(1, 10, 10);
+    send_messages(1, SHORT, 10);
     poll_for(UINT64_C(300000000));
-    assert_int_equal(sides[0].delivered, 10);
+    assert_int_equal(sides[0].delivered, SHORT);
     assert_int_equal(counter(1, "packets_data"), sent);
     assert_true(counter(1, "packets_keyless") > 0);
     /* It tries again, and not at once: whoever waits sleeps. */
     assert_true(llm_context_deadline(sides[1].context) > 0);
     key_file_write(path[1], KEY_EPOCH(7, "aes-128-gcm", KEY_A, "keys:1"));
-    poll_until(&sides[0].delivered, 20);
+    poll_until(&sides[0].delivered, SHORT + 10);
+    assert_int_equal(sides[0].wrong + sides[0].lost, 0);
+}
+
+static int post_none(void *instance, const struct lli_out *packets, int count)
+{
+    (void)instance;
+    (void)packets;
+    (void)count;
+    return 0;
+}
+
+static void a_packet_that_was_protected_and_not_taken_is_sent_later(void **state)
+{
+    struct lli_endpoint *endpoint;
+    const struct lli_transport *transport;
+    struct lli_transport full;
+
+    (void)state;
+    receiver_up(0, path[0], "");
+    transmitter_up(1, path[1], "");
+    send_messages(1, 0, SHORT);
+    poll_until(&sides[0].delivered, SHORT);
+    endpoint = sides[1].transmitter->endpoint;
+    transport = endpoint->transport;
+    full = *transport;
+    full.post = post_none;
+    endpoint->transport = &full;
+    send_messages(1, SHORT, 1);
+    endpoint->transport = transport;
+    assert_int_equal(sides[1].transmitter->tx.sent + 1, sides[1].transmitter->tx.history.next);
+    poll_until(&sides[0].delivered, SHORT + 1);
     assert_int_equal(sides[0].wrong + sides[0].lost, 0);
 }
 
@@ -518,6 +551,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_context_that_requires_keys_refuses_channels_without, up, down),
         cmocka_unit_test_setup_teardown(a_file_that_becomes_unusable_leaves_the_keys_in_use, up, down),
         cmocka_unit_test_setup_teardown(nothing_is_sent_when_no_epoch_is_valid, up, down),
+        cmocka_unit_test_setup_teardown(a_packet_that_was_protected_and_not_taken_is_sent_later, up, down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
