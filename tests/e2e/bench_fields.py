@@ -91,7 +91,7 @@ ROWS = {
         "transport": None, "mode": None, "backend": None, "suite": None, "size_bytes": None, "rate_msgs_per_s": None,
         "hop_us": {"median", "p99"}, "msgs_per_s": None, "wire_share": None, "sent": None, "received": None, "lost": None,
         "core_to_core_ns": None, "aead_ns_per_packet": None, "instructions_per_packet": {"transmit", "receive"},
-        "ratio_to_clear": {"hop", "throughput"},
+        "hop_us_over_clear": None, "hop_us_bound": None, "ratio_to_clear": {"hop", "throughput"},
     },
     "market-data": {
         "sequence": None, "transport": None, "library": None, "producers": None, "consumers": None, "rate_msgs_per_s": None, "sent": None,
