@@ -72,7 +72,9 @@ struct lli_guard {
     struct lli_guard_session *own_sessions; /* which send */
     uint64_t sender;
     uint64_t counter;
-    struct guard_key own; /* of control packets */
+    struct guard_key own;   /* of control packets */
+    struct guard_key names; /* of the names of topics in the recording ... */
+    uint64_t named;         /* ... of this session */
     struct guard_table sessions;
     struct guard_table senders;
     struct guard_key trial;  /* key of a packet that is not known to be authentic */
@@ -348,6 +350,7 @@ void lli_guard_close(struct lli_guard *guard)
     if (guard == NULL)
         return;
     lli_packet_key_free(&guard->own.key);
+    lli_packet_key_free(&guard->names.key);
     lli_packet_key_free(&guard->trial.key);
     table_close(&guard->sessions);
     table_close(&guard->senders);
@@ -437,13 +440,15 @@ static void seal_failed(struct lli_guard *guard, uint8_t *packet, const struct l
         guard->config.path);
 }
 
-/* Protects a packet with the key of its block, which is derived if it is another one than before. */
-static uint32_t guard_seal(struct lli_guard *guard, struct guard_key *key, uint64_t identity, uint64_t number,
-                           uint8_t *packet, uint32_t size)
+/*
+ * Protects a packet with the key of its epoch and block, which is derived if it is another one than before. epoch NULL: none
+ * is valid.
+ */
+static LLI_INLINE uint32_t guard_seal(struct lli_guard *guard, const struct lli_key_epoch *epoch,
+                                      struct guard_key *key, uint64_t identity, uint64_t number,
+                                      uint64_t block, uint8_t *packet, uint32_t size)
 {
-    const struct lli_key_epoch *epoch = guard->current;
     const bool is_data = lli_protect_is_data(packet), encrypts = guard->config.mode == LLI_PROTECT_ENCRYPT;
-    const uint64_t block = lli_protect_block(is_data, number);
     uint8_t bytes[LLI_PROTECT_CLEAR_MAX], nonce[LLI_PROTECT_NONCE];
     struct lli_aead_clear clear = {.data = bytes};
     struct lli_protect_fields fields;
@@ -489,13 +494,35 @@ uint32_t lli_guard_data(struct lli_guard_session *session, lli_seq seq, uint8_t 
         session->key = *following;
         *following = before;
     }
-    return guard_seal(guard, &session->key, session->session, seq, packet, size);
+    return guard_seal(guard, guard->current, &session->key, session->session, seq,
+                      lli_protect_block(true, seq), packet, size);
 }
 
 uint32_t lli_guard_control(struct lli_guard *guard, uint8_t *packet, uint32_t size)
 {
     guard->counter = lli_protect_count(guard->counter, guard->seconds);
-    return guard_seal(guard, &guard->own, guard->sender, guard->counter, packet, size);
+    return guard_seal(guard, guard->current, &guard->own, guard->sender, guard->counter,
+                      lli_protect_block(false, guard->counter), packet, size);
+}
+
+bool lli_guard_encrypts(const struct lli_guard *guard)
+{
+    return guard->config.mode == LLI_PROTECT_ENCRYPT;
+}
+
+uint32_t lli_guard_name(struct lli_guard *guard, uint64_t session, uint32_t topic, uint8_t *packet,
+                        uint32_t size)
+{
+    const struct lli_key_epoch *next, *last;
+    const struct lli_key_epoch *epoch =
+        lli_key_current(guard->keys.file, guard->config.name, guard->seconds, &next, &last);
+
+    if (epoch == NULL)
+        epoch = last != NULL ? last : next;
+    if (guard->named != session)
+        guard->names.generation = 0;
+    guard->named = session;
+    return guard_seal(guard, epoch, &guard->names, session, topic, LLI_PROTECT_NAMES, packet, size);
 }
 
 /* ------------------------------------------------------------------------------------------------- open */

@@ -67,6 +67,16 @@ uint32_t lli_guard_data(struct lli_guard_session *session, lli_seq seq, uint8_t 
 /* Likewise a control packet, with room for LLI_PROTECT_CONTROL bytes. */
 uint32_t lli_guard_control(struct lli_guard *guard, uint8_t *packet, uint32_t size);
 
+/* Returns true if packets are encrypted, so that recordings hide the names of topics, too. */
+bool lli_guard_encrypts(const struct lli_guard *guard);
+
+/*
+ * Protects a packet of lli_protect_name() where it is; there is room for LLI_PROTECT_DATA bytes after it. By the epoch in use,
+ * or else the one before or after. Returns its size then; 0: libcrypto failed.
+ */
+uint32_t lli_guard_name(struct lli_guard *guard, uint64_t session, uint32_t topic, uint8_t *packet,
+                        uint32_t size);
+
 /* Epoch with which a guard sends. */
 struct lli_guard_epoch {
     uint16_t id;    /* 0: none is valid */

@@ -60,6 +60,20 @@ uint32_t lli_guard_control(struct lli_guard *guard, uint8_t *packet, uint32_t si
     return 0;
 }
 
+bool lli_guard_encrypts(const struct lli_guard *guard)
+{
+    (void)guard;
+    return false;
+}
+
+uint32_t lli_guard_name(struct lli_guard *guard, uint64_t session, uint32_t topic, uint8_t *packet,
+                        uint32_t size)
+{
+    (void)session;
+    (void)topic;
+    return lli_guard_control(guard, packet, size);
+}
+
 struct lli_guard_epoch lli_guard_epoch(const struct lli_guard *guard)
 {
     (void)guard;

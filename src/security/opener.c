@@ -40,6 +40,7 @@ struct lli_opener {
 /* Packet that is being opened. */
 struct opener_packet {
     uint64_t session;
+    uint64_t block;
     lli_seq seq;
     const uint8_t *bytes;
     struct lli_protect_fields fields;
@@ -107,12 +108,10 @@ static bool opener_try(struct lli_opener *opener, struct opener_key *key, const 
 /* Tries the keys that opened packets of the same block. */
 static bool opener_try_known(struct lli_opener *opener, const struct opener_packet *packet)
 {
-    const uint64_t block = lli_protect_block(true, packet->seq);
-
     for (int i = 0; i < OPENER_SLOTS; i++) {
         struct opener_key *key = &opener->keys[i];
 
-        if (key->used && key->session == packet->session && key->block == block &&
+        if (key->used && key->session == packet->session && key->block == packet->block &&
             key->fields.epoch == packet->fields.epoch && key->fields.suite == packet->fields.suite &&
             key->fields.mode == packet->fields.mode && opener_try(opener, key, packet))
             return true;
@@ -129,7 +128,7 @@ static bool opener_derive(struct lli_opener *opener, const struct lli_key_epoch 
                                            .mode = (enum lli_protect_mode)packet->fields.mode,
                                            .is_data = true,
                                            .identity = packet->session,
-                                           .block = lli_protect_block(true, packet->seq)};
+                                           .block = packet->block};
 
     key->used = false;
     if (!lli_packet_key_derive(&key->key, &scope, false) || !opener_try(opener, key, packet))
@@ -160,24 +159,51 @@ static enum lli_opened opener_search(struct lli_opener *opener, const struct ope
     return result;
 }
 
-enum lli_opened lli_opener_take(struct lli_opener *opener, uint64_t session, lli_seq seq,
-                                const uint8_t *packet, uint32_t size, const uint8_t **clear,
-                                uint32_t *clear_size)
+/* Opens a packet of `size` bytes to opener->clear. */
+static enum lli_opened opener_take(struct lli_opener *opener, struct opener_packet *opening, uint32_t size)
 {
-    struct opener_packet opening = {.session = session, .seq = seq, .bytes = packet};
     enum lli_opened result;
 
-    if (!lli_protect_parse(packet, size, &opening.fields, &opening.parts) || !opening.parts.is_data ||
-        (opening.fields.mode != LLI_PROTECT_ENCRYPT && opening.fields.mode != LLI_PROTECT_AUTHENTICATE))
+    if (!lli_protect_parse(opening->bytes, size, &opening->fields, &opening->parts) ||
+        !opening->parts.is_data ||
+        (opening->fields.mode != LLI_PROTECT_ENCRYPT && opening->fields.mode != LLI_PROTECT_AUTHENTICATE))
         return LLI_OPENED_DAMAGED;
     if (opener == NULL)
         return LLI_OPENED_NO_KEY;
     /* Two files may have different keys of one epoch number: that of an earlier packet need not be that of this one. */
-    result = opener_try_known(opener, &opening) ? LLI_OPENED : opener_search(opener, &opening);
+    result = opener_try_known(opener, opening) ? LLI_OPENED : opener_search(opener, opening);
     if (result != LLI_OPENED && opener_read(opener))
-        result = opener_search(opener, &opening);
-    *clear = opener->clear;
-    *clear_size = opening.parts.head + opening.parts.body;
+        result = opener_search(opener, opening);
+    return result;
+}
+
+enum lli_opened lli_opener_take(struct lli_opener *opener, uint64_t session, lli_seq seq,
+                                const uint8_t *packet, uint32_t size, const uint8_t **clear,
+                                uint32_t *clear_size)
+{
+    struct opener_packet opening = {
+        .session = session, .block = lli_protect_block(true, seq), .seq = seq, .bytes = packet};
+    const enum lli_opened result = opener_take(opener, &opening, size);
+
+    if (result == LLI_OPENED) {
+        *clear = opener->clear;
+        *clear_size = opening.parts.head + opening.parts.body;
+    }
+    return result;
+}
+
+enum lli_opened lli_opener_take_name(struct lli_opener *opener, uint64_t session, uint32_t topic,
+                                     const uint8_t *packet, uint32_t size, const uint8_t **clear,
+                                     uint32_t *clear_size)
+{
+    struct opener_packet opening = {
+        .session = session, .block = LLI_PROTECT_NAMES, .seq = topic, .bytes = packet};
+    const enum lli_opened result = opener_take(opener, &opening, size);
+
+    if (result == LLI_OPENED) {
+        *clear = opener->clear + opening.parts.head;
+        *clear_size = opening.parts.body;
+    }
     return result;
 }
 

@@ -35,6 +35,11 @@ enum lli_opened lli_opener_take(struct lli_opener *opener, uint64_t session, lli
                                 const uint8_t *packet, uint32_t size, const uint8_t **clear,
                                 uint32_t *clear_size);
 
+/* Likewise a name of a topic that lli_guard_name() protected: *clear and *clear_size are those of the name. */
+enum lli_opened lli_opener_take_name(struct lli_opener *opener, uint64_t session, uint32_t topic,
+                                     const uint8_t *packet, uint32_t size, const uint8_t **clear,
+                                     uint32_t *clear_size);
+
 /* Wipes and frees an opener; NULL: no effect. Also in a child process, where its keys are zero. */
 void lli_opener_close(struct lli_opener *opener);
 

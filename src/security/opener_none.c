@@ -39,6 +39,13 @@ enum lli_opened lli_opener_take(struct lli_opener *opener, uint64_t session, lli
     return LLI_OPENED_NO_KEY;
 }
 
+enum lli_opened lli_opener_take_name(struct lli_opener *opener, uint64_t session, uint32_t topic,
+                                     const uint8_t *packet, uint32_t size, const uint8_t **clear,
+                                     uint32_t *clear_size)
+{
+    return lli_opener_take(opener, session, topic, packet, size, clear, clear_size);
+}
+
 void lli_opener_close(struct lli_opener *opener)
 {
     free(opener);

@@ -58,8 +58,9 @@ struct lli_unopened {
 };
 
 /*
- * Opens the packet of a record by the keys of the catalogue, if it is protected: *data and *size are those of the
- * packet of version 1, valid until the next call that reads or opens. False, with the packet noted: no key opens it.
+ * Opens the packet, or the name, of a record by the keys of the catalogue, if it is protected: *data and *size are those of
+ * the packet of version 1, or of the name, valid until the next call that reads or opens. False, with the packet noted: no key
+ * opens it.
  */
 bool lli_cursor_packet(struct lli_cursor *cursor, const struct lli_record *record, const uint8_t **data,
                        uint32_t *size, struct lli_unopened *unopened);

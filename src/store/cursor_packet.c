@@ -17,14 +17,18 @@ static uint16_t packet_epoch(const struct lli_record *record)
 bool lli_cursor_packet(struct lli_cursor *cursor, const struct lli_record *record, const uint8_t **data,
                        uint32_t *size, struct lli_unopened *unopened)
 {
+    struct lli_opener *opener = cursor->catalogue->opener;
+    const bool hidden = record->kind == LLI_RECORD_HIDDEN_NAME;
     enum lli_opened opened;
 
     *data = record->data;
     *size = record->size;
-    if (!lli_protect_is(record->data, record->size))
+    if (!hidden && (record->kind == LLI_RECORD_NAME || !lli_protect_is(record->data, record->size)))
         return true;
-    opened = lli_opener_take(cursor->catalogue->opener, cursor->session, record->packet, record->data,
-                             record->size, data, size);
+    opened = hidden ? lli_opener_take_name(opener, cursor->session, record->topic, record->data, record->size,
+                                           data, size)
+                    : lli_opener_take(opener, cursor->session, record->packet, record->data, record->size,
+                                      data, size);
     if (opened == LLI_OPENED)
         return true;
     *unopened = (struct lli_unopened){.is_set = true,

@@ -160,7 +160,7 @@ static uint64_t seek_messages(const struct cursor_found *found)
     while (lli_block_next(&reader, &record)) {
         if (record.kind == LLI_RECORD_PACKET)
             messages = record.message + lli_unpack_count(record.data, record.size);
-        else if (record.kind != LLI_RECORD_NAME)
+        else if (!lli_record_is_name(&record))
             messages = record.kind == LLI_RECORD_GAP ? record.message_next : record.message;
     }
     return messages;

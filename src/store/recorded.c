@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "core/rx/former.h"
+#include "engine/endpoint.h"
+#include "security/guard.h"
 #include "store/store.h"
 
 /* Bytes of an earlier recording that are searched for losses: what is before them is not acknowledged again. */
@@ -500,6 +502,25 @@ static bool recorded_issue(struct lli_recorded *recorded)
     return true;
 }
 
+/* Adds the name of a topic to the segment, hidden if its channel encrypts. False: a block of them has to be written first. */
+static bool recorded_add_name(struct lli_recorded *recorded, uint32_t topic, const uint8_t *name, size_t size)
+{
+    struct lli_guard *guard = recorded->channel->receiver->endpoint->guard;
+    struct lli_record record = {
+        .kind = LLI_RECORD_NAME, .topic = topic, .data = name, .size = (uint32_t)size};
+    uint8_t packet[LLI_PROTECT_NAME_MAX];
+
+    if (size == 0)
+        return true;
+    if (guard != NULL && lli_guard_encrypts(guard)) {
+        record.kind = LLI_RECORD_HIDDEN_NAME;
+        record.data = packet;
+        record.size = lli_protect_name(packet, recorded->session, topic, name, size);
+        record.size = lli_guard_name(guard, recorded->session, topic, packet, record.size);
+    }
+    return record.size == 0 || lli_recorder_add_name(&recorded->recorder, &record);
+}
+
 /* Adds the names of all topics to the segment. False: a block of them has to be written first. */
 static bool recorded_add_names(struct lli_recorded *recorded)
 {
@@ -508,12 +529,10 @@ static bool recorded_add_names(struct lli_recorded *recorded)
     uint8_t name[LLI_WIRE_NAME_MAX + LLI_WIRE_NAME_FLAGS];
 
     for (uint32_t id = 0; recorded->names != NULL && id < recorded->names_count; id++, at += 1 + *at)
-        if (*at > 0 && !lli_recorder_add_name(&recorded->recorder, id, at + 1, *at))
+        if (!recorded_add_name(recorded, id, at + 1, *at))
             return false;
     for (uint32_t id = 0; recorded->names == NULL && rx != NULL && id < rx->topics.known; id++) {
-        const size_t size = recorded_name(&rx->topics, id, name);
-
-        if (size > 0 && !lli_recorder_add_name(&recorded->recorder, id, name, (uint8_t)size))
+        if (!recorded_add_name(recorded, id, name, recorded_name(&rx->topics, id, name)))
             return false;
     }
     return true;

@@ -56,7 +56,7 @@ static uint64_t recordings_first(struct lli_cursor *cursor, lli_seq packet, uint
         return otherwise;
     do
         there = lli_cursor_next(cursor, &record, &block);
-    while (there == 1 && record.kind == LLI_RECORD_NAME);
+    while (there == 1 && lli_record_is_name(&record));
     return there == 1 ? record.message : otherwise;
 }
 

@@ -185,7 +185,7 @@ static void replay_go_back(struct lli_cursor *cursor)
     lli_cursor_rewind_segment(cursor);
     do
         there = lli_cursor_next(cursor, &record, &block);
-    while (there == 1 && record.kind == LLI_RECORD_NAME);
+    while (there == 1 && lli_record_is_name(&record));
     if (there == 1 && record.message > 0)
         (void)lli_cursor_seek(cursor, LLI_INDEX_MESSAGE, record.message - 1);
     lli_cursor_rewind_segment(cursor);

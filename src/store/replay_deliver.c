@@ -404,10 +404,30 @@ static bool replay_is_past(const struct llm_replay *replay, const struct lli_rec
 /* A block that was received at the time from which on messages are wanted. */
 static void replay_note_time(struct llm_replay *replay, const struct lli_record *record)
 {
-    if (replay->from == UINT64_MAX && replay->wall >= replay->from_wall && record->kind != LLI_RECORD_NAME)
+    if (replay->from == UINT64_MAX && replay->wall >= replay->from_wall && !lli_record_is_name(record))
         replay->from = replay->unpacking && !replay->passed.is_set
                            ? replay->unpack.number - replay->unpack.assembling
                            : record->message;
+}
+
+/* A topic's name. Without it its messages are delivered all the same. */
+static void replay_name(struct llm_replay *replay, const struct lli_record *record)
+{
+    struct lli_unopened unopened;
+    const uint8_t *name;
+    uint32_t size;
+
+    if (lli_cursor_packet(replay->cursor, record, &name, &size, &unopened)) {
+        replay_topic(replay, record->topic, name, size);
+        return;
+    }
+    if (!replay->nameless)
+        lli_log(
+            &replay->log, LLM_LEVEL_WARNING,
+            "store %s: session %016llx: names of topics are protected by a key of epoch %u, which the key "
+            "file does not have: messages come without them",
+            replay->catalogue->directory, (unsigned long long)replay->session, unopened.epoch);
+    replay->nameless = true;
 }
 
 void lli_replay_record(struct llm_replay *replay, const struct lli_record *record,
@@ -427,7 +447,8 @@ void lli_replay_record(struct llm_replay *replay, const struct lli_record *recor
         replay_gap(replay, record);
         break;
     case LLI_RECORD_NAME:
-        replay_topic(replay, record->topic, record->data, record->size);
+    case LLI_RECORD_HIDDEN_NAME:
+        replay_name(replay, record);
         break;
     case LLI_RECORD_END:
         replay_ended(replay, record);

@@ -44,6 +44,7 @@ struct llm_replay {
     uint32_t topics_reported; /* all before this id, as far as they are known; others are reported at once */
     bool unpacking;           /* a packet, or a gap, was read */
     bool begun;               /* LLM_EVENT_SESSION_NEW was delivered */
+    bool nameless;            /* that a topic's name cannot be opened was logged */
     bool over;                /* nothing more of the session is delivered */
     uint64_t oldest;          /* number of the first message that can be there */
     uint64_t from;            /* messages before this one are left out; UINT64_MAX: not known yet */

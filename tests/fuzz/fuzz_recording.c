@@ -26,7 +26,8 @@ static bool add(struct lli_block_builder *builder, const struct lli_record *reco
     case LLI_RECORD_GAP:
         return lli_block_add_gap(builder, record);
     case LLI_RECORD_NAME:
-        return lli_block_add_name(builder, record->topic, record->data, (uint8_t)record->size);
+    case LLI_RECORD_HIDDEN_NAME:
+        return lli_block_add_name(builder, record);
     default:
         return lli_block_add_end(builder, record->message, record->reason);
     }

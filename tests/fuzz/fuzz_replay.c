@@ -141,8 +141,10 @@ static void write_segment(struct fuzz_input *input, uint64_t ordinal, struct lli
         memcpy(bytes + end + LLI_BLOCK_HEADER, records, got);
         free(records);
         builder.used += (uint32_t)(got == 0 ? 1 : got);
-        builder.message = got > 1 && builder.bytes[LLI_BLOCK_HEADER] == LLI_RECORD_NAME ? LLI_BLOCK_UNNUMBERED
-                                                                                        : next->message;
+        builder.message = got > 1 && (builder.bytes[LLI_BLOCK_HEADER] == LLI_RECORD_NAME ||
+                                      builder.bytes[LLI_BLOCK_HEADER] == LLI_RECORD_HIDDEN_NAME)
+                              ? LLI_BLOCK_UNNUMBERED
+                              : next->message;
         size = lli_block_seal(&builder, next->wall + 10, end, &after);
         if (lli_block_check(bytes + end, size, next, &block, &after) == LLI_BLOCK_OK)
             *next = after;

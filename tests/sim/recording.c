@@ -228,7 +228,11 @@ static void add_names(void)
 {
     static const uint8_t name[200];
 
-    while (s.names < TOPICS && lli_recorder_add_name(&s.recorder, s.names, name, sizeof name))
+    while (s.names < TOPICS &&
+           lli_recorder_add_name(&s.recorder, &(struct lli_record){.kind = LLI_RECORD_NAME,
+                                                                   .topic = s.names,
+                                                                   .data = name,
+                                                                   .size = sizeof name}))
         s.names++;
     if (s.names == TOPICS)
         lli_recorder_names_end(&s.recorder);

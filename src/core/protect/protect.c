@@ -110,6 +110,20 @@ void lli_protect_purpose(bool is_data, const struct lli_protect_fields *fields, 
     lli_store_u64(purpose + 21, block);
 }
 
+uint32_t lli_protect_name(uint8_t packet[LLI_PROTECT_NAME_MAX], uint64_t session, uint32_t topic,
+                          const uint8_t *name, size_t size)
+{
+    const struct lli_wire_header header = {.type = LLI_WIRE_DATA,
+                                           .size = (uint16_t)(LLI_WIRE_DATA_HEADER + size),
+                                           .tag = (uint32_t)session,
+                                           .seq = topic};
+
+    assert(size <= LLI_WIRE_NAME_MAX);
+    lli_wire_put_header(packet, &header);
+    memcpy(packet + LLI_WIRE_DATA_HEADER, name, size);
+    return header.size;
+}
+
 /* ------------------------------------------------------------------------------------- control packets */
 
 bool lli_protect_is_new(const struct lli_protect_replay *replay, uint64_t counter)

@@ -23,6 +23,12 @@ enum {
     LLI_PROTECT_SKEW = 60,          /* seconds by which clocks may differ, and by which epochs are extended */
 };
 
+/* Block of the names of topics in recordings, which no packet has. */
+#define LLI_PROTECT_NAMES UINT64_MAX
+
+/* Bytes of the longest protected name of a topic. */
+enum { LLI_PROTECT_NAME_MAX = LLI_WIRE_DATA_HEADER + LLI_WIRE_NAME_MAX + LLI_PROTECT_DATA };
+
 /* Protection of the body. */
 enum lli_protect_mode { LLI_PROTECT_ENCRYPT = 1, LLI_PROTECT_AUTHENTICATE = 2 };
 
@@ -96,6 +102,13 @@ static inline uint64_t lli_protect_block(bool is_data, uint64_t number)
  */
 void lli_protect_purpose(bool is_data, const struct lli_protect_fields *fields, uint64_t identity,
                          uint64_t block, uint8_t purpose[LLI_PROTECT_PURPOSE]);
+
+/*
+ * Writes a packet of version 1 whose body is the name of a topic, with its flags, for a recording that hides it: DATA with
+ * the topic's id as its number. Returns its size.
+ */
+uint32_t lli_protect_name(uint8_t packet[LLI_PROTECT_NAME_MAX], uint64_t session, uint32_t topic,
+                          const uint8_t *name, size_t size);
 
 /* ------------------------------------------------------------------------------------- control packets */
 

@@ -25,6 +25,7 @@ enum {
     RECORD_SIZE = 2, /* bytes before a packet: its size; smaller values are kinds of other records */
     GAP_SIZE = RECORD_SIZE + 25,
     NAME_SIZE = RECORD_SIZE + 5, /* without the name */
+    HIDDEN_SIZE = RECORD_SIZE + 6,
     END_SIZE = RECORD_SIZE + 9,
 };
 
@@ -93,16 +94,21 @@ bool lli_block_add_gap(struct lli_block_builder *builder, const struct lli_recor
     return true;
 }
 
-bool lli_block_add_name(struct lli_block_builder *builder, uint32_t topic, const uint8_t *name, uint8_t size)
+bool lli_block_add_name(struct lli_block_builder *builder, const struct lli_record *name)
 {
-    uint8_t *at = block_take(builder, NAME_SIZE + size);
+    const uint32_t head = name->kind == LLI_RECORD_HIDDEN_NAME ? HIDDEN_SIZE : NAME_SIZE;
+    uint8_t *at = block_take(builder, head + name->size);
 
+    assert(name->size <= (name->kind == LLI_RECORD_HIDDEN_NAME ? UINT16_MAX : UINT8_MAX));
     if (at == NULL)
         return false;
-    lli_store_u16(at, LLI_RECORD_NAME);
-    lli_store_u32(at + 2, topic);
-    at[6] = size;
-    memcpy(at + NAME_SIZE, name, size);
+    lli_store_u16(at, (uint16_t)name->kind);
+    lli_store_u32(at + 2, name->topic);
+    if (name->kind == LLI_RECORD_HIDDEN_NAME)
+        lli_store_u16(at + 6, (uint16_t)name->size);
+    else
+        at[6] = (uint8_t)name->size;
+    memcpy(at + head, name->data, name->size);
     return true;
 }
 
@@ -253,7 +259,8 @@ static void block_read_gap(struct lli_block_reader *reader, struct lli_record *r
 static void block_read_name(struct lli_block_reader *reader, struct lli_record *record)
 {
     record->topic = lli_read_u32(&reader->bytes);
-    record->size = lli_read_u8(&reader->bytes);
+    record->size =
+        record->kind == LLI_RECORD_HIDDEN_NAME ? lli_read_u16(&reader->bytes) : lli_read_u8(&reader->bytes);
     record->data = lli_read_bytes(&reader->bytes, record->size);
 }
 
@@ -273,7 +280,7 @@ bool lli_block_next(struct lli_block_reader *reader, struct lli_record *record)
         block_read_packet(reader, size, record);
     } else if (size == LLI_RECORD_GAP) {
         block_read_gap(reader, record);
-    } else if (size == LLI_RECORD_NAME) {
+    } else if (lli_record_is_name(record)) {
         block_read_name(reader, record);
     } else if (size == LLI_RECORD_END) {
         record->message = lli_read_u64(&reader->bytes);

@@ -48,9 +48,10 @@ struct lli_block {
 
 enum lli_record_kind {
     LLI_RECORD_PACKET = 0,
-    LLI_RECORD_GAP = 1,  /* packets that were lost for good */
-    LLI_RECORD_NAME = 2, /* a topic that was announced before the first packet of the segment */
-    LLI_RECORD_END = 3,  /* the session ended */
+    LLI_RECORD_GAP = 1,         /* packets that were lost for good */
+    LLI_RECORD_NAME = 2,        /* a topic that was announced before the first packet of the segment */
+    LLI_RECORD_END = 3,         /* the session ended */
+    LLI_RECORD_HIDDEN_NAME = 4, /* as NAME, protected by a key */
 };
 
 struct lli_record {
@@ -59,10 +60,11 @@ struct lli_record {
     lli_seq next;          /* the packet after the record */
     uint64_t message;      /* number of the first message that starts in `packet` or later; not for NAME */
     uint64_t message_next; /* GAP: likewise for `next` */
-    const uint8_t *data;   /* PACKET: its bytes; NAME: the flags and the name, as in TOPICS */
-    uint32_t size;         /* of data */
-    uint32_t topic;        /* NAME: the topic's id */
-    uint8_t reason;        /* GAP, END: enum llm_reason */
+    const uint8_t
+        *data;      /* PACKET: its bytes; NAME: the flags and the name, as in TOPICS; HIDDEN_NAME: a packet */
+    uint32_t size;  /* of data */
+    uint32_t topic; /* NAME, HIDDEN_NAME: the topic's id */
+    uint8_t reason; /* GAP, END: enum llm_reason */
 };
 
 enum lli_block_fault {
@@ -99,11 +101,11 @@ void lli_block_begin(struct lli_block_builder *builder, uint8_t *bytes, uint32_t
 /*
  * Each adds a record. False, with nothing changed: there is no room. A packet has LLI_WIRE_HEADER to
  * LLI_BLOCK_PACKET_MAX bytes with a valid header, and is the next one of the session. Of a gap, next,
- * message, message_next and reason are used.
+ * message, message_next and reason are used; of a name, whose kind may be HIDDEN_NAME, kind, topic, data and size.
  */
 bool lli_block_add_packet(struct lli_block_builder *builder, const uint8_t *packet, uint32_t size);
 bool lli_block_add_gap(struct lli_block_builder *builder, const struct lli_record *gap);
-bool lli_block_add_name(struct lli_block_builder *builder, uint32_t topic, const uint8_t *name, uint8_t size);
+bool lli_block_add_name(struct lli_block_builder *builder, const struct lli_record *name);
 bool lli_block_add_end(struct lli_block_builder *builder, uint64_t messages, uint8_t reason);
 
 /*
@@ -141,6 +143,12 @@ struct lli_block_reader {
     lli_seq packet;
     uint64_t message;
 };
+
+/* Returns true for the records of names, which are at the beginning of a segment. */
+static inline bool lli_record_is_name(const struct lli_record *record)
+{
+    return record->kind == LLI_RECORD_NAME || record->kind == LLI_RECORD_HIDDEN_NAME;
+}
 
 /* Begins to read the records of a block that was checked. */
 struct lli_block_reader lli_block_records(const uint8_t *bytes, const struct lli_block *block);

@@ -175,7 +175,7 @@ void lli_recorder_complete(struct lli_recorder *recorder, uint64_t delivered)
         recorder->delivered = delivered;
 }
 
-bool lli_recorder_add_name(struct lli_recorder *recorder, uint32_t topic, const uint8_t *name, uint8_t size)
+bool lli_recorder_add_name(struct lli_recorder *recorder, const struct lli_record *name)
 {
     struct lli_recorder_slot *slot = &recorder->names;
 
@@ -187,7 +187,7 @@ bool lli_recorder_add_name(struct lli_recorder *recorder, uint32_t topic, const 
     }
     if (slot->state != LLI_SLOT_OPEN)
         return false;
-    if (lli_block_add_name(&slot->builder, topic, name, size))
+    if (lli_block_add_name(&slot->builder, name))
         return true;
     slot->state = LLI_SLOT_CLOSED;
     return false;

@@ -111,7 +111,7 @@ static inline bool lli_recorder_is_settled(const struct lli_recorder *recorder)
  * In phase LLI_RECORDER_NAMES: adds a name of a topic that was announced before recorder->durable. False: the
  * block of names is full, take and complete its write first.
  */
-bool lli_recorder_add_name(struct lli_recorder *recorder, uint32_t topic, const uint8_t *name, uint8_t size);
+bool lli_recorder_add_name(struct lli_recorder *recorder, const struct lli_record *name);
 void lli_recorder_names_end(struct lli_recorder *recorder);
 
 /* Returns the next write; false: none is due now. */

@@ -49,7 +49,7 @@ static void check(struct directory *d, struct lli_cursor *cursor, enum lli_index
     assert_int_equal(found, LLM_OK);
     do
         found = lli_cursor_next(cursor, &record, &block);
-    while (found == 1 && record.kind == LLI_RECORD_NAME);
+    while (found == 1 && lli_record_is_name(&record));
     if (want == d->block + d->blocks) {
         assert_int_equal(found, 0);
         return;

@@ -253,9 +253,13 @@ static inline void directory_names(struct directory *d)
     for (uint32_t topic = 0; topic < d->topics; topic++) {
         const char *name = directory_topics[topic];
 
+        const struct lli_record record = {.kind = LLI_RECORD_NAME,
+                                          .topic = topic,
+                                          .data = (const uint8_t *)name,
+                                          .size = (uint32_t)strlen(name)};
+
         if (d->announced[topic] < d->recorder.durable.packet)
-            assert_true(
-                lli_recorder_add_name(&d->recorder, topic, (const uint8_t *)name, (uint8_t)strlen(name)));
+            assert_true(lli_recorder_add_name(&d->recorder, &record));
     }
     lli_recorder_names_end(&d->recorder);
 }

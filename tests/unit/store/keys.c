@@ -46,6 +46,8 @@ static struct {
     uint64_t first;
     uint64_t gaps;
     enum llm_reason end;
+    uint64_t unnamed; /* messages without their topic's name */
+    int nameless;
 } played;
 
 static void on_played(void *arg, const struct llm_message *message)
@@ -53,6 +55,7 @@ static void on_played(void *arg, const struct llm_message *message)
     static uint8_t expected[32768];
 
     (void)arg;
+    played.unnamed += message->topic[0] != 't' || message->topic[1] != (char)('0' + message->number % 3);
     assert_int_equal(message->number, played.next++);
     assert_int_equal(message->size, message_size(message->number));
     message_fill(message->number, expected);
@@ -69,6 +72,13 @@ static void on_played_event(void *arg, const struct llm_event *event)
     played.gaps += event->kind == LLM_EVENT_GAP;
 }
 
+/* Counts warnings that names of topics cannot be opened. */
+static void on_played_log(void *arg, enum llm_level level, const char *text)
+{
+    played.nameless += strstr(text, "names of topics are protected by a key of epoch 7") != NULL;
+    log_keep(arg, level, text);
+}
+
 /* Replays what a replay chooses until it ends or fails. Returns its last result. */
 static int play(struct llm_replay_options *chosen, const char *keys)
 {
@@ -81,7 +91,7 @@ static int play(struct llm_replay_options *chosen, const char *keys)
     handlers.message = on_played;
     handlers.event = on_played_event;
     chosen->keys = keys;
-    result = llm_replay_open(directory, chosen, &handlers, log_keep, NULL, &replay);
+    result = llm_replay_open(directory, chosen, &handlers, on_played_log, NULL, &replay);
     if (result != LLM_OK)
         return result;
     while ((result = llm_replay_next(replay, 100)) > 0)
@@ -154,6 +164,35 @@ static void recordings_are_ciphertext_that_the_keys_open(void **state)
     assert_int_equal(llm_store_close(&store), LLM_OK);
     assert_int_equal(found_in_files(secret), 0);
     assert_int_equal(found_in_files("llmblock"), 1);
+}
+
+/* They are at the beginning of the second segment. */
+static void names_of_topics_are_ciphertext_too(void **state)
+{
+    enum { COUNT = 13000 };
+    static const char secret[] = "zyxwvutsrqponmlkjihgfedcba";
+    struct llm_replay_options chosen;
+    struct llm_topic *topic;
+
+    (void)state;
+    assert_int_equal(store_up_in(context), LLM_OK);
+    transmitter_up();
+    assert_int_equal(llm_topic_open(transmitter, secret, 0, &topic), LLM_OK);
+    send_some(COUNT);
+    await_acknowledged(COUNT);
+    assert_int_equal(llm_transmitter_close(&transmitter), LLM_OK);
+    assert_int_equal(llm_store_close(&store), LLM_OK);
+    assert_int_equal(found_in_files("llmsegmt"), 2);
+    assert_int_equal(found_in_files(secret), 0);
+    llm_replay_options_init(&chosen);
+    chosen.from = LLM_JOIN_NUMBER;
+    chosen.value = COUNT - 100;
+    assert_int_equal(play(&chosen, path[0]), 0);
+    assert_int_equal(played.next - played.first, 100);
+    assert_int_equal(played.unnamed, 0);
+    key_file_write(path[1], KEY_EPOCH(8, "aes-128-gcm", KEY_A, "store:1"));
+    assert_int_equal(play(&chosen, path[1]), LLM_EACCESS);
+    assert_int_equal(played.nameless, 1);
 }
 
 static void an_ended_epoch_is_readable_and_nothing_without_its_key(void **state)
@@ -342,6 +381,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, up_with_keys, down_with_keys)
         TEST(recordings_are_ciphertext_that_the_keys_open),
+        TEST(names_of_topics_are_ciphertext_too),
         TEST(an_ended_epoch_is_readable_and_nothing_without_its_key),
         TEST(a_replay_needs_only_the_epochs_of_what_it_delivers),
         TEST(a_store_that_is_opened_again_continues_a_protected_recording),

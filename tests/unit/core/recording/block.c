@@ -1,10 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "core/protect/protect.h"
 #include "recording.h"
 
 static uint8_t bytes[LLI_BLOCK_MAX];
 
 static const struct lli_block_position at = {
     .session = RECORDING_SESSION, .sequence = 9, .previous = 77, .packet = 100, .message = 1000, .wall = 500};
+
+static bool add_name(struct lli_block_builder *builder, enum lli_record_kind kind, uint32_t topic,
+                     const void *data, uint32_t size)
+{
+    const struct lli_record name = {.kind = kind, .topic = topic, .data = data, .size = size};
+
+    return lli_block_add_name(builder, &name);
+}
 
 /* The block of docs/store.md: a name, a packet of ten bytes of body, a gap, and the end. */
 static uint32_t example(struct lli_block_position *next)
@@ -16,7 +25,7 @@ static uint32_t example(struct lli_block_position *next)
     uint8_t packet[64];
 
     lli_block_begin(&builder, bytes, 2 * LLI_BLOCK_ALIGN, &at);
-    assert_true(lli_block_add_name(&builder, 4, name, sizeof name));
+    assert_true(add_name(&builder, LLI_RECORD_NAME, 4, name, sizeof name));
     assert_true(lli_block_add_packet(&builder, packet, recording_packet(packet, 100, 1001, 10)));
     assert_true(lli_block_add_gap(&builder, &gap));
     assert_true(lli_block_add_end(&builder, 1010, LLM_REASON_CLOSED));
@@ -167,10 +176,11 @@ static void a_full_block_takes_no_more(void **state)
     assert_false(lli_block_add_packet(&builder, packet, LLI_WIRE_HEADER));
     assert_false(lli_block_add_gap(&builder, &gap));
     assert_false(lli_block_add_end(&builder, 1001, LLM_REASON_CLOSED));
-    assert_false(lli_block_add_name(&builder, 1, packet, 3));
+    assert_false(add_name(&builder, LLI_RECORD_NAME, 1, packet, 3));
+    assert_false(add_name(&builder, LLI_RECORD_HIDDEN_NAME, 1, packet, 2));
     assert_int_equal(builder.used, used);
     assert_int_equal(builder.next.packet, 101);
-    assert_true(lli_block_add_name(&builder, 1, packet, 2));
+    assert_true(add_name(&builder, LLI_RECORD_NAME, 1, packet, 2));
     assert_int_equal(builder.used, LLI_BLOCK_ALIGN);
     assert_int_equal(lli_block_seal(&builder, 600, 0, &next), LLI_BLOCK_ALIGN);
     assert_int_equal(lli_block_check(bytes, LLI_BLOCK_ALIGN, &at, &block, &next), LLI_BLOCK_OK);
@@ -238,12 +248,37 @@ static void a_block_of_names_has_no_number(void **state)
 
     (void)state;
     lli_block_begin(&builder, bytes, LLI_BLOCK_ALIGN, &at);
-    assert_true(lli_block_add_name(&builder, 1, (const uint8_t *)"\0\0ask", 5));
+    assert_true(add_name(&builder, LLI_RECORD_NAME, 1, "\0\0ask", 5));
     (void)lli_block_seal(&builder, 600, 0, &next);
     assert_int_equal(lli_block_check(bytes, LLI_BLOCK_ALIGN, &at, &block, &read_next), LLI_BLOCK_OK);
     assert_true(block.message == LLI_BLOCK_UNNUMBERED);
     assert_int_equal(read_next.message, at.message);
     assert_memory_equal(&next, &read_next, sizeof next);
+}
+
+static void a_hidden_name_may_be_longer_than_a_name(void **state)
+{
+    struct lli_block_builder builder;
+    struct lli_block_position next;
+    struct lli_block_reader reader;
+    struct lli_record record;
+    struct lli_block block;
+    uint8_t hidden[LLI_PROTECT_NAME_MAX];
+
+    (void)state;
+    pattern_fill(hidden, sizeof hidden, 1);
+    lli_block_begin(&builder, bytes, LLI_BLOCK_ALIGN, &at);
+    assert_true(add_name(&builder, LLI_RECORD_HIDDEN_NAME, 70000, hidden, sizeof hidden));
+    (void)lli_block_seal(&builder, 600, 0, &next);
+    assert_int_equal(lli_block_check(bytes, LLI_BLOCK_ALIGN, &at, &block, &next), LLI_BLOCK_OK);
+    assert_true(block.message == LLI_BLOCK_UNNUMBERED);
+    reader = lli_block_records(bytes, &block);
+    assert_true(lli_block_next(&reader, &record));
+    assert_int_equal(record.kind, LLI_RECORD_HIDDEN_NAME);
+    assert_int_equal(record.topic, 70000);
+    assert_int_equal(record.size, sizeof hidden);
+    assert_memory_equal(record.data, hidden, sizeof hidden);
+    assert_false(lli_block_next(&reader, &record));
 }
 
 /* A hash says nothing about its maker: records of a block that was made wrong are not read beyond its end. */
@@ -253,14 +288,15 @@ static void malformed_records_make_no_block(void **state)
         uint8_t record[40];
         uint32_t size;
     } wrong[] = {
-        {{4, 0}, 2},                               /* an unknown kind */
+        {{5, 0}, 2},                               /* an unknown kind */
         {{0, 0}, 2},                               /* a packet shorter than a header */
         {{200, 0, 0x11}, 30},                      /* a packet longer than the block */
         {{LLI_RECORD_GAP, 0, 101}, 20},            /* truncated */
         {{LLI_RECORD_GAP, 0, 100}, 27},            /* a gap of no packets */
         {{LLI_RECORD_NAME, 0, 1, 0, 0, 0, 9}, 12}, /* a name longer than the block */
-        {{LLI_RECORD_END, 0}, 10},                 /* truncated */
-        {{LLI_RECORD_END}, 1},                     /* half of a size */
+        {{LLI_RECORD_HIDDEN_NAME, 0, 1, 0, 0, 0, 1, 1}, 40},
+        {{LLI_RECORD_END, 0}, 10}, /* truncated */
+        {{LLI_RECORD_END}, 1},     /* half of a size */
     };
 
     (void)state;
@@ -328,6 +364,7 @@ int main(void)
         cmocka_unit_test(records_behind_a_mark_begin_another_block),
         cmocka_unit_test(a_clock_that_steps_back_counts_as_stopped),
         cmocka_unit_test(a_block_of_names_has_no_number),
+        cmocka_unit_test(a_hidden_name_may_be_longer_than_a_name),
         cmocka_unit_test(malformed_records_make_no_block),
         cmocka_unit_test(random_blocks_are_read_back),
     };

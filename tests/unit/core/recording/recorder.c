@@ -144,7 +144,11 @@ static void add_names(void)
 {
     static const uint8_t name[250];
 
-    while (w.names < TOPICS && lli_recorder_add_name(&w.recorder, w.names, name, sizeof name))
+    while (w.names < TOPICS &&
+           lli_recorder_add_name(&w.recorder, &(struct lli_record){.kind = LLI_RECORD_NAME,
+                                                                   .topic = w.names,
+                                                                   .data = name,
+                                                                   .size = sizeof name}))
         w.names++;
     if (w.names == TOPICS)
         lli_recorder_names_end(&w.recorder);
@@ -455,7 +459,9 @@ static void names_that_fill_a_segment_stop(void **state)
     begin_write(&header);
     complete_one();
     for (uint32_t topic = 0; w.recorder.offset + LLI_RECORDER_BLOCK < SEGMENT_SIZE; topic++)
-        while (!lli_recorder_add_name(&w.recorder, topic, name, sizeof name)) {
+        while (!lli_recorder_add_name(
+            &w.recorder, &(struct lli_record){
+                             .kind = LLI_RECORD_NAME, .topic = topic, .data = name, .size = sizeof name})) {
             struct lli_write write;
 
             assert_true(lli_recorder_next(&w.recorder, 1, 1, &write));
