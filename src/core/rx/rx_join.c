@@ -110,10 +110,18 @@ static bool rx_is_former(struct lli_rx *rx, lli_ns now)
     const struct lli_former_session *session = former == NULL ? NULL : lli_former_find(former, rx->session);
     const bool ended = rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_END;
 
-    /* The lead may be lower than the position: a heartbeat can be overtaken by data that was delivered. */
-    if (session == NULL || session->next > rx->heartbeat.lead + lli_gap_window(&rx->gap) ||
-        session->next < rx->heartbeat.start)
+    if (session == NULL || session->next < rx->heartbeat.start)
         return false;
+    /*
+     * The lead may be lower than the position: a heartbeat can be overtaken by data that was delivered. If it is far lower, the
+     * next heartbeat decides whether the position came from a forged one, and the session begins anew.
+     */
+    if (session->next > rx->heartbeat.lead + lli_gap_window(&rx->gap)) {
+        const bool waits = rx->config->resumes && !rx->heard.doubted;
+
+        rx->heard.doubted = true;
+        return waits;
+    }
     if (session->reason == LLM_REASON_CLOSED && (ended || session->next >= rx->heartbeat.lead)) {
         lli_rx_drop_packets(rx);
         lli_gap_reset(&rx->gap, session->next);

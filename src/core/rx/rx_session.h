@@ -275,6 +275,7 @@ struct lli_rx_heard {
     uint64_t messages_before;
     struct lli_delay delay; /* delay with which heartbeats are read */
     bool silent;            /* LLM_EVENT_HEARTBEAT_LOST was reported */
+    bool doubted;           /* a heartbeat was far behind where the session ended */
 };
 
 /* Buffered packets: rx_buffer.c. */

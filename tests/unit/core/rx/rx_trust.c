@@ -45,6 +45,13 @@ static int up_narrow(void **state)
     return up_with(WIDE, 16);
 }
 
+/* A window that is shorter than what is sent. */
+static int up_short(void **state)
+{
+    (void)state;
+    return up_with(64, 1024);
+}
+
 static int down(void **state)
 {
     (void)state;
@@ -701,6 +708,46 @@ static void a_session_that_timed_out_continues_where_it_ended(void **state)
     assert_int_equal(got.gaps, 0);
 }
 
+/* A heartbeat from before the end, which the network delayed by more than a window. */
+static void a_heartbeat_far_behind_does_not_begin_a_session_anew(void **state)
+{
+    struct lli_wire_heartbeat delayed;
+
+    (void)state;
+    beat();
+    send(100);
+    (void)naks(now + 2000 * MS);
+    assert_int_equal(got.ends, 1);
+    delayed = genuine();
+    delayed.lead = START + 10;
+    delayed.messages = 10;
+    heartbeat(&delayed);
+    pull();
+    assert_int_equal(got.news, 1);
+    beat();
+    assert_int_equal(got.news, 2);
+    assert_int_equal(got.new.first, 100);
+    send(10);
+    assert_int_equal(got.delivered, 110);
+}
+
+/* Where it ended was forged. */
+static void two_heartbeats_far_behind_begin_a_session_anew(void **state)
+{
+    (void)state;
+    beat();
+    send(100);
+    (void)naks(now + 2000 * MS);
+    lead = START + 10;
+    beat();
+    assert_int_equal(got.news, 1);
+    beat();
+    assert_int_equal(got.news, 2);
+    assert_int_equal(got.new.first, 10);
+    send(10);
+    assert_int_equal(got.delivered, 110);
+}
+
 static void an_ended_young_session_is_not_followed_again(void **state)
 {
     struct lli_wire_heartbeat packet;
@@ -804,6 +851,8 @@ int main(void)
         T(a_receiver_absent_for_half_the_number_space_goes_live),
         T(one_forged_lead_gives_up_no_packet),
         T(a_session_that_timed_out_continues_where_it_ended),
+        cmocka_unit_test_setup_teardown(a_heartbeat_far_behind_does_not_begin_a_session_anew, up_short, down),
+        cmocka_unit_test_setup_teardown(two_heartbeats_far_behind_begin_a_session_anew, up_short, down),
         T(an_ended_young_session_is_not_followed_again),
         T(a_replaced_session_continues_at_its_position),
         T(silence_is_not_evaluated_while_packets_may_be_unread),
