@@ -72,9 +72,17 @@ static void expect(struct world *world, const struct lli_rx *rx, uint64_t number
     world->streams_of[stream].next = next;
 }
 
+/* A session that is not merged, as one byte of a heartbeat says, begins the stream anew with its own numbers. */
+static void expect_anew(struct world *world, const struct lli_rx *rx)
+{
+    const uint64_t stream = rx->stream.claim.stream - STREAM;
+
+    if (rx->stream.merge == NULL && stream < STREAMS_NAMED)
+        world->streams_of[stream].known = false;
+}
+
 static void take_event(struct world *world, struct lli_rx *rx, const struct llm_event *event)
 {
-    /* Numbers of sessions that are not merged, as one byte of a heartbeat says, are their own. */
     const bool merged = rx->stream.merge != NULL;
 
     if (event->kind == LLM_EVENT_STREAM_GAP || (event->kind == LLM_EVENT_GAP && merged)) {
@@ -108,6 +116,7 @@ static void deliver(struct world *world, struct lli_rx *rx)
 
     for (int items = 0; lli_rx_next(rx, world->now, &item); items++) {
         FUZZ_CHECK(items < ITEMS_MAX);
+        expect_anew(world, rx);
         if (item.kind == LLI_ITEM_MESSAGES)
             take_messages(world, rx, &item);
         else if (item.kind == LLI_ITEM_EVENT)
