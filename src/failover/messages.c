@@ -209,6 +209,10 @@ void lli_failover_event(void *arg, const struct llm_event *event)
         /* Waiting messages are of a session that was never elected, or its primary's beats were lost as well. */
         failover->counters.failover_refused += failover->waiting_bytes > 0;
         failover->waiting_bytes = 0;
+        /* Another life of the primary, in the same term, whose first BEAT was lost. */
+        if (event->stream_term == failover->term && event->session != failover->session &&
+            failover->term != 0 && failover->term == failover->election.position.followed)
+            lli_election_diverge(&failover->election);
         failover->session = event->session;
         failover->term = event->stream_term;
         failover->base = event->stream_base;

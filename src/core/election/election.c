@@ -40,9 +40,21 @@ static lli_ns election_turn(const struct lli_election *election)
     return election->config.beat * election->config.member;
 }
 
-static void election_back(struct lli_election *election, uint32_t term, lli_ns now)
+/* Notes a term, and whose it is; 0: not known. */
+static void election_know(struct lli_election *election, uint32_t term, uint64_t by)
+{
+    if (term > election->highest) {
+        election->highest = term;
+        election->highest_by = by;
+    } else if (term == election->highest && election->highest_by == 0) {
+        election->highest_by = by;
+    }
+}
+
+static void election_back(struct lli_election *election, uint32_t term, uint64_t by, lli_ns now)
 {
     election->backed = term;
+    election->backed_by = by;
     election->backed_until = now + election->config.detect;
     election->stand_at = election->backed_until + election_turn(election);
 }
@@ -142,7 +154,7 @@ void lli_election_init(struct lli_election *election, const struct lli_election_
                                       .remember = UINT64_MAX};
     election_enter(election, LLI_ELECTION_BACKUP, now);
     /* An earlier life of this voter may have promised its vote. */
-    election_back(election, 0, now);
+    election_back(election, 0, 0, now);
 }
 
 /* Notes that this member has come to the first message of the term that it follows. */
@@ -172,12 +184,14 @@ void lli_election_restore(struct lli_election *election, const struct lli_electi
     election->position.level = 0;
     election_attain(election);
     election->delivered = position->next;
-    election->highest = (uint32_t)lli_max(election->highest, position->followed);
+    election->followed_by = 0;
+    election_know(election, position->followed, 0);
 }
 
 void lli_election_forget(struct lli_election *election)
 {
     election->position = (struct lli_election_position){.followed = 0};
+    election->followed_by = 0;
     election->delivered = 0;
     election->remembers = false;
     election->remember = UINT64_MAX;
@@ -290,14 +304,22 @@ static bool election_may_lead(const struct lli_election *election,
     return candidate->followed >= election->position.followed && candidate->next >= election->position.first;
 }
 
+/* Returns true if another life of the sender used its term: that one forgot it when it was restarted. */
+static bool election_is_used(const struct lli_election *election, const struct lli_election_packet *packet)
+{
+    return packet->term == election->highest && election->highest_by != 0 &&
+           packet->identity != election->highest_by;
+}
+
 /* Returns true if the vote of this member can be given to the sender, or is given to it already. */
 static bool election_may_back(const struct lli_election *election, const struct lli_election_packet *packet,
                               lli_ns now)
 {
-    if (election->state == LLI_ELECTION_PRIMARY || packet->term < election->frozen)
+    if (election->state == LLI_ELECTION_PRIMARY || packet->term < election->frozen ||
+        election_is_used(election, packet))
         return false;
     if (packet->term == election->backed)
-        return true;
+        return packet->identity == election->backed_by;
     if (now < election->backed_until)
         return false;
     if (packet->kind == LLI_ELECTION_CANVASS)
@@ -327,8 +349,10 @@ static bool election_continues(const struct lli_election *election, const struct
             (mine->followed == term->previous || (mine->level == term->previous && mine->level != 0)));
 }
 
-static void election_assume(struct lli_election *election, const struct lli_election_position *term)
+static void election_assume(struct lli_election *election, const struct lli_election_position *term,
+                            uint64_t by)
 {
+    election->followed_by = by;
     election->position.followed = term->followed;
     election->position.previous = term->previous;
     election->position.begins = term->begins;
@@ -339,7 +363,8 @@ static void election_assume(struct lli_election *election, const struct lli_elec
  * Follows a term. A member that has messages which its primary lacks, or that missed the term between, cannot know that
  * its messages are those of the stream. It withdraws what it did not deliver; if that is not enough, it is fenced.
  */
-static void election_follow(struct lli_election *election, const struct lli_election_position *term)
+static void election_follow(struct lli_election *election, const struct lli_election_position *term,
+                            uint64_t by)
 {
     if (term->followed <= election->position.followed)
         return;
@@ -350,7 +375,18 @@ static void election_follow(struct lli_election *election, const struct lli_elec
         }
         election_drop(election);
     }
-    election_assume(election, term);
+    election_assume(election, term, by);
+}
+
+/* Takes the identity of the primary of the term that is followed. Another life of it has other messages. */
+static void election_identify(struct lli_election *election, const struct lli_election_packet *beat)
+{
+    if (beat->term != election->position.followed)
+        return;
+    if (election->followed_by == 0)
+        election->followed_by = beat->identity;
+    else if (election->followed_by != beat->identity)
+        election_fence(election, LLI_ELECTION_DIVERGED);
 }
 
 /* Takes a packet of a candidate, or of a primary. True: *answer has the answer to it. */
@@ -363,7 +399,7 @@ static bool election_input_claim(struct lli_election *election, const struct lli
     const uint64_t known =
         elected ? lli_max(election->frozen, election->position.followed) : election->highest;
 
-    if (packet->term < known && !backs) {
+    if (!backs && (packet->term < known || (!elected && election_is_used(election, packet)))) {
         *answer = election_packet(election, LLI_ELECTION_DENIAL);
         answer->term = election->highest;
         answer->position.followed = (uint32_t)lli_max(election->frozen, election->position.followed);
@@ -379,20 +415,21 @@ static bool election_input_claim(struct lli_election *election, const struct lli
             election_withdraw(election, now);
     }
     if (packet->kind == LLI_ELECTION_BEAT) {
-        election_follow(election, &packet->position);
+        election_follow(election, &packet->position, packet->identity);
+        election_identify(election, packet);
         election_input_committed(election, packet, now);
     }
     if (election->state == LLI_ELECTION_FENCED)
         return false;
     if (elected) {
         election->frozen = (uint32_t)lli_max(election->frozen, packet->term);
-        election->highest = (uint32_t)lli_max(election->highest, packet->term);
+        election_know(election, packet->term, packet->identity);
     }
     if (backs) {
         if (election_is_candidate(election) && packet->term != election->term)
             election_withdraw(election, now);
-        election_back(election, packet->term, now);
-        election->highest = (uint32_t)lli_max(election->highest, packet->term);
+        election_back(election, packet->term, packet->identity, now);
+        election_know(election, packet->term, packet->identity);
     }
     if (!backs && !elected)
         return false;
@@ -409,7 +446,7 @@ static bool election_input_claim(struct lli_election *election, const struct lli
 static void election_input_denial(struct lli_election *election, const struct lli_election_packet *packet,
                                   lli_ns now)
 {
-    election->highest = (uint32_t)lli_max(election->highest, packet->term);
+    election_know(election, packet->term, 0);
     /*
      * A primary goes on as long as a majority answers, unless a higher term was elected: so many voters were restarted
      * at a time that this was forgotten, and the member that knows it could not follow this primary.
@@ -479,10 +516,10 @@ static void election_stand(struct lli_election *election, lli_ns now)
     if (election->highest == 0)
         election->highest = (uint32_t)lli_random_below(&election->random, ELECTION_TERM_FIRST);
     election->term = election_next_term(election);
-    election->highest = election->term;
+    election_know(election, election->term, election->config.identity);
     for (uint32_t i = 0; i < LLI_ELECTION_VOTERS_MAX; i++)
         election->answered[i] = 0;
-    election_back(election, election->term, now);
+    election_back(election, election->term, election->config.identity, now);
     election_enter(election, LLI_ELECTION_CANVASSING, now);
 }
 
@@ -560,12 +597,12 @@ static void election_leave_out(struct lli_election *election, const struct lli_e
 static void election_adopt(struct lli_election *election, const struct lli_election_peer *peer)
 {
     if (election_agrees(election, peer)) {
-        election_assume(election, &peer->position);
+        election_assume(election, &peer->position, 0);
     } else if (peer->position.followed > election->position.followed) {
-        election_follow(election, &peer->position);
+        election_follow(election, &peer->position, 0);
     } else if (election->config.commits) {
         election_drop(election);
-        election_assume(election, &peer->position);
+        election_assume(election, &peer->position, 0);
     } else {
         /* Its own messages, of another term, were delivered at once. */
         election_leave_out(election, peer);
@@ -684,7 +721,7 @@ bool lli_election_output(struct lli_election *election, lli_ns now, struct lli_e
                                                         : LLI_ELECTION_SURVEY;
     election->send_at = now + election->config.beat;
     if (kind != LLI_ELECTION_CANVASS)
-        election_back(election, election->term, now);
+        election_back(election, election->term, election->config.identity, now);
     *packet = election_packet(election, kind);
     packet->term = election->term;
     packet->clock = now;
@@ -724,6 +761,7 @@ uint64_t lli_election_lead(struct lli_election *election, lli_ns now)
     election->remembers = true;
     mine->previous = mine->level;
     mine->followed = mine->level = election->term;
+    election->followed_by = election->config.identity;
     mine->begins = mine->next;
     election_enter(election, LLI_ELECTION_PRIMARY, now);
     return lli_max(base, lli_min(mine->first, mine->next));

@@ -121,25 +121,29 @@ struct lli_election {
     enum lli_election_fence fence;
     uint64_t random;
     uint32_t term;    /* of its candidacy, or as primary */
-    uint32_t highest; /* term known */
+    uint32_t highest; /* term known ... */
+    /* ... and the identity of its candidate, as an earlier life of a member may have used a term; 0: not known */
+    uint64_t highest_by;
     /* A primary of this term was elected: messages of lower ones are not delivered, so that the answers to a survey stay true. */
     uint32_t frozen;
     struct lli_election_position position;
-    uint64_t delivered; /* messages before this number were delivered; `position.next`, unless it commits */
-    uint64_t committed; /* a majority of the voters has the messages before this number */
-    bool remembers;     /* has what its earlier lives had: it caught up with a primary */
-    lli_ns remember_at; /* packets from then on are later than those of an earlier life */
-    uint64_t remember;  /* number that it has to reach for that; UINT64_MAX: not known yet */
+    uint64_t followed_by; /* identity of the primary that is followed, 0: not known */
+    uint64_t delivered;   /* messages before this number were delivered; `position.next`, unless it commits */
+    uint64_t committed;   /* a majority of the voters has the messages before this number */
+    bool remembers;       /* has what its earlier lives had: it caught up with a primary */
+    lli_ns remember_at;   /* packets from then on are later than those of an earlier life */
+    uint64_t remember;    /* number that it has to reach for that; UINT64_MAX: not known yet */
     struct lli_election_reach announced;                        /* the latest that it sent to all */
     struct lli_election_reach reached[LLI_ELECTION_VOTERS_MAX]; /* by each voter that remembers */
     uint32_t backed;                                            /* term that its vote is given to ... */
-    lli_ns backed_until;                                        /* ... until then */
-    lli_ns stand_at;    /* BACKUP: time of its candidacy, if nobody is backed before */
-    lli_ns send_at;     /* next packet to all */
-    lli_ns since;       /* beginning of the state */
-    lli_ns progress_at; /* SURVEYING: when a message was fetched last, or the source was chosen */
-    uint32_t conflicts; /* packets of another member of the same number */
-    bool mismatched;    /* a packet of a member that was opened with another number of voters came */
+    uint64_t backed_by;  /* ... and the identity of its candidate ... */
+    lli_ns backed_until; /* ... until then */
+    lli_ns stand_at;     /* BACKUP: time of its candidacy, if nobody is backed before */
+    lli_ns send_at;      /* next packet to all */
+    lli_ns since;        /* beginning of the state */
+    lli_ns progress_at;  /* SURVEYING: when a message was fetched last, or the source was chosen */
+    uint32_t conflicts;  /* packets of another member of the same number */
+    bool mismatched;     /* a packet of a member that was opened with another number of voters came */
     lli_ns answered
         [LLI_ELECTION_VOTERS_MAX]; /* latest time whose packets each voter has answered in `term`; 0: none */
     struct lli_election_peer peers[LLI_ELECTION_PEERS_MAX];

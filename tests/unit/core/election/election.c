@@ -207,6 +207,54 @@ static void a_voter_backs_one_candidate_for_as_long_as_detection_takes(void **st
     assert_false(lli_election_input(&members[2], &second, now + 30 * MS, &answer));
 }
 
+static struct lli_election_packet packet_of_life(enum lli_election_kind kind, uint64_t identity)
+{
+    const uint32_t term = 3 * VOTERS + 2;
+
+    return (struct lli_election_packet){.kind = kind,
+                                        .member = 2,
+                                        .voters = VOTERS,
+                                        .identity = identity,
+                                        .term = term,
+                                        .clock = 1,
+                                        .position = {.followed = kind == LLI_ELECTION_BEAT ? term : 0}};
+}
+
+/* A member that is restarted may come to the term that it had before. */
+static void a_term_that_another_life_of_its_member_used_gets_no_vote(void **state)
+{
+    struct lli_election_packet packet = packet_of_life(LLI_ELECTION_CANVASS, 7), answer;
+
+    (void)state;
+    now += 20 * MS;
+    assert_true(lli_election_input(&members[1], &packet, now, &answer));
+    assert_int_equal(answer.kind, LLI_ELECTION_ANSWER);
+    assert_int_equal(answer.member, 1);
+    packet = packet_of_life(LLI_ELECTION_CANVASS, 8);
+    for (int i = 0; i < 2; i++, now += 20 * MS) {
+        assert_true(lli_election_input(&members[1], &packet, now, &answer));
+        assert_int_equal(answer.kind, LLI_ELECTION_DENIAL);
+        assert_int_equal(answer.term, packet.term);
+    }
+}
+
+/* Those that elected it were restarted as well. */
+static void a_member_that_followed_another_life_of_a_primary_is_fenced(void **state)
+{
+    struct lli_election_packet packet = packet_of_life(LLI_ELECTION_BEAT, 7), answer;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        now += MS;
+        assert_true(lli_election_input(&members[VOTERS], &packet, now, &answer));
+        assert_int_equal(members[VOTERS].position.followed, packet.term);
+    }
+    packet = packet_of_life(LLI_ELECTION_BEAT, 8);
+    assert_false(lli_election_input(&members[VOTERS], &packet, now, &answer));
+    assert_int_equal(members[VOTERS].state, LLI_ELECTION_FENCED);
+    assert_int_equal(members[VOTERS].fence, LLI_ELECTION_DIVERGED);
+}
+
 static void a_candidate_that_lacks_what_is_no_longer_retained_gets_no_vote(void **state)
 {
     struct lli_election_packet canvass = {.kind = LLI_ELECTION_CANVASS,
@@ -624,6 +672,8 @@ int main(void)
         cmocka_unit_test_setup(a_primary_that_was_stopped_finds_its_lease_expired, up),
         cmocka_unit_test_setup(a_primary_that_may_send_no_more_is_fenced_and_a_backup_is_not, up),
         cmocka_unit_test_setup(a_voter_backs_one_candidate_for_as_long_as_detection_takes, up),
+        cmocka_unit_test_setup(a_term_that_another_life_of_its_member_used_gets_no_vote, up),
+        cmocka_unit_test_setup(a_member_that_followed_another_life_of_a_primary_is_fenced, up),
         cmocka_unit_test_setup(a_candidate_that_lacks_what_is_no_longer_retained_gets_no_vote, up),
         cmocka_unit_test_setup(a_new_primary_fetches_from_the_farthest_and_repeats_for_the_slowest, up),
         cmocka_unit_test_setup(what_a_member_has_that_did_not_hear_the_latest_primary_is_fetched, up),
