@@ -135,7 +135,6 @@ bool lli_rx_merge_waits(struct lli_rx *rx, uint64_t number, lli_ns now)
 
 bool lli_rx_merge_proceeds(struct lli_rx *rx, lli_ns now)
 {
-    rx->stream.retry_at = 0;
     return rx->loss.run == 0 || !lli_rx_merge_waits(rx, merge_number(rx, rx->gap.next), now);
 }
 
@@ -147,7 +146,6 @@ enum llm_reason lli_rx_merge_gives_up(struct lli_rx *rx, enum llm_reason reason,
     enum lli_merge_verdict verdict;
 
     stream->covered = false;
-    stream->retry_at = 0;
     known = merge_resume(rx, &number);
     /* A heartbeat after the packet tells if it announced topics, whose names are then asked for. */
     if (reason == LLM_REASON_NONE && (!known || rx->gap.next >= rx->heartbeat.lead ||

@@ -166,12 +166,14 @@ static uint64_t trust_delivered(const struct lli_rx *rx)
 /* Continues with packet `next`; heartbeats supply the number of its first message. */
 static void trust_go_back(struct lli_rx *rx, lli_seq next, uint64_t number, lli_ns now)
 {
+    /* Messages reported lost but never sent are sent from here on; so is one of which only a part had come. */
+    const uint64_t first = lli_min(lli_rx_delivered(rx), number);
+
     rx->counters->streams_receded++;
     lli_rx_drop_packets(rx);
     lli_rx_unordered_reset(rx);
     lli_gap_reset(&rx->gap, next);
-    /* Messages reported lost but never sent are sent from here on. */
-    lli_unpack_reset(&rx->unpack, lli_min(rx->unpack.number, number));
+    lli_unpack_reset(&rx->unpack, first);
     lli_unpack_break(&rx->unpack);
     lli_unpack_allow(&rx->unpack, UINT32_MAX, number);
     lli_rx_acknowledge_from(rx, lli_min(rx->report.acknowledged_from, number),

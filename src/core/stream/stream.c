@@ -27,13 +27,14 @@ static struct lli_stream *streams_find(const struct lli_streams *streams, uint64
     return NULL;
 }
 
-/* Finds the entry of a stream in which this session is the latest; NULL: there is none. */
+/* Finds the entry of a stream in which this session, which does not merge, is the latest; NULL: there is none. */
 static struct lli_stream *streams_current(const struct lli_streams *streams,
                                           const struct lli_stream_claim *claim)
 {
     struct lli_stream *stream = streams_find(streams, claim->stream);
 
-    return stream != NULL && !claim->merges && stream->session == claim->session ? stream : NULL;
+    return stream != NULL && !claim->merges && !stream->merged && stream->session == claim->session ? stream
+                                                                                                    : NULL;
 }
 
 /* Finds a free entry, else the one that was not changed for longest among those that are not followed. */
