@@ -4,7 +4,8 @@
  *
  *   failures CASE CHANNEL SNAPSHOTS TRIALS RATE BEAT_US DETECT_US SEED
  *
- * CASE hot-hot: two transmitters of the same messages and a receiver that merges them; one is killed and started again.
+ * CASE hot-hot: two transmitters of the same messages and a receiver that merges them; one is killed and started again. The
+ * receiver polls without pause, and has a processor for itself.
  * CASE takeover: a failover group of three; the primary is killed. CASE fenced: it is stopped until another one sends, then
  * continued. The processes note in shared memory when messages are delivered, by one clock. In front of each trial is a
  * window of the same length without one, the control; with hot-hot another one follows, in which the transmitter that is left
@@ -12,6 +13,7 @@
  */
 #define _GNU_SOURCE
 #include <inttypes.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -252,6 +254,31 @@ static void begin_window(int trial, int kind)
 
 /* ------------------------------------------------------------------------------------------------ hot-hot */
 
+/* Processors of the receiver, which polls without pause, and of all others. Empty if there is only one. */
+static struct {
+    cpu_set_t receiver, others;
+} places;
+
+static void find_places(void)
+{
+    cpu_set_t allowed;
+    size_t cpu = CPU_SETSIZE - 1;
+
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < 2)
+        return;
+    while (!CPU_ISSET(cpu, &allowed))
+        cpu--;
+    places.others = allowed;
+    CPU_CLR(cpu, &places.others);
+    CPU_SET(cpu, &places.receiver);
+}
+
+static void settle(const cpu_set_t *place)
+{
+    if (CPU_COUNT(place) > 0)
+        (void)sched_setaffinity(0, sizeof *place, place);
+}
+
 static uint64_t due_ns(uint64_t number)
 {
     return shared->began_at + number * 1000000000u / given.rate;
@@ -263,6 +290,7 @@ static void run_transmitter(struct process *process)
     char channel[512];
     uint64_t number = (now_ns() + AHEAD_NS - shared->began_at) * given.rate / 1000000000u;
 
+    settle(&places.others);
     open_context(process, LLM_WAIT_BLOCK);
     (void)snprintf(channel, sizeof channel, "%s%cstream=bench&stream_merge=1&stream_base=%" PRIu64,
                    given.channel, strchr(given.channel, '?') == NULL ? '?' : '&', number);
@@ -303,6 +331,7 @@ static void run_receiver(struct process *process)
     /* Sessions of transmitters that were killed end soon, as so many are. */
     (void)snprintf(channel, sizeof channel, "%s%csession_timeout_ns=600000000", given.channel,
                    strchr(given.channel, '?') == NULL ? '?' : '&');
+    settle(&places.receiver);
     open_context(process, LLM_WAIT_SPIN);
     llm_receiver_handlers_init(&handlers);
     handlers.arg = process;
@@ -325,6 +354,8 @@ static void hot_hot(void)
     struct note *receiver = &shared->notes[RECEIVER];
 
     shared->end = UINT64_MAX;
+    find_places();
+    settle(&places.others);
     spawn(RECEIVER, run_receiver);
     spawn(0, run_transmitter);
     spawn(1, run_transmitter);

@@ -131,13 +131,8 @@ class Pair:
     def second_cable(self):
         """Adds a second cable between the hosts for the bare transport: an xdp:// channel has its interface for itself, and its program
         slows the kernel's own packets there."""
-        a, b = self.bench.hosts.a, self.bench.hosts.b
-        commands = ((a, f"link add {XDP_BARE[0]} mtu 1500 type veth peer name {XDP_BARE[1]} mtu 1500 netns {b.prefix[2]}"),
-                    *((host, f"{what} {name}") for host, name, number in ((a, XDP_BARE[0], 1), (b, XDP_BARE[1], 2))
-                      for what in (f"addr add 10.76.0.{number}/24 dev", "link set up dev")))
-        for host, command in commands:
-            if host.run("ip", *command.split()).returncode:
-                sys.exit(1)
+        if not self.bench.hosts.cable(XDP_BARE, "10.76.0"):
+            sys.exit(1)
 
     def network(self):
         words = self.bench.hosts.network

@@ -92,6 +92,17 @@ class Hosts:
         self.a, self.b = self.all[:2]
         self.network = NETWORKS[self.kind]
 
+    def cable(self, ends, network):
+        """Adds a cable between a and b, with interfaces of these names and the addresses 1 and 2 of a network such as 10.76.0. False: they are no
+        namespaces, or it failed."""
+        if self.kind not in ("netns", "userns"):
+            return False
+        pid = self.b.prefix[self.b.prefix.index("-t") + 1]
+        return not any(host.run("ip", *command.split()).returncode for host, command in (
+            (self.a, f"link add {ends[0]} mtu 1500 type veth peer name {ends[1]} mtu 1500 netns {pid}"),
+            *((host, f"{what} {name}") for host, name, number in ((self.a, ends[0], 1), (self.b, ends[1], 2))
+              for what in (f"addr add {network}.{number}/24 dev", "link set up dev"))))
+
 
 class Failed(Exception):
     """A process ended unexpectedly or with an error."""

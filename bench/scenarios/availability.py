@@ -2,9 +2,9 @@
 """two lines, two transmitters and failover groups: latency, and silences when processes are killed
 
 lines: A transmitter keeps a rate, and a receiver on another host loses packets on purpose (impair+), on each line by itself: on one line a lost
-packet is repaired, on two it comes on the other line, unless both lost it. Both take turns, over the same cable: with two lines it
-carries everything twice. Prints percentiles of the hop: of each 50 ms, and their median, and of whole turns; and how many of the missing
-packets were filled by the other line.
+packet is repaired, on two it comes on the other line, unless both lost it. They take turns; each line has a cable of its own. Without losses
+there are turns, too, in which the second cable is pulled, and the highest lossless rate is measured. Prints percentiles of the hop: of
+each 50 ms, and their median, and of whole turns; and how many of the missing packets were filled by the other line.
 
 majority: the hop to a receiver of a failover group that delivers at once, and of one that delivers what a majority of the voters has. The
 members of each group are in one thread, in which those are polled that a message passes.
@@ -24,19 +24,23 @@ import re
 import subprocess
 
 from runner import options as opt
+from runner import rates
 from runner.histogram import NAMES, Histogram
 from runner.session import Failed, say
-from runner.tables import Report, columns_of, medians, number, ratio, sums
+from runner.tables import Report, columns_of, median, medians, number, ratio, sums
 
-LINES = (1, 2)
+LINES = ((1, False), (2, False), (2, True))  # their number, and whether the second one is dead
+SECOND = ("llm-line-a", "llm-line-b")  # interfaces of its cable
 PERCENTILES = ("median", "p99", "p99_9")
 CERTAIN = 100  # number of losses at which at least one loss, and one that the other line fills, is certain
 WARM_S = 0.05
 COUNTERS = ["packets_received", "packets_missed", "packets_recovered", "nak_packets", "impaired_lost", "line_1_first", "line_2_first", "line_1_second",
             "line_2_second", "line_1_lost", "line_2_lost"]
+RATIOS = (*PERCENTILES, "throughput")
 PACKED = 32  # maximum of messages in a packet if the transmitter is late
-COLUMNS = (("", "loss, lines", lambda row: f"{row['loss_percent']:g} %, {row['lines']}", None),
+COLUMNS = (("", "loss, lines", lambda row: f"{row['loss_percent']:g} %, {row['lines']}{', one dead' if row['dead_line'] else ''}", None),
            *columns_of(("of 50 ms", "us"), PERCENTILES, "typical_us.{}", 1), *columns_of(("ratio",), PERCENTILES, "ratio_to_one_line.{}", 2),
+           ("", "msg/s", "msgs_per_s", 0), ("", "ratio", "ratio_to_one_line.throughput", 2),
            *columns_of(("of all", "us"), PERCENTILES, "hop_us.{}", 1), ("packets", "lost", "counters.impaired_lost", None),
            ("filled", "by line", "filled_by_other_line", None), ("", "repaired", "filled_by_repair", None), ("messages", "lost", "lost", None))
 CASES = ("lines", "majority", "hot-hot", "takeover", "fenced")
@@ -75,40 +79,66 @@ OPTIONS = (opt.words("cases", ",".join(CASES), CASES, "to measure"), opt.choice(
            *opt.OUTPUT)
 
 
-def channel(bench, host, lines, impaired=""):
-    """One or two groups on the interface of a host; impaired: percentage of loss and number of the run."""
+def channel(bench, host, lines, impaired="", more=""):
+    """One or two groups, each on an interface of a host; impaired: percentage of loss and number of the run."""
     def line(number):
-        place = f"udp://239.192.{number}.1:5001?interface={host.interface}"
+        place = f"udp://239.192.{number}.1:5001?interface={host.interface if number == 1 else host.second}"
         if not impaired:
             return place
         percent, run = impaired
         return f"impair+{place}&impair_loss_ppm={round(float(percent) * 10000)}&impair_seed={2 * run + number}"
 
-    first = "&".join(filter(None, [line(1), bench.o.options]))
+    first = "&".join(filter(None, [line(1), more, bench.o.options]))
     return first if lines == 1 else f"{first} + {line(2)}"
 
 
-def measure(bench, run, percent, lines):
+def pull(bench, dead, what):
+    """Pulls the second cable ("down"), or puts it back ("up"), if that line is to be dead."""
+    if dead and bench.hosts.b.run("ip", "link", "set", SECOND[1], what).returncode:
+        raise Failed(f"ip link set {SECOND[1]} {what}")
+
+
+def capacity(bench, lines, dead):
+    """The highest lossless rate over the lines."""
+    o, (a, b) = bench.o, (bench.hosts.a, bench.hosts.b)
+    back, flow = "udp://239.192.9.1:5009?interface={}", "" if "flow=" in o.options else "flow=window"
+    far = bench.start(b, "far", send=back.format(b.interface), receive=channel(bench, b, lines, more=flow), cpu=o.cpus[1])
+    near = bench.start(a, "near", send=channel(bench, a, lines, more=flow), receive=back.format(a.interface), cpu=o.cpus[0])
+    near.hear(), far.hear()
+    near.ask("greet")
+    pull(bench, dead, "down")
+    reached = rates.find(near, far, o.size, duration=o.duration)[-1]
+    pull(bench, dead, "up")
+    bench.processes.finish(near, far)
+    return reached
+
+
+def measure(bench, run, percent, lines, dead):
     o, (a, b) = bench.o, (bench.hosts.a, bench.hosts.b)
     most = int(o.rate * (o.duration + WARM_S)) + 1
     bench.start(b, "receivers", channels=[channel(bench, b, lines, (percent, run))], cpu=o.cpus[1], size=o.size, measured=[0], trace=most,
                 any=True, most=most, counters=COUNTERS)
     sender = bench.start(a, "transmitter", cpu=o.cpus[0], size=o.size, channel=channel(bench, a, lines))
     sender.ask("await")
+    pull(bench, dead, "down")
     for at, duration in ((1, WARM_S), (0, o.duration)):
         sender.ask("send", rate=o.rate, duration=duration, round=at)
+    pull(bench, dead, "up")
     stats, found = sender.ask("stats"), bench.finish(sender)["receivers"]
     receiver = found["receivers"][0]
     hops = Histogram(receiver.pop("rounds")[0][0])
     return {**receiver, "counters": found["counters"], "machine": stats["machine"], "sent": stats["sent"], "hop_us": hops.summary(),
-            "typical_us": dict(zip(PERCENTILES, hops.typical(o.rate, 0.05, (0.5, 0.99, 0.999))))}
+            "typical_us": dict(zip(PERCENTILES, hops.typical(o.rate, 0.05, (0.5, 0.99, 0.999)))),
+            "msgs_per_s": None if float(percent) else capacity(bench, lines, dead)}
 
 
-def row_of(o, percent, lines, runs, one):
+def row_of(o, percent, lines, dead, runs, one):
     total = {name: sum(run[name] for run in runs) for name in ("sent", "received", "duplicated", "changed", "disordered")}
-    ratios = [{what: ratio(run["typical_us"][what], beside["typical_us"][what]) for what in PERCENTILES} for run, beside in zip(runs, one)]
+    ratios = [{"throughput": run["msgs_per_s"] and ratio(run["msgs_per_s"], beside["msgs_per_s"]),
+               **{what: ratio(run["typical_us"][what], beside["typical_us"][what]) for what in PERCENTILES}} for run, beside in zip(runs, one)]
     counters = sums(runs)
-    return {"transport": "udp", "case": "lines", "loss_percent": float(percent), "lines": lines, "size_bytes": o.size,
+    return {"transport": "udp", "case": "lines", "loss_percent": float(percent), "lines": lines, "dead_line": dead,
+            "size_bytes": o.size, "msgs_per_s": None if float(percent) else median(run["msgs_per_s"] for run in runs),
             "rate_msgs_per_s": o.rate, "duration_s": o.duration, "runs": len(runs),
             "lost": total["sent"] - total["received"] + total["duplicated"],
             **{name: total[name] for name in ("sent", "received", "changed", "disordered")},
@@ -116,7 +146,7 @@ def row_of(o, percent, lines, runs, one):
             "filled_by_repair": counters["packets_recovered"],
             "typical_us": medians((run["typical_us"] for run in runs), PERCENTILES),
             "hop_us": medians((run["hop_us"] for run in runs), NAMES),
-            "ratio_to_one_line": medians(ratios, PERCENTILES), "counters": counters, "kills": None, "twice": total["duplicated"], "late": None,
+            "ratio_to_one_line": medians(ratios, RATIOS), "counters": counters, "kills": None, "twice": total["duplicated"], "late": None,
             "silence_us": NONE, "control_silence_us": NONE, "alone_silence_us": NONE, "takeover_us": NONE, "sent_hop_us": NONE, "ratio_to_sent": NONE}
 
 
@@ -130,7 +160,7 @@ def faults(row):
         yield f"{row['disordered']} messages out of sequence"
     if row["loss_percent"] / 100 * row["sent"] / PACKED > CERTAIN and not counters["impaired_lost"]:
         yield "no packet was lost"
-    if counters["packets_missed"] > CERTAIN and row["lines"] == 2 and row["filled_by_other_line"] <= 0:
+    if counters["packets_missed"] > CERTAIN and row["lines"] == 2 and not row["dead_line"] and row["filled_by_other_line"] <= 0:
         yield "no loss was filled by the other line"
 
 
@@ -159,9 +189,9 @@ def program(bench, *words):
 def row_without(o, case, **more):
     """A row without what lines have."""
     return {"transport": o.transport, "case": case, "size_bytes": STAMP_BYTES, "runs": 1, "typical_us": dict.fromkeys(PERCENTILES),
-            "hop_us": dict.fromkeys(NAMES), "ratio_to_one_line": dict.fromkeys(PERCENTILES), "counters": {}, "sent_hop_us": NONE,
+            "hop_us": dict.fromkeys(NAMES), "ratio_to_one_line": dict.fromkeys(RATIOS), "counters": {}, "sent_hop_us": NONE,
             "ratio_to_sent": NONE, "silence_us": NONE, "control_silence_us": NONE, "alone_silence_us": NONE, "takeover_us": NONE, "kills": None, "lost": 0, "twice": 0,
-            "late": 0, **dict.fromkeys(("loss_percent", "lines", "duration_s", "changed", "disordered", "filled_by_other_line",
+            "late": 0, **dict.fromkeys(("loss_percent", "lines", "dead_line", "msgs_per_s", "duration_s", "changed", "disordered", "filled_by_other_line",
                                         "filled_by_repair")), **more}
 
 
@@ -205,10 +235,13 @@ def run(bench):
     bench.prepare()
     report, rows, machine, wrong = Report(bench), [], None, []
     if "lines" in o.cases:
-        cases = [(percent, lines) for percent in o.loss.split(",") for lines in LINES]
+        second = bench.hosts.cable(SECOND, "10.78.0")
+        for host, name in zip((bench.hosts.a, bench.hosts.b), SECOND):
+            host.second = name if second else host.interface
+        cases = [(percent, *lines) for percent in o.loss.split(",") for lines in LINES if not lines[1] or second and not float(percent)]
         found = bench.turns(cases, measure, f"one line and two, for {o.duration:g} s each at losses of {o.loss} % on each line")
         machine = found[cases[0]][0]["machine"]
-        rows = [row_of(o, percent, lines, runs, found[percent, 1]) for (percent, lines), runs in found.items()]
+        rows = [row_of(o, *case, runs, found[case[0], 1, False]) for case, runs in found.items()]
         wrong = [f"{row['loss_percent']:g} %, {row['lines']} lines: {fault}" for row in rows for fault in faults(row)]
     majority = [wait_for_majority(bench)] if "majority" in o.cases else []
     killed = [kill(bench, case) for case in o.cases if case not in ("lines", "majority")]
@@ -216,7 +249,7 @@ def run(bench):
     report.write_json(machine, rows + majority + killed)
     if rows:
         report.head(machine,
-                    f"{o.rate} msg/s of {o.size} B for {o.duration:g} s, runs: {o.runs}; both lines on one cable; options of the channels: {o.options};",
+                    f"{o.rate} msg/s of {o.size} B for {o.duration:g} s, runs: {o.runs}; a cable for each line; options of the channels: {o.options};",
                     "hop: from when a message was due to its delivery, in the median of intervals of 50 ms, few of which other",
                     "programs disturb, and of whole turns; ratios: of the former to one line in the same run;",
                     "filled: packets that were missing and came on the other line, or by a repair, of all runs")

@@ -77,7 +77,8 @@ ROWS = {
     "availability": {
         "transport": None, "case": None, "loss_percent": None, "lines": None, "size_bytes": None, "rate_msgs_per_s": None, "duration_s": None,
         "runs": None, "sent": None, "received": None, "lost": None, "changed": None, "disordered": None, "filled_by_other_line": None,
-        "filled_by_repair": None, "typical_us": {"median", "p99", "p99_9"}, "hop_us": HOP, "ratio_to_one_line": {"median", "p99", "p99_9"},
+        "filled_by_repair": None, "typical_us": {"median", "p99", "p99_9"}, "hop_us": HOP,
+        "ratio_to_one_line": {"median", "p99", "p99_9", "throughput"}, "dead_line": None, "msgs_per_s": None,
         "counters": None, "kills": None, "twice": None, "late": None, "silence_us": {"median", "p99", "max"},
         "control_silence_us": {"median", "p99", "max"}, "alone_silence_us": {"median", "p99", "max"}, "takeover_us": {"median", "p99", "max"},
         "sent_hop_us": {"median", "p99", "max"}, "ratio_to_sent": {"median", "p99", "max"},

@@ -117,7 +117,7 @@ benchmark_order() {
 
 e2e benchmark_availability needs=namespaces over=udp
 benchmark_availability() {
-    benchmark_on availability --cpus 0,1 --loss 5 --rate 20000 --quick --kills 2 --rates 5000,1000 --detect-us 200000 --beat-us 5000
+    benchmark_on availability --cpus 0,1 --loss 0,5 --rate 20000 --quick --kills 2 --rates 5000,1000 --detect-us 200000 --beat-us 5000
 }
 
 # Every mode and back end; instructions are counted by another test.
