@@ -205,7 +205,7 @@ static LLI_OUT_OF_LINE bool rx_next_merged(struct lli_rx *rx, struct lli_item *i
 {
     struct lli_unpacked skipped;
 
-    /* What waits for other sessions sets it again. */
+    /* Set again by whatever waits for other sessions. */
     rx->stream.retry_at = 0;
     if (lli_rx_merge_skipped(rx, &skipped) && rx_gap_item(rx, &skipped, LLM_REASON_SKIPPED, item))
         return true;
