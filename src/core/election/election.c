@@ -183,7 +183,8 @@ void lli_election_restore(struct lli_election *election, const struct lli_electi
     election->position = *position;
     election->position.level = 0;
     election_attain(election);
-    election->delivered = position->next;
+    /* They were committed where they were delivered. */
+    election->delivered = election->committed = position->next;
     election->followed_by = 0;
     election_know(election, position->followed, 0);
 }
@@ -295,13 +296,14 @@ static void election_input_answer(struct lli_election *election, const struct ll
 }
 
 /*
- * Returns true if a candidate has, or can fetch, what this member has: it did not miss a term, and the messages that
- * it lacks are retained.
+ * Returns true if a candidate has, or can fetch, what this member has: nothing, or it did not miss a term, and the messages
+ * that it lacks are retained.
  */
 static bool election_may_lead(const struct lli_election *election,
                               const struct lli_election_position *candidate)
 {
-    return candidate->followed >= election->position.followed && candidate->next >= election->position.first;
+    return election->position.next == 0 || (candidate->followed >= election->position.followed &&
+                                            candidate->next >= election->position.first);
 }
 
 /* Returns true if another life of the sender used its term: that one forgot it when it was restarted. */

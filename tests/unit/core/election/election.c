@@ -207,6 +207,34 @@ static void a_voter_backs_one_candidate_for_as_long_as_detection_takes(void **st
     assert_false(lli_election_input(&members[2], &second, now + 30 * MS, &answer));
 }
 
+/* Else nobody could begin the stream anew when all others were restarted, and have nothing either. */
+static void a_voter_without_messages_backs_a_candidate_that_follows_no_term(void **state)
+{
+    struct lli_election_packet packet = {.kind = LLI_ELECTION_BEAT,
+                                         .member = 0,
+                                         .voters = VOTERS,
+                                         .identity = 7,
+                                         .term = 3 * VOTERS,
+                                         .clock = 1,
+                                         .position = {.followed = 3 * VOTERS, .begins = 10, .next = 20}};
+    struct lli_election_packet answer;
+
+    (void)state;
+    now += 20 * MS;
+    assert_true(lli_election_input(&members[1], &packet, now, &answer));
+    assert_int_equal(members[1].position.followed, packet.term);
+    now += 20 * MS;
+    packet = (struct lli_election_packet){.kind = LLI_ELECTION_CANVASS,
+                                          .member = 2,
+                                          .voters = VOTERS,
+                                          .identity = 8,
+                                          .term = 3 * VOTERS + 2,
+                                          .clock = 1};
+    assert_true(lli_election_input(&members[1], &packet, now, &answer));
+    assert_int_equal(answer.kind, LLI_ELECTION_ANSWER);
+    assert_int_equal(answer.member, 1);
+}
+
 static struct lli_election_packet packet_of_life(enum lli_election_kind kind, uint64_t identity)
 {
     const uint32_t term = 3 * VOTERS + 2;
@@ -672,6 +700,7 @@ int main(void)
         cmocka_unit_test_setup(a_primary_that_was_stopped_finds_its_lease_expired, up),
         cmocka_unit_test_setup(a_primary_that_may_send_no_more_is_fenced_and_a_backup_is_not, up),
         cmocka_unit_test_setup(a_voter_backs_one_candidate_for_as_long_as_detection_takes, up),
+        cmocka_unit_test_setup(a_voter_without_messages_backs_a_candidate_that_follows_no_term, up),
         cmocka_unit_test_setup(a_term_that_another_life_of_its_member_used_gets_no_vote, up),
         cmocka_unit_test_setup(a_member_that_followed_another_life_of_a_primary_is_fenced, up),
         cmocka_unit_test_setup(a_candidate_that_lacks_what_is_no_longer_retained_gets_no_vote, up),
