@@ -20,12 +20,12 @@ group_survives() {
     note "$(number group trials) primaries died or stood still; $(number group messages) messages"
 }
 
-e2e a_primary_on_another_host_is_replaced hosts=4 over=udp,xdp,roce
+e2e a_primary_on_another_host_is_replaced hosts=4 needs=root over=udp,xdp,roce
 a_primary_on_another_host_is_replaced() {
     group_survives
 }
 
-e2e a_majority_on_other_hosts_goes_on hosts=4 over=udp,xdp
+e2e a_majority_on_other_hosts_goes_on hosts=4 needs=root over=udp,xdp
 a_majority_on_other_hosts_goes_on() {
     group_survives commit
 }
