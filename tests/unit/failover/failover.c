@@ -326,6 +326,29 @@ static void a_backup_goes_on_with_the_next_number(void **state)
     assert_int_equal(llm_failover_next(members[RECEIVER].failover), 200);
 }
 
+/* Its first BEAT was lost. */
+static void a_member_that_hears_another_session_of_its_term_is_fenced(void **state)
+{
+    struct member *first = primary();
+    struct llm_failover *failover = members[RECEIVER].failover;
+    struct llm_event event = {.kind = LLM_EVENT_SESSION_NEW, .stream = failover->stream};
+
+    (void)state;
+    send_some(first, 10);
+    all_have(10);
+    event.session = failover->session;
+    event.stream_term = failover->term;
+    event.stream_base = failover->base;
+    lli_failover_event(failover, &event);
+    poll_all();
+    assert_int_equal(members[RECEIVER].role, LLM_ROLE_BACKUP);
+    event.session++;
+    lli_failover_event(failover, &event);
+    poll_all();
+    assert_int_equal(members[RECEIVER].role, LLM_ROLE_FENCED);
+    assert_int_equal(llm_failover_fence(failover), LLM_FENCE_DIVERGED);
+}
+
 static void a_primary_that_was_stopped_can_send_no_more(void **state)
 {
     struct member *first = primary(), *second;
@@ -1364,6 +1387,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_backup_goes_on_with_the_next_number, up, down),
+        cmocka_unit_test_setup_teardown(a_member_that_hears_another_session_of_its_term_is_fenced, up, down),
         cmocka_unit_test_setup_teardown(a_primary_that_was_stopped_can_send_no_more, up, down),
         cmocka_unit_test_setup_teardown(a_primary_that_finds_its_lease_expired_is_fenced_with_the_next_poll,
                                         up, down),
