@@ -222,35 +222,28 @@ static inline void send_single_from_slot(struct llm_topic *topic, const void *da
     lli_endpoint_sent_single(transmitter, packet, bytes, true, ticks);
 }
 
-/* Likewise from its place in the history, protected there. False, with nothing changed: no epoch of the keys is valid. */
-static bool send_single_protected(struct llm_topic *topic, const void *data, size_t size, uint64_t ticks)
+/*
+ * Likewise from its place in the history, protected there. False, with nothing changed: no epoch of the keys is valid, or
+ * packets are signed, or go to several destinations.
+ */
+static LLI_OUT_OF_LINE bool send_single_protected(struct llm_topic *topic, const void *data, size_t size,
+                                                  uint64_t ticks)
 {
     struct llm_transmitter *transmitter = topic->transmitter;
     const struct lli_endpoint *endpoint = transmitter->endpoint;
     const struct lli_pack *pack = &transmitter->tx.pack;
-    const uint32_t bytes = lli_pack_single(pack, pack->prepared, &topic->pack, data, size);
-    const uint32_t protected = lli_protection_single(transmitter, bytes);
-    const struct lli_out out = {pack->prepared, protected, transmitter->group};
-
-    if (protected == 0)
-        return false;
-    lli_endpoint_sent_protected(transmitter, bytes, protected,
-                                endpoint->transport->post(endpoint->instance, &out, 1) == 1, ticks);
-    return true;
-}
-
-/* send_single() of a transmitter with several destinations or with keys, which may have one all the same. */
-static LLI_OUT_OF_LINE bool send_single_elsewhere(struct llm_topic *topic, const void *data, size_t size,
-                                                  unsigned flags)
-{
-    const struct llm_transmitter *transmitter = topic->transmitter;
-    uint64_t ticks;
+    struct lli_out out = {.data = pack->prepared, .to = transmitter->group};
+    uint32_t bytes;
 
     if (transmitter->protection == NULL || transmitter->destinations != NULL || transmitter->sealer != NULL)
         return false;
-    ticks = lli_ticks();
-    return ((flags & LLM_SEND_NOW) || !lli_transmitter_is_busy(transmitter, ticks)) &&
-           send_single_protected(topic, data, size, ticks);
+    bytes = lli_pack_single(pack, pack->prepared, &topic->pack, data, size);
+    out.size = lli_protection_single(transmitter, bytes);
+    if (out.size == 0)
+        return false;
+    lli_endpoint_sent_protected(transmitter, bytes, out.size,
+                                endpoint->transport->post(endpoint->instance, &out, 1) == 1, ticks);
+    return true;
 }
 
 /*
@@ -267,11 +260,11 @@ static inline bool send_single(struct llm_topic *topic, const void *data, size_t
         !lli_pack_may_be_single(&tx->pack, size) || tx->sent != tx->history.next ||
         tx->sent >= tx->flow.limit || lli_tx_is_paced(tx) || transmitter->endpoint->stuck)
         return false;
-    if (transmitter->posted_max == 0)
-        return send_single_elsewhere(topic, data, size, flags);
     ticks = lli_ticks();
     if (!(flags & LLM_SEND_NOW) && lli_transmitter_is_busy(transmitter, ticks))
         return false;
+    if (transmitter->posted_max == 0)
+        return send_single_protected(topic, data, size, ticks);
     if (size <= transmitter->slot_max)
         send_single_from_slot(topic, data, size, ticks);
     else
