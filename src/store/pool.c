@@ -28,10 +28,16 @@
 #define POOL_LOCK_TRY_US 10000
 #define POOL_IDLE_MS 1000                  /* how often the thread looks at the free space */
 #define POOL_RETRY_NS ((lli_ns)5000000000) /* after a spare file could not be made */
+#define POOL_REST_NS \
+    ((lli_ns)100000000) /* how long no spare file is filled after a request, or while the recorder is behind */
+#define POOL_CREDIT_MS 10 /* how often the thread looks whether more may be filled */
 
 enum {
     POOL_ALIGN = 4096,
-    POOL_FILL = 1 << 20, /* bytes of a write that fills a spare file */
+    POOL_FILL = 1 << 20, /* bytes of a write that fills a spare file ... */
+    POOL_FILL_BESIDE =
+        128 << 10,        /* ... beside writes of a recording, which wait for it and for its flush ... */
+    POOL_FILL_FASTER = 2, /* ... and how many times as fast as those a spare is filled */
 };
 
 struct pool_job {
@@ -39,6 +45,11 @@ struct pool_job {
     uint64_t packet;
     bool retire;
     bool reuse; /* a retired segment may become a spare */
+};
+
+struct pool_spare {
+    uint64_t number; /* of its name */
+    bool written;    /* as in struct lli_pool_segment */
 };
 
 struct lli_pool {
@@ -62,6 +73,10 @@ struct lli_pool {
     int wake;                   /* eventfd: there are jobs, or the stop */
     int ready;                  /* eventfd: counts finished requests that were not taken */
     atomic_bool stop;
+    /* Of lli_pool_recorded(). */
+    atomic_uint_fast64_t recorded; /* bytes */
+    atomic_uint_fast64_t recorded_at;
+    atomic_uint_fast64_t behind_at;
     pthread_t thread;
 
     /* Written by the thread, read by the caller. */
@@ -71,12 +86,14 @@ struct lli_pool {
     int trouble_logged; /* of the caller */
 
     /* Of the thread. */
-    uint64_t numbers[LLI_POOL_SPARES_MAX]; /* of spare files */
+    struct pool_spare stock[LLI_POOL_SPARES_MAX];
     uint64_t number_next;
     int filling; /* descriptor of the spare file that is being made; -1: none */
     uint64_t filling_number;
     uint64_t filled;
+    uint64_t filled_from; /* `recorded` when that file was begun */
     lli_ns retry_at;
+    lli_ns quiet_until; /* a segment that is retired for one that was requested may become the spare */
     uint8_t *zeros;
 };
 
@@ -134,33 +151,46 @@ static void pool_trouble(struct lli_pool *pool, int error)
     pool->retry_at = lli_clock_ns() + POOL_RETRY_NS;
 }
 
-static bool pool_fill_begin(struct lli_pool *pool)
+/* Returns the place of a spare that is not written; the number of spares: there is none. */
+static unsigned pool_unwritten(const struct lli_pool *pool)
 {
-    char name[POOL_NAME];
+    const unsigned spares = atomic_load(&pool->spares);
+    unsigned at = 0;
 
-    if (atomic_load(&pool->spares) >= pool->config.spares || lli_clock_ns() < pool->retry_at)
-        return false;
-    if (pool_space(pool) < pool->config.segment_bytes) {
-        pool_trouble(pool, ENOSPC);
-        return false;
-    }
-    pool->filling_number = pool->number_next++;
-    pool_spare_name(name, pool->filling_number, "part");
-    pool->filling = pool_create(pool, name);
-    if (pool->filling < 0) {
-        pool_trouble(pool, errno);
-        return false;
-    }
-    pool->filled = 0;
-    /* In one piece if the file system can; if not, the writes allocate. */
-    (void)fallocate(pool->filling, 0, 0, (off_t)pool->config.segment_bytes);
-    return true;
+    while (at < spares && pool->stock[at].written)
+        at++;
+    return at;
 }
 
+/* True if there is no room for a written spare, which may take the place of one that is not. */
+static bool pool_is_full(const struct lli_pool *pool)
+{
+    const unsigned spares = atomic_load(&pool->spares);
+
+    return spares >= pool->config.spares && pool_unwritten(pool) == spares;
+}
+
+/* Adds a spare to the stock, which is not full. */
+static void pool_stock(struct lli_pool *pool, struct pool_spare spare)
+{
+    unsigned spares = atomic_load(&pool->spares);
+
+    if (spares >= pool->config.spares) {
+        const unsigned at = pool_unwritten(pool);
+        char name[POOL_NAME];
+
+        pool_spare_name(name, pool->stock[at].number, "segment");
+        (void)unlinkat(pool->spare, name, 0);
+        pool->stock[at] = pool->stock[--spares];
+    }
+    pool->stock[spares] = spare;
+    atomic_store(&pool->spares, spares + 1);
+}
+
+/* Makes a spare of the file, or removes it after an error. */
 static void pool_fill_end(struct lli_pool *pool, int error)
 {
     char name[POOL_NAME], done[POOL_NAME];
-    const unsigned spares = atomic_load(&pool->spares);
 
     pool_spare_name(name, pool->filling_number, "part");
     pool_spare_name(done, pool->filling_number, "segment");
@@ -170,9 +200,9 @@ static void pool_fill_end(struct lli_pool *pool, int error)
     close(pool->filling);
     pool->filling = -1;
     if (error == 0) {
-        pool->numbers[spares] = pool->filling_number;
         atomic_store(&pool->trouble, 0);
-        atomic_store(&pool->spares, spares + 1);
+        pool_stock(pool,
+                   (struct pool_spare){pool->filling_number, pool->filled == pool->config.segment_bytes});
     } else {
         (void)unlinkat(pool->spare, name, 0);
         (void)unlinkat(pool->spare, done, 0);
@@ -180,20 +210,69 @@ static void pool_fill_end(struct lli_pool *pool, int error)
     (void)pool_space(pool);
 }
 
-/* Does one step of making a spare file. False: none is needed or possible now. */
-static bool pool_fill(struct lli_pool *pool)
+/*
+ * Gives a file its size and, if the file system can, its blocks, in one piece; if not, it is sparse, and a full disk
+ * shows when it is written.
+ */
+static int pool_allocate(const struct lli_pool *pool, int fd)
 {
-    uint64_t size;
-    ssize_t done;
+    if (fallocate(fd, 0, 0, (off_t)pool->config.segment_bytes) == 0)
+        return 0;
+    if (errno == EOPNOTSUPP && ftruncate(fd, (off_t)pool->config.segment_bytes) == 0)
+        return 0;
+    return errno;
+}
 
-    if (pool->filling < 0 && !pool_fill_begin(pool))
+static bool pool_fill_begin(struct lli_pool *pool)
+{
+    char name[POOL_NAME];
+    int error;
+
+    if (pool_is_full(pool) || lli_clock_ns() < pool->retry_at)
         return false;
-    if (atomic_load(&pool->spares) >= pool->config.spares) {
-        /* Retired segments have become spares meanwhile. */
-        pool_fill_end(pool, ECANCELED);
+    if (pool_space(pool) < pool->config.segment_bytes) {
+        pool_trouble(pool, ENOSPC);
         return false;
     }
-    size = lli_min(POOL_FILL, pool->config.segment_bytes - pool->filled);
+    pool->filling_number = pool->number_next++;
+    pool_spare_name(name, pool->filling_number, "part");
+    pool->filling = pool_create(pool, name);
+    pool->filled = 0;
+    pool->filled_from = atomic_load_explicit(&pool->recorded, memory_order_relaxed);
+    error = pool->filling < 0 ? errno : pool_allocate(pool, pool->filling);
+    if (error == 0)
+        return true;
+    pool_trouble(pool, error);
+    if (pool->filling >= 0)
+        pool_fill_end(pool, error);
+    return false;
+}
+
+/* Returns whether a time was less than POOL_REST_NS ago. */
+static bool pool_is_recent(const atomic_uint_fast64_t *at)
+{
+    return lli_clock_ns() - atomic_load_explicit(at, memory_order_relaxed) < POOL_REST_NS;
+}
+
+/* Bytes to fill next; 0: none now. A recording has the disk first, and the spare is there when it has filled half of a segment. */
+static uint64_t pool_fill_size(const struct lli_pool *pool)
+{
+    const uint64_t left = pool->config.segment_bytes - pool->filled;
+    const uint64_t recorded = atomic_load_explicit(&pool->recorded, memory_order_relaxed) - pool->filled_from;
+
+    if (!pool_is_recent(&pool->recorded_at))
+        return lli_min(POOL_FILL, left);
+    return pool->filled < POOL_FILL_FASTER * recorded ? lli_min(POOL_FILL_BESIDE, left) : 0;
+}
+
+/* Writes the next bytes of a spare file. False: none now. */
+static bool pool_fill_more(struct lli_pool *pool)
+{
+    const uint64_t size = pool_fill_size(pool);
+    ssize_t done;
+
+    if (size == 0)
+        return false;
     pool_priority(true);
     done = pwrite(pool->filling, pool->zeros, size, (off_t)pool->filled);
     pool_priority(false);
@@ -208,20 +287,46 @@ static bool pool_fill(struct lli_pool *pool)
     return true;
 }
 
+/* Does one step of making a spare file. False: none is needed or possible now. */
+static bool pool_fill(struct lli_pool *pool)
+{
+    const bool behind = pool_is_recent(&pool->behind_at);
+
+    if (behind ? atomic_load(&pool->spares) > 0 : lli_clock_ns() < pool->quiet_until)
+        return false;
+    if (pool->filling < 0 && !pool_fill_begin(pool))
+        return false;
+    if (pool_is_full(pool)) {
+        /* Retired segments have become spares meanwhile. */
+        pool_fill_end(pool, ECANCELED);
+        return false;
+    }
+    if (!behind)
+        return pool_fill_more(pool);
+    /* The next request need not wait for a file, even if it is not written. */
+    pool_fill_end(pool, 0);
+    return true;
+}
+
+/* Milliseconds that the thread may wait for a request. */
+static int pool_idle_ms(const struct lli_pool *pool)
+{
+    const bool waits = pool_is_recent(&pool->recorded_at) || lli_clock_ns() < pool->quiet_until;
+
+    return waits && !pool_is_full(pool) ? POOL_CREDIT_MS : POOL_IDLE_MS;
+}
+
 /* Makes a file at once, of which the blocks are allocated and not written; its name remains `name`. */
 static int pool_make(struct lli_pool *pool, const char *name, int *fd)
 {
-    int error = 0;
+    int error;
 
     if (pool_space(pool) < pool->config.segment_bytes)
         return ENOSPC;
     *fd = pool_create(pool, name);
     if (*fd < 0)
         return errno;
-    /* Without fallocate() the file is sparse, and a full disk shows when it is written. */
-    if (fallocate(*fd, 0, 0, (off_t)pool->config.segment_bytes) != 0 &&
-        (errno != EOPNOTSUPP || ftruncate(*fd, (off_t)pool->config.segment_bytes) != 0))
-        error = errno;
+    error = pool_allocate(pool, *fd);
     /* A write with RWF_DSYNC need not then write the size of the file. */
     if (error == 0 && fsync(*fd) != 0)
         error = errno;
@@ -267,11 +372,12 @@ static int pool_place(struct lli_pool *pool, const char *from, const struct lli_
     return error;
 }
 
-static int pool_open_spare(struct lli_pool *pool, char *name, int *fd)
+static int pool_open_spare(struct lli_pool *pool, char *name, int *fd, bool *written)
 {
     const unsigned spares = atomic_load(&pool->spares);
 
-    pool_spare_name(name, pool->numbers[spares - 1], "segment");
+    pool_spare_name(name, pool->stock[spares - 1].number, "segment");
+    *written = pool->stock[spares - 1].written;
     atomic_store(&pool->spares, spares - 1);
     *fd = openat(pool->spare, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC | (pool->direct ? O_DIRECT : 0));
     return *fd < 0 ? errno : 0;
@@ -288,9 +394,9 @@ static void pool_serve(struct lli_pool *pool, const struct pool_job *job)
     /* A spare that cannot be opened is lost; the next one may be there. */
     segment.error = ENOENT;
     while (segment.error != 0 && atomic_load(&pool->spares) > 0)
-        segment.error = pool_open_spare(pool, from, &segment.fd);
-    segment.written = segment.error == 0;
+        segment.error = pool_open_spare(pool, from, &segment.fd, &segment.written);
     if (segment.error != 0) {
+        segment.written = false;
         pool_spare_name(from, pool->number_next++, "part");
         segment.error = pool_make(pool, from, &segment.fd);
     }
@@ -337,14 +443,12 @@ static bool pool_clear(struct lli_pool *pool, const char *name)
 /* Makes a spare file of a segment that may be used again, or removes it. */
 static void pool_recycle(struct lli_pool *pool, const char *name, bool reuse)
 {
-    const unsigned spares = atomic_load(&pool->spares);
     char to[POOL_NAME];
 
     pool_spare_name(to, pool->number_next, "segment");
-    if (reuse && spares < pool->config.spares && pool_clear(pool, name) &&
+    if (reuse && !pool_is_full(pool) && pool_clear(pool, name) &&
         renameat(pool->directory, name, pool->spare, to) == 0) {
-        pool->numbers[spares] = pool->number_next++;
-        atomic_store(&pool->spares, spares + 1);
+        pool_stock(pool, (struct pool_spare){pool->number_next++, true});
     } else {
         (void)unlinkat(pool->directory, name, 0);
     }
@@ -379,10 +483,12 @@ static bool pool_work(struct lli_pool *pool)
     job = pool->jobs[begun % LLI_POOL_RETIRED];
     /* Release: the caller may write the place again, now that it was read. */
     atomic_store_explicit(&pool->begun, begun + 1, memory_order_release);
-    if (job.retire)
+    if (job.retire) {
         pool_remove(pool, job.session, job.packet, job.reuse);
-    else
-        pool_serve(pool, &job);
+        return true;
+    }
+    pool_serve(pool, &job);
+    pool->quiet_until = lli_clock_ns() + POOL_REST_NS;
     return true;
 }
 
@@ -396,7 +502,7 @@ static void *pool_main(void *arg)
         /* Jobs go before spare files, which are made in small steps for that reason. */
         if (pool_work(pool) || pool_fill(pool))
             continue;
-        if (poll(&wake, 1, POOL_IDLE_MS) > 0)
+        if (poll(&wake, 1, pool_idle_ms(pool)) > 0)
             (void)eventfd_read(pool->wake, &count);
         (void)pool_space(pool);
     }
@@ -562,7 +668,7 @@ static void pool_find(struct lli_pool *pool, const char *name)
     if (strcmp(name, again) == 0 && number < UINT64_MAX / 2 && spares < pool->config.spares &&
         fstatat(pool->spare, name, &file, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(file.st_mode) &&
         (uint64_t)file.st_size == pool->config.segment_bytes) {
-        pool->numbers[spares] = number;
+        pool->stock[spares] = (struct pool_spare){number, true};
         atomic_store(&pool->spares, spares + 1);
         pool->number_next = lli_max(pool->number_next, number + 1);
     } else {
@@ -773,6 +879,18 @@ bool lli_pool_take(struct lli_pool *pool, struct lli_pool_segment *segment)
     *segment = pool->finished[pool->taken++ % LLI_POOL_REQUESTS];
     pool_uncount(pool);
     return true;
+}
+
+void lli_pool_recorded(struct lli_pool *pool, uint64_t bytes, bool behind)
+{
+    const lli_ns now = lli_clock_ns();
+
+    atomic_store_explicit(&pool->recorded,
+                          atomic_load_explicit(&pool->recorded, memory_order_relaxed) + bytes,
+                          memory_order_relaxed);
+    atomic_store_explicit(&pool->recorded_at, now, memory_order_relaxed);
+    if (behind)
+        atomic_store_explicit(&pool->behind_at, now, memory_order_relaxed);
 }
 
 int lli_pool_fd(const struct lli_pool *pool)

@@ -73,6 +73,13 @@ bool lli_pool_take(struct lli_pool *pool, struct lli_pool_segment *segment);
  */
 bool lli_pool_retire(struct lli_pool *pool, uint64_t session, uint64_t packet, bool reuse);
 
+/*
+ * Notes that bytes of recordings are being written: spare files are filled twice as fast, no faster. behind: the recorder waits for the
+ * disk. Then none is filled for a while; if none is left, one is made that is not written, whose first writes take longer, but less long
+ * than to write everything twice.
+ */
+void lli_pool_recorded(struct lli_pool *pool, uint64_t bytes, bool behind);
+
 /* Returns a descriptor that polls readable while there are finished requests. Do not read from it. */
 int lli_pool_fd(const struct lli_pool *pool);
 

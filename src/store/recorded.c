@@ -298,11 +298,21 @@ static bool recorded_add(struct lli_recorded *recorded, const struct lli_rx_reco
     return lli_recorder_add_packet(recorder, packet->bytes, packet->size, packet->message);
 }
 
+static void recorded_write(struct lli_recorded *recorded, lli_ns now);
+
+/* A block is full: packets that waited come one after another for milliseconds, in which the disk would be idle. */
+static void recorded_filled(struct lli_recorded *recorded)
+{
+    lli_store_take_completions(recorded_store(recorded));
+    recorded_write(recorded, lli_clock_ns());
+}
+
 static void tap_packet(void *arg, struct lli_rx *rx, const struct lli_rx_recorded *packet)
 {
     struct lli_store_channel *channel = arg;
     struct lli_recorded *recorded = *recorded_slot(channel, rx);
     struct lli_store_counters *counters = &channel->store->counters;
+    uint32_t blocks;
 
     if (recorded == NULL || recorded->stopped) {
         counters->store_packets_unrecorded++;
@@ -318,12 +328,15 @@ static void tap_packet(void *arg, struct lli_rx *rx, const struct lli_rx_recorde
     /* Read again from the recording itself, for a message that was not complete at its end. */
     if (packet->seq < recorded->recorder.end.packet)
         return;
+    blocks = recorded->recorder.used;
     if (!recorded_add(recorded, packet)) {
         recorded_stop(recorded, ENOBUFS, "");
         return;
     }
     counters->store_packets++;
     counters->store_bytes += packet->size;
+    if (blocks > 0 && recorded->recorder.used > blocks)
+        recorded_filled(recorded);
     (void)recorded_pace(recorded, rx);
 }
 
@@ -540,7 +553,9 @@ static bool recorded_add_names(struct lli_recorded *recorded)
 
 static void recorded_write(struct lli_recorded *recorded, lli_ns now)
 {
+    struct llm_store *store = recorded_store(recorded);
     struct lli_recorder *recorder = &recorded->recorder;
+    uint64_t bytes = store->counters.store_block_bytes;
 
     while (!recorded->stopped && (!recorded->has_write || recorded_issue(recorded))) {
         if (recorder->phase == LLI_RECORDER_NAMES && recorder->names.state == LLI_SLOT_EMPTY &&
@@ -552,6 +567,10 @@ static void recorded_write(struct lli_recorded *recorded, lli_ns now)
         if (recorded->write.offset == 0)
             recorded_want(recorded);
     }
+    lli_disk_submit(store->disk);
+    bytes = store->counters.store_block_bytes - bytes;
+    if (bytes > 0 || lli_recorder_is_behind(recorder))
+        lli_pool_recorded(store->pool, bytes, lli_recorder_is_behind(recorder));
     if (recorder->phase == LLI_RECORDER_STOPPED)
         recorded_stop(recorded, recorded->error == 0 ? ENOSPC : recorded->error, recorded->segment.name);
 }

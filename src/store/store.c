@@ -74,7 +74,7 @@ static void store_take_segments(struct llm_store *store)
     }
 }
 
-static void store_take_completions(struct llm_store *store)
+void lli_store_take_completions(struct llm_store *store)
 {
     struct lli_disk_completion completions[LLI_DISK_WRITES];
     const int count = lli_disk_completed(store->disk, completions, LLI_DISK_WRITES);
@@ -92,7 +92,7 @@ static lli_ns store_service(struct llm_store *store, lli_ns now)
     lli_ns at = store->retention_at;
 
     store_take_segments(store);
-    store_take_completions(store);
+    lli_store_take_completions(store);
     for (uint32_t i = 0; i < store->sessions_used; i++) {
         struct lli_recorded *recorded = store->sessions[i];
 

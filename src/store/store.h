@@ -202,6 +202,9 @@ void lli_streams_service(struct llm_store *store);
 /* Returns the session while it is recorded, or its last blocks are written; else NULL. */
 struct lli_recorded *lli_store_recorded(const struct llm_store *store, uint64_t session);
 
+/* Takes what the engine has written. */
+void lli_store_take_completions(struct llm_store *store);
+
 /* Reports an event to the application. */
 void lli_store_report(const struct llm_store *store, const struct llm_event *event);
 

@@ -101,6 +101,12 @@ static inline bool lli_recorder_has_room(const struct lli_recorder *recorder)
     return recorder->used < LLI_RECORDER_BLOCKS;
 }
 
+/* True if full blocks wait for writes that are under way: the disk is slower than the records. */
+static inline bool lli_recorder_is_behind(const struct lli_recorder *recorder)
+{
+    return recorder->flying > 0 && recorder->used - recorder->issued > 1;
+}
+
 /* True if everything added is on the disk. */
 static inline bool lli_recorder_is_settled(const struct lli_recorder *recorder)
 {

@@ -207,6 +207,66 @@ static void a_retired_segment_is_used_again_without_its_header(void **state)
     lli_pool_close(&pool);
 }
 
+/* Records until there is a spare. */
+static void record_until_spare(struct lli_pool *pool, bool behind)
+{
+    while (lli_pool_spares(pool) == 0) {
+        lli_pool_recorded(pool, 4096, behind);
+        usleep(1000);
+    }
+}
+
+static void a_spare_is_filled_beside_a_recording(void **state)
+{
+    struct lli_pool *pool = pool_with(1, 0);
+
+    (void)state;
+    await_spares(pool, 1);
+    for (uint64_t packet = 0; packet < 2; packet++) {
+        assert_true(lli_pool_request(pool, 5, packet));
+        close(await_segment(pool).fd);
+        record_until_spare(pool, false);
+    }
+    assert_true(lli_pool_request(pool, 5, 2));
+    assert_true(await_segment(pool).written);
+    lli_pool_close(&pool);
+}
+
+static void a_recorder_that_is_behind_gets_a_spare_that_is_not_written(void **state)
+{
+    struct lli_pool *pool = pool_with(1, 0);
+    struct lli_pool_segment segment;
+    struct stat before, after;
+
+    (void)state;
+    await_spares(pool, 1);
+    /* None can be written either, if this process does not run for so long that the recorder seems to be idle. */
+    atomic_store(&fault_write, ENOSPC);
+    assert_true(lli_pool_request(pool, 5, 1));
+    segment = await_segment(pool);
+    assert_true(segment.written);
+    assert_int_equal(fstat(segment.fd, &before), 0);
+    close(segment.fd);
+    record_until_spare(pool, true);
+    assert_true(lli_pool_request(pool, 5, 2));
+    segment = await_segment(pool);
+    assert_false(segment.written);
+    assert_int_equal(fstat(segment.fd, &after), 0);
+    assert_true((uint64_t)after.st_size == SEGMENT && after.st_ino != before.st_ino);
+    close(segment.fd);
+    /* A retired segment, which is written, takes the place of the spare that is not. */
+    record_until_spare(pool, true);
+    assert_true(lli_pool_retire(pool, 5, 1, true));
+    assert_true(lli_pool_request(pool, 6, 9));
+    segment = await_segment(pool);
+    assert_true(segment.written);
+    assert_int_equal(fstat(segment.fd, &after), 0);
+    assert_true(before.st_ino == after.st_ino);
+    close(segment.fd);
+    atomic_store(&fault_write, 0);
+    lli_pool_close(&pool);
+}
+
 static void retired_segments_beyond_the_spares_are_removed(void **state)
 {
     struct lli_pool *pool = pool_with(0, 0);
@@ -660,6 +720,8 @@ int main(void)
         POOL_TEST(a_request_without_a_spare_is_served_at_once),
         POOL_TEST(a_segment_takes_writes_as_it_says),
         POOL_TEST(a_retired_segment_is_used_again_without_its_header),
+        POOL_TEST(a_spare_is_filled_beside_a_recording),
+        POOL_TEST(a_recorder_that_is_behind_gets_a_spare_that_is_not_written),
         POOL_TEST(retired_segments_beyond_the_spares_are_removed),
         POOL_TEST(a_segment_that_must_not_be_used_again_is_removed),
         POOL_TEST(a_segment_of_the_same_name_is_replaced),

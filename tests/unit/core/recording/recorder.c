@@ -392,7 +392,9 @@ static void full_blocks_do_not_wait_for_each_other(void **state)
     up(5);
     while (record_one())
         ;
+    assert_false(lli_recorder_is_behind(&w.recorder));
     issue_all();
+    assert_true(lli_recorder_is_behind(&w.recorder));
     complete_one();
     issue_all();
     complete_one();
@@ -408,6 +410,7 @@ static void full_blocks_do_not_wait_for_each_other(void **state)
     complete_one();
     assert_true(w.recorder.durable.packet > 1001 + 1000);
     complete();
+    assert_false(lli_recorder_is_behind(&w.recorder));
     down();
 }
 
