@@ -38,6 +38,8 @@ struct adapter_link {
     const char *receive;
     const char *raw_send; /* channels of the bare transport */
     const char *raw_receive;
+    const char *raw_aead; /* back end that seals each bare datagram; "": they are in clear */
+    const char *raw_suite;
     unsigned index;  /* number of this process on its side */
     unsigned others; /* processes on the other side */
     /* First four bytes of wanted messages; NULL: all. A library without such a filter delivers more. */

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bare transports, without libllm (raw/raw.h). Each message is a datagram, many of which are sent in one
  * call for throughput; packed, a datagram has as many whole messages as fit. Without a destination, one
- * socket serves both directions between two hosts, with a limited number of messages outstanding. */
+ * socket serves both directions between two hosts, with a limited number of messages outstanding. With an
+ * AEAD each datagram has its number and a tag behind the message, which is encrypted. */
 #include <string.h>
 
 #include <llm/llm.h>
 
 #include "../engine/control.h"
 #include "../raw/raw.h"
+#include "../raw/raw_aead.h"
 #include "adapter.h"
 
 /* Limits: datagrams of shared memory in a poll, messages and bytes of a call, messages outstanding. */
@@ -26,8 +28,40 @@ static struct bare {
     bool each; /* each message of the batch is a datagram */
     bool asks; /* request and reply: this end sends first */
     uint64_t outstanding, heard_at;
-    char *packed;
+    char *packed, *opened;
+    const struct raw_aead *aead; /* NULL: datagrams are messages in clear */
+    uint64_t sealed;             /* datagrams sent */
 } bare;
+
+/* Added to a message by an AEAD. */
+struct bare_tail {
+    uint64_t number;
+    uint8_t tag[RAW_AEAD_TAG];
+};
+
+/* In clear, and authenticated: the library's header, which bare datagrams do not have. */
+static const uint8_t bare_head[RAW_AEAD_HEAD];
+
+static int bare_send_sealed(const void *data, size_t size)
+{
+    struct bare_tail tail = {.number = bare.sealed++};
+
+    memcpy(bare.packed, data, size);
+    bare.aead->seal(tail.number, bare_head, (uint8_t *)bare.packed, size, tail.tag);
+    memcpy(bare.packed + size, &tail, sizeof tail);
+    return bare.send->scheme->send(bare.send, bare.packed, size + sizeof tail);
+}
+
+/* Returns the message of a sealed datagram. */
+static const char *bare_open_sealed(const char *data, size_t *size)
+{
+    struct bare_tail tail;
+
+    *size = *size > sizeof tail ? *size - sizeof tail : 0;
+    memcpy(&tail, data + *size, sizeof tail);
+    bare.aead->open(tail.number, bare_head, (const uint8_t *)data, *size, tail.tag, (uint8_t *)bare.opened);
+    return bare.opened;
+}
 
 /* Sends the batch. True if nothing is left. */
 static bool bare_flush(void)
@@ -47,6 +81,8 @@ static int bare_send(const void *data, size_t size, bool more)
             return 0;
         bare.outstanding = bare.outstanding % BARE_OUTSTANDING_MAX + 1; /* do not wait for lost messages */
     }
+    if (bare.aead != NULL)
+        return bare_send_sealed(data, size) != 1;
     if (bare.room == 0)
         return bare.send->scheme->send(bare.send, data, size) != 1;
     if (bare.filled + size > bare.room && !bare_flush())
@@ -66,9 +102,12 @@ static int bare_poll(void)
 
     (void)bare_flush();
     for (int i = 0; i < bare.burst && (data = bare.receive->scheme->receive(bare.receive, &bytes)) != NULL;
-         i++)
+         i++) {
+        if (bare.aead != NULL)
+            data = bare_open_sealed(data, &bytes);
         for (; bare.size > 0 && bytes >= bare.size; bytes -= bare.size, data += bare.size, count++)
             adapter_deliver(data, bare.size);
+    }
     if (count > 0) {
         bare.outstanding -= bare.outstanding > 0;
         bare.heard_at = bare.asks ? llm_clock() : 0;
@@ -88,10 +127,24 @@ static void bare_begin(size_t size, bool packed)
     raw_expect(bare.receive, packed);
 }
 
+static const struct raw_aead *bare_aead(const char *backend, const char *suite)
+{
+    static const uint8_t key[RAW_AEAD_KEY] = {1, 2, 3};
+
+    for (const struct raw_aead *aead = raw_aeads; aead->backend != NULL; aead++)
+        if (strcmp(aead->backend, backend) == 0 && strcmp(aead->suite, suite) == 0) {
+            aead->key(aead, key);
+            return aead;
+        }
+    control_fail(backend, "this build has no such AEAD for bare packets");
+}
+
 static int bare_open(const struct adapter_link *link)
 {
     bare.size = link->size;
-    bare.packed = control_memory(1, BARE_PACKED_MAX);
+    bare.packed = control_memory(2, BARE_PACKED_MAX);
+    bare.opened = bare.packed + BARE_PACKED_MAX;
+    bare.aead = *link->raw_aead != '\0' ? bare_aead(link->raw_aead, link->raw_suite) : NULL;
     bare.asks = *link->raw_send == '\0' && link->near;
     bare.receive = raw_open(link->raw_receive, bare.asks);
     bare.send = *link->raw_send != '\0' ? raw_open(link->raw_send, true) : bare.receive;

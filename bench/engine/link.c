@@ -38,6 +38,8 @@ struct adapter_link adapter_link_of(const struct control *control, bool near)
         .receive = control_text(control, "receive", ""),
         .raw_send = control_text(control, "raw_send", ""),
         .raw_receive = control_text(control, "raw_receive", ""),
+        .raw_aead = control_text(control, "raw_aead", ""),
+        .raw_suite = control_text(control, "raw_suite", ""),
         .index = (unsigned)control_number(control, "index", 0),
         .others = (unsigned)control_number(control, "others", 1),
     };

@@ -37,12 +37,12 @@ def find(near, far, size, least_ns=1, **words):
     return tries, sent, came, reached
 
 
-def measure(pair, size, messages=None, topics=1, batch=None):
-    """One run of a row. Blasts come before and after libllm's turn, as the machine's speed drifts."""
+def measure(pair, size, messages=None, topics=1, batch=None, raw=True):
+    """One run of a row. Blasts, unless raw is false, come before and after libllm's turn, as the machine's speed drifts."""
     cores_ns = pair.cores_ns()
-    before = [blast(pair, way, size) for way in range(len(WAYS))]
+    before = [blast(pair, way, size) if raw else None for way in range(len(WAYS))]
     tries, sent, came, reached = find(pair.near, pair.far, size, duration=pair.o.duration, messages=messages, topics=topics, batch=batch)
-    after = [blast(pair, way, size) for way in range(len(WAYS))]
+    after = [blast(pair, way, size) if raw else None for way in range(len(WAYS))]
     bare = {name: None if None in both else sum(both) / 2 for name, both in zip(WAYS, zip(before, after))}
     gbit = reached * size * 8 / 1e9
     count = sent["sent"] - sent["warmup"]
@@ -50,6 +50,7 @@ def measure(pair, size, messages=None, topics=1, batch=None):
     return {"sent": count, "received": count - came["lost"], "lost": came["lost"], "disordered": came["disordered"],
             "repaired_packets": sent["repaired"], "tries": tries, "msgs_per_s": reached, "payload_gbit_per_s": gbit,
             "wire_share": ratio(count * size, wire), "packet_bytes_mean": ratio(sent["bytes"], sent["packets"]),
+            "messages_per_packet": ratio(count, sent["packets"]),
             **{f"{name}_gbit_per_s": bare[name] for name in WAYS},
             **{f"ratio_to_{name}": ratio(gbit, bare[name]) for name in WAYS},
             "transmitter_mib": sent["mib"], "receiver_mib": came["mib"], "transmitter_kernel": sent["kernel_share"],

@@ -3,8 +3,9 @@
 
 Cases:
   record       flat out, flow=window: the rate that a store records, on the disk and on tmpfs; that of the same stream to an ordinary
-               receiver in its place; and bare durable writes of full blocks (O_DIRECT, RWF_DSYNC), as many under way. The recording is
-               read again afterwards: each message once, in order
+               receiver in its place; and bare durable writes of full blocks (O_DIRECT, RWF_DSYNC), as many under way: alone, and
+               busy, while a receiver gets the stream on the same cores, which a virtual disk shares. The recording is read again
+               afterwards: each message once, in order
   acknowledge  on the disk, by level: from when a message was due until the transmitter's application is informed that the store has
                acknowledged it; beside a bare durable write of 4 KiB, and the hop to an ordinary receiver
   others       hop of a reference receiver while the store records, and while an ordinary receiver is in the place of the store
@@ -43,6 +44,7 @@ START_MIB, START_RATE = 256, 10000  # segments of start, and messages a second w
 LIVE_RATE = 10000  # messages a second beside a replay, and beside joiners
 REPLAY = "replay_bytes_per_s=4G"  # no limit of the store for what it sends to joiners
 HISTORY = 1024  # packets of the transmitter's history in join
+FILLS = 20  # most sends before the measurement of record
 WARM_S, FILL_S, JOIN_S = 0.05, 0.2, 120
 NEEDED_MIB, RESERVE_MIB = 4096, 1024  # free, besides twice --mib: spare files, segments that wait for retention; the reserve of a store
 CPUS = {1: "0,0,0,0", 2: "0,1,1,1", 3: "0,1,2,2"}.get(os.cpu_count(), "0,1,2,3")
@@ -142,19 +144,38 @@ class Stores:
 
 # ----------------------------------------------------------------------------------------------------- record
 
+def write_beside(stores, name, size):
+    """MiB/s of bare writes while a receiver gets the stream."""
+    receiver, sender = stores.receiver(low=True), stores.transmitter(size)
+    sender.ask("await")
+    sender.tell("send", rate=0, duration=stores.o.duration + WARM_S, round=1)
+    time.sleep(WARM_S)
+    mib, _ = stores.raw(name).write(stores.o.duration)
+    sender.hear()
+    stores.end(sender, receiver)
+    return mib
+
+
 def record(stores, what, name, size):
     """One measurement: the store, a receiver in its place, or bare writes."""
     o = stores.o
     if what == "raw":
         mib, writes = stores.raw(name).write(o.duration)
         return {"mib_per_s": mib, "write": writes}
+    if what == "busy":
+        return {"mib_per_s": write_beside(stores, name, size)}
     directory = stores.places[name].new() if what == "store" else None
     end = stores.store(directory, o.level[0], mib_max=o.mib)[0] if directory else stores.receiver()
     sender = stores.transmitter(size)
     sender.ask("await")
-    # Before the measurement, so that the oldest segments are used again in it.
     sender.ask("send", rate=0, duration=o.duration, round=1)
     before = end.ask("stats") if directory else None
+    # Before the measurement, so that the oldest segments are used again in it.
+    for _ in range(FILLS):
+        if before is None or before["store_block_bytes"] >= (o.mib + stores.segment_mib) << 20:
+            break
+        sender.ask("send", rate=0, duration=o.duration, round=1)
+        before = end.ask("stats")
     sent = sender.ask("send", rate=0, duration=o.duration, round=1)
     after = end.ask("stats") if directory else None
     stores.machine = sender.ask("stats")["machine"]
@@ -168,17 +189,18 @@ def record(stores, what, name, size):
 
 def record_rows(stores):
     o = stores.o
-    cases = [(what, name, size) for name in o.place for size in o.size for what in ("store", "receiver", "raw")]
+    cases = [(what, name, size) for name in o.place for size in o.size for what in ("store", "receiver", "raw", "busy")]
     found = stores.bench.turns(cases, lambda _bench, _run, *case: record(stores, *case), f"recording, {o.duration:g} s of each")
     stores.close_raws()
     for name in o.place:
         for size in o.size:
-            runs, others, raws = (found[what, name, size] for what in ("store", "receiver", "raw"))
-            mib, raw = (median(run["mib_per_s"] for run in one) for one in (runs, raws))
+            runs, others, raws, besides = (found[what, name, size] for what in ("store", "receiver", "raw", "busy"))
+            mib, raw, busy = (median(run["mib_per_s"] for run in one) for one in (runs, raws, besides))
             rate, other = (median(run["msgs_per_s"] for run in one) for one in (runs, others))
             settled = [run["settled"] for run in runs]
             yield row("record", o.level[0], settled[0], file_system=name, size_bytes=size, msgs_per_s=rate, mib_per_s=mib, raw_mib_per_s=raw,
                       ratio_to_raw=ratio(mib, raw), raw_write_us=medians(run["write"].summary() for run in raws),
+                      raw_busy_mib_per_s=busy, ratio_to_raw_busy=ratio(mib, busy),
                       compared_msgs_per_s=other, ratio_to_compared=ratio(rate, other),
                       bytes_ratio=median(ratio(run["store_block_bytes"], run["store_bytes"]) for run in runs),
                       block_bytes=median(ratio(run["store_block_bytes"], run["store_blocks"]) for run in runs),
@@ -459,7 +481,7 @@ def row(case, level, settled, **fields):
     """A row of the JSON. Fields that do not apply are None. settled: the last answer of the store."""
     return {"case": case, "engine": settled["engine"], "direct": bool(settled["direct"]), "level": level, "file_system": "disk",
             "size_bytes": None, "rate_msgs_per_s": None, "msgs_per_s": None, "mib_per_s": None, "raw_mib_per_s": None,
-            "latency_us": dict.fromkeys(LATENCY), "raw_write_us": dict.fromkeys(("median", "p99")), "ratio_to_raw": None, "lost": 0,
+            "raw_busy_mib_per_s": None, "ratio_to_raw_busy": None, "latency_us": dict.fromkeys(LATENCY), "raw_write_us": dict.fromkeys(("median", "p99")), "ratio_to_raw": None, "lost": 0,
             "twice": 0, "rss_mib": None, "received": 0, "segments": None, "open_us": None, "bound_us": None,
             "compared_msgs_per_s": None, "compared_us": dict.fromkeys(("median", "p99")), "during_us": dict.fromkeys(("median", "p99")),
             "ratio_to_compared": None, "p99_ratio_to_compared": None, "bytes_ratio": None, "block_bytes": None, "write_us_max": None,
@@ -471,7 +493,8 @@ TABLES = {
     "record": ("flat out; the same stream to a receiver without a store; bare durable writes of full blocks",
                (("", "engine", "engine", None), ("", "on", "file_system", None), ("", "size", "size_bytes", 0), ("", "msg/s", "msgs_per_s", 0),
                 ("receiver", "msg/s", "compared_msgs_per_s", 0), ("", "ratio", "ratio_to_compared", 2), ("written", "MiB/s", "mib_per_s", 0),
-                ("bare", "MiB/s", "raw_mib_per_s", 0), ("", "ratio", "ratio_to_raw", 2), ("disk per", "packets", "bytes_ratio", 3),
+                ("bare", "MiB/s", "raw_mib_per_s", 0), ("", "ratio", "ratio_to_raw", 2),
+                ("busy", "MiB/s", "raw_busy_mib_per_s", 0), ("", "ratio", "ratio_to_raw_busy", 2), ("disk per", "packets", "bytes_ratio", 3),
                 ("block", "KiB", lambda one: one["block_bytes"] and number(one["block_bytes"] / 1024), None), ("", "stalls", "stalls", 0),
                 ("slowest", "write us", "write_us_max", 0), *ENDS)),
     "acknowledge": ("until the transmitter's application knows that the store has a message; a bare durable write of 4 KiB; "

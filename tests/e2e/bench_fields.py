@@ -90,9 +90,9 @@ ROWS = {
     },
     "security": {
         "transport": None, "mode": None, "backend": None, "suite": None, "size_bytes": None, "rate_msgs_per_s": None,
-        "hop_us": {"median", "p99"}, "msgs_per_s": None, "wire_share": None, "sent": None, "received": None, "lost": None,
+        "hop_us": {"median", "p99"}, "raw_hop_us": {"median", "p99"}, "msgs_per_s": None, "wire_share": None, "sent": None, "received": None, "lost": None,
         "core_to_core_ns": None, "aead_ns_per_packet": None, "instructions_per_packet": {"transmit", "receive"},
-        "hop_us_over_clear": None, "hop_us_bound": None, "ratio_to_clear": {"hop", "throughput"},
+        "hop_us_over_clear": None, "hop_us_bound": None, "throughput_limit": None, "ratio_to_clear": {"hop", "throughput"},
     },
     "market-data": {
         "sequence": None, "transport": None, "library": None, "producers": None, "consumers": None, "rate_msgs_per_s": None, "sent": None,
@@ -115,7 +115,7 @@ SWEEP_BESIDES = {"rate_reached_msgs_per_s", "disordered", "refused", "p99_ratio_
 # Further fields, needed to interpret the promised ones.
 BESIDES = {
     "reflector": {"rate_reached_msgs_per_s", "hop_submit_us", "raw_packed", "p99_ratio_to_raw", "core_to_core_ns", "core_wait_ms"},
-    "throughput": {"duration_s", "messages", "runs", "average", "tries", "packet_bytes_mean", "raw_segmented_gbit_per_s",
+    "throughput": {"duration_s", "messages", "runs", "average", "tries", "packet_bytes_mean", "messages_per_packet", "raw_segmented_gbit_per_s",
                    "ratio_to_raw_segmented", "raw_kept_gbit_per_s", "ratio_to_raw_kept", "core_to_core_ns", "core_wait_ms"},
     "requests": {"outstanding_max", "p99_ratio_to_raw", "core_to_core_ns", "core_wait_ms"},
     "batching": SWEEP_BESIDES,
@@ -125,7 +125,7 @@ BESIDES = {
     "order": set(),
     "availability": set(),
     "security": set(),
-    "store": {"direct", "received", "segments", "open_us", "bound_us", "compared_msgs_per_s", "compared_us", "during_us", "ratio_to_compared",
+    "store": {"raw_busy_mib_per_s", "ratio_to_raw_busy", "direct", "received", "segments", "open_us", "bound_us", "compared_msgs_per_s", "compared_us", "during_us", "ratio_to_compared",
               "p99_ratio_to_compared", "bytes_ratio", "block_bytes", "write_us_max", "stalls"},
     "kept": {"calm_s", "joined", "kept_received", "counters"},
     "destinations": {"counters"},
