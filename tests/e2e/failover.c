@@ -29,7 +29,7 @@
 
 #include "../patience.h"
 
-enum { MEMBERS = 4, VOTERS = 3, NUMBERS = 1 << 20, PROGRESS = 30, DETECT_MS = 400 };
+enum { MEMBERS = 4, VOTERS = 3, NUMBERS = 1 << 20, PROGRESS = 30, DETECT_MS = 400, DISTURBED_MAX = 20 };
 
 struct note {
     uint64_t values[NUMBERS]; /* given, by number; 0: none */
@@ -214,13 +214,27 @@ static int primary(int but)
     return -1;
 }
 
-/* Waits until another member than `but` is the primary, and the others have some messages of it. False: too long. */
-static bool goes_on(int but)
+/* Times that voters other than `but` were opened. */
+static uint64_t lives_but(int but)
+{
+    uint64_t lives = 0;
+
+    for (int i = 0; i < VOTERS; i++)
+        lives += i == but ? 0 : *(volatile uint64_t *)&notes[i].lives;
+    return lives;
+}
+
+/*
+ * Waits until another member than `but` is the primary, and the others have some messages of it. False: too long, or
+ * delivery is by majority and a voter was fenced and opened again since they had so many lives. That one forgot what it had, and while
+ * another one is away nobody is elected.
+ */
+static bool goes_on(int but, uint64_t lives)
 {
     const uint64_t until = now_ns() + patience(30) * UINT64_C(1000000000);
     uint64_t from = 0;
 
-    while (now_ns() < until) {
+    while (now_ns() < until && (but < 0 || commit == LLM_COMMIT_SENT || lives_but(but) == lives)) {
         const int who = primary(but);
         bool all = who >= 0;
 
@@ -254,34 +268,62 @@ static uint64_t compare(void)
     return different;
 }
 
-/* Kills the primary, or stops it and continues it when another one has taken over. False: nobody did. */
-static bool trial(bool kills)
+/*
+ * Waits until the group goes on and, if delivery is by majority, until no voter was opened again for so long that all count. False: too
+ * long.
+ */
+static bool settles(void)
 {
+    const uint64_t until = now_ns() + patience(60) * UINT64_C(1000000000);
     uint64_t lives;
+
+    do {
+        lives = lives_but(-1);
+        if (commit == LLM_COMMIT_BACKUP)
+            (void)usleep((unsigned)patience(DETECT_MS) * 1500);
+        if (!goes_on(-1, 0))
+            return false;
+    } while (commit == LLM_COMMIT_BACKUP && lives != lives_but(-1) && now_ns() < until);
+    return lives == lives_but(-1) || commit == LLM_COMMIT_SENT;
+}
+
+enum outcome { FAILED, DISTURBED, DONE };
+
+/* Kills the primary, or stops it and continues it when another one has taken over. */
+static enum outcome trial(bool kills)
+{
+    enum outcome outcome = DONE;
+    uint64_t lives, others;
     int victim;
 
     /* A primary that the system did not run for a while has been fenced: another one follows. */
-    while ((victim = primary(-1)) < 0)
-        if (!goes_on(-1))
-            return false;
+    do {
+        if (!settles())
+            return FAILED;
+        victim = primary(-1);
+    } while (victim < 0);
     lives = notes[victim].lives;
+    others = lives_but(victim);
     if (kill(notes[victim].pid, kills ? SIGKILL : SIGSTOP) != 0)
-        return false;
+        return FAILED;
     if (kills) {
         (void)waitpid(notes[victim].pid, NULL, 0);
         notes[victim].role = -1;
     }
-    if (!goes_on(victim))
-        return false;
+    if (!goes_on(victim, others)) {
+        if (commit == LLM_COMMIT_SENT || lives_but(victim) == others)
+            return FAILED;
+        outcome = DISTURBED;
+    }
     if (kills)
         spawn(victim);
     else
         (void)kill(notes[victim].pid, SIGCONT);
     for (const uint64_t until = now_ns() + patience(30) * UINT64_C(1000000000);
-         *(volatile uint64_t *)&notes[victim].lives == lives; (void)usleep(500))
+         outcome == DONE && *(volatile uint64_t *)&notes[victim].lives == lives; (void)usleep(500))
         if (now_ns() > until)
-            return false;
-    return goes_on(-1);
+            return FAILED;
+    return goes_on(-1, 0) ? outcome : FAILED;
 }
 
 /* One channel is that of all members. */
@@ -299,7 +341,7 @@ static bool set_channels(char *text)
 int main(int argc, char **argv)
 {
     uint64_t errors = 0, different;
-    int trials, done = 0;
+    int trials, done = 0, disturbed = 0;
 
     if (argc < 3 || !set_channels(argv[1])) {
         (void)fprintf(stderr, "usage: e2e_failover CHANNELS TRIALS [SEED [commit]]\n");
@@ -315,15 +357,16 @@ int main(int argc, char **argv)
         notes[i].role = -1;
         spawn(i);
     }
-    if (goes_on(-1))
-        for (; done < trials; done++) {
-            (void)usleep((unsigned)random() % 50000);
-            /* A voter that restarted counts again after detect_ns. */
-            if (commit == LLM_COMMIT_BACKUP)
-                (void)usleep((unsigned)patience(DETECT_MS) * 1500);
-            if (!trial(random() % 2 == 0))
-                break;
-        }
+    while (done < trials && disturbed < DISTURBED_MAX) {
+        enum outcome outcome;
+
+        (void)usleep((unsigned)random() % 50000);
+        outcome = trial(random() % 2 == 0);
+        if (outcome == FAILED)
+            break;
+        done += outcome == DONE;
+        disturbed += outcome == DISTURBED;
+    }
     for (int i = 0; i < MEMBERS; i++)
         (void)kill(notes[i].pid, SIGKILL);
     while (wait(NULL) > 0)
@@ -331,8 +374,8 @@ int main(int argc, char **argv)
     different = compare();
     for (int i = 0; i < MEMBERS; i++)
         errors += notes[i].errors;
-    printf("{\"trials\": %d, \"messages\": %" PRIu64 ", \"errors\": %" PRIu64 ", \"different\": %" PRIu64
-           "}\n",
-           done, notes[MEMBERS - 1].next, errors, different);
+    printf("{\"trials\": %d, \"disturbed\": %d, \"messages\": %" PRIu64 ", \"errors\": %" PRIu64
+           ", \"different\": %" PRIu64 "}\n",
+           done, disturbed, notes[MEMBERS - 1].next, errors, different);
     return done == trials && errors == 0 && different == 0 ? 0 : 1;
 }
