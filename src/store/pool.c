@@ -28,9 +28,8 @@
 #define POOL_LOCK_TRY_US 10000
 #define POOL_IDLE_MS 1000                  /* how often the thread looks at the free space */
 #define POOL_RETRY_NS ((lli_ns)5000000000) /* after a spare file could not be made */
-#define POOL_REST_NS \
-    ((lli_ns)100000000) /* how long no spare file is filled after a request, or while the recorder is behind */
-#define POOL_CREDIT_MS 10 /* how often the thread looks whether more may be filled */
+#define POOL_REST_NS ((lli_ns)100000000)   /* after a request, or when the recorder was behind */
+#define POOL_CREDIT_MS 10                  /* how often the thread looks whether more may be filled */
 
 enum {
     POOL_ALIGN = 4096,
@@ -144,10 +143,11 @@ static int pool_create(struct lli_pool *pool, const char *name)
                   O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | (pool->direct ? O_DIRECT : 0), 0666);
 }
 
-/* Notes why a spare file was not made; the caller logs it. */
+/* Notes why a spare file was not made; the caller logs it, unless it was to take the place of one that is not written. */
 static void pool_trouble(struct lli_pool *pool, int error)
 {
-    atomic_store(&pool->trouble, error);
+    if (atomic_load(&pool->spares) < pool->config.spares)
+        atomic_store(&pool->trouble, error);
     pool->retry_at = lli_clock_ns() + POOL_RETRY_NS;
 }
 
@@ -248,7 +248,7 @@ static bool pool_fill_begin(struct lli_pool *pool)
     return false;
 }
 
-/* Returns whether a time was less than POOL_REST_NS ago. */
+/* True if a time was less than POOL_REST_NS ago. */
 static bool pool_is_recent(const atomic_uint_fast64_t *at)
 {
     return lli_clock_ns() - atomic_load_explicit(at, memory_order_relaxed) < POOL_REST_NS;
@@ -270,6 +270,7 @@ static bool pool_fill_more(struct lli_pool *pool)
 {
     const uint64_t size = pool_fill_size(pool);
     ssize_t done;
+    int error;
 
     if (size == 0)
         return false;
@@ -277,8 +278,9 @@ static bool pool_fill_more(struct lli_pool *pool)
     done = pwrite(pool->filling, pool->zeros, size, (off_t)pool->filled);
     pool_priority(false);
     if (done != (ssize_t)size) {
-        pool_trouble(pool, done < 0 ? errno : ENOSPC);
-        pool_fill_end(pool, atomic_load(&pool->trouble));
+        error = done < 0 ? errno : ENOSPC;
+        pool_trouble(pool, error);
+        pool_fill_end(pool, error);
         return false;
     }
     pool->filled += size;
