@@ -172,9 +172,7 @@ static LLI_INLINE bool rx_next_unpacked_by(struct lli_rx *rx, struct lli_item *i
                 rx->loss.broken_reason = LLM_REASON_MALFORMED;
                 break;
             }
-            if (rx_gap_item(rx, &unpacked, rx->loss.run > 0 ? rx->loss.run_reason : rx->loss.broken_reason,
-                            item) ||
-                rx_next_news(rx, item))
+            if (rx_gap_item(rx, &unpacked, lli_rx_loss_reason(rx), item) || rx_next_news(rx, item))
                 return true;
             break;
         case LLI_UNPACK_TOO_LONG:
@@ -430,7 +428,7 @@ static bool rx_next_end(struct lli_rx *rx, lli_ns now, struct lli_item *item)
                                    &lost)) {
             /* The next packet may begin with the rest of a lost message. */
             lli_unpack_break(&rx->unpack);
-            return rx_gap_item(rx, &lost, rx->loss.run_reason, item);
+            return rx_gap_item(rx, &lost, lli_rx_loss_reason(rx), item);
         }
     }
     if (rx->loss.end_reason == LLM_REASON_NONE && !ended)

@@ -69,6 +69,19 @@ static inline void lli_rx_broken(struct lli_rx *rx, enum llm_reason reason)
     rx->loss.broken_reason = reason;
 }
 
+/*
+ * Reason of the loss that is reported next. A loss of unreliable packets has numbers before it that are missing for the reason of an
+ * interruption, if there was one: the whole is not unreliable then.
+ */
+static inline enum llm_reason lli_rx_loss_reason(const struct lli_rx *rx)
+{
+    const bool interrupted = rx->loss.broken_reason != LLM_REASON_MALFORMED;
+
+    return rx->loss.run == 0 || (interrupted && rx->loss.run_reason == LLM_REASON_UNRELIABLE)
+               ? rx->loss.broken_reason
+               : rx->loss.run_reason;
+}
+
 /* Forgets losses: the stream continues at an earlier position. */
 void lli_rx_forget_losses(struct lli_rx *rx);
 

@@ -25,7 +25,7 @@ bool lli_rx_next_record(struct lli_rx *rx, struct lli_item *item)
         .size = is_protected ? record->size + LLI_PROTECT_DATA : record->size,
         .seq = record->seq,
         .first = lost ? rx->loss.run_first : record->seq,
-        .reason = lost ? rx->loss.run_reason : LLM_REASON_NONE,
+        .reason = lost ? lli_rx_loss_reason(rx) : LLM_REASON_NONE,
         .message = next - rx->unpack.assembling,
         .message_next = lli_seq_extend(next, lli_wire_number(record->bytes)),
     };

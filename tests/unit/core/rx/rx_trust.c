@@ -96,10 +96,12 @@ static void rx_take(const uint8_t *packet, size_t size)
     receiver_take(&r, packet, size, now, pull);
 }
 
-static void data(lli_seq seq, uint64_t number)
+/* unrepaired: so many packets before this one are not repaired. */
+static void data_after(lli_seq seq, uint64_t number, uint8_t unrepaired)
 {
     uint8_t packet[LLI_WIRE_DATA_HEADER + 2] = {0};
     const struct lli_wire_header header = {.type = LLI_WIRE_DATA,
+                                           .flags = unrepaired,
                                            .tag = (uint32_t)SESSION,
                                            .seq = (uint32_t)seq,
                                            .number = (uint32_t)number,
@@ -108,6 +110,11 @@ static void data(lli_seq seq, uint64_t number)
     lli_wire_put_header(packet, &header);
     packet[LLI_WIRE_DATA_HEADER] = 1;
     rx_take(packet, sizeof packet);
+}
+
+static void data(lli_seq seq, uint64_t number)
+{
+    data_after(seq, number, 0);
 }
 
 /* Receives genuine packets. */
@@ -783,6 +790,43 @@ static void a_replaced_session_continues_at_its_position(void **state)
     assert_int_equal(rx->gap.missing, 3);
 }
 
+/* Messages of packets that only heartbeats showed are lost in the interruption, and the next packet is of an unreliable topic. */
+static void a_loss_of_an_interruption_is_not_of_an_unreliable_packet(void **state)
+{
+    struct lli_wire_heartbeat packet;
+
+    (void)state;
+    beat();
+    send(10);
+    beat();
+    packet = genuine();
+    packet.lead += 2;
+    heartbeat(&packet);
+    packet = genuine();
+    packet.lead += 2;
+    heartbeat(&packet);
+    (void)naks(now + 3000 * MS);
+    assert_int_equal(got.ends, 1);
+    lead += 2;
+    beat();
+    beat();
+    assert_int_equal(got.news, 2);
+    assert_int_equal(got.new.first, 10);
+    got.gaps = 0;
+    lead += 2;
+    data_after(lead - 1, lead - 1 - START, 1);
+    beat();
+    beat();
+    (void)naks(now + 100 * MS);
+    assert_int_equal(got.gaps, 1);
+    assert_int_equal(got.gap.first, 10);
+    assert_int_equal(got.gap.last, 12);
+    assert_int_equal(got.gap.reason, LLM_REASON_TIMEOUT);
+    /* None of them is acknowledged. */
+    assert_int_equal(rx->report.acknowledged_from, 13);
+    assert_int_equal(got.next, 14);
+}
+
 /* ------------------------------------------------------------------------------------------------ silence */
 
 static void silence_is_not_evaluated_while_packets_may_be_unread(void **state)
@@ -855,6 +899,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(two_heartbeats_far_behind_begin_a_session_anew, up_short, down),
         T(an_ended_young_session_is_not_followed_again),
         T(a_replaced_session_continues_at_its_position),
+        T(a_loss_of_an_interruption_is_not_of_an_unreliable_packet),
         T(silence_is_not_evaluated_while_packets_may_be_unread),
         T(a_seldom_polled_receiver_reports_the_timeout),
     };
