@@ -778,11 +778,20 @@ static lli_ns check_judge_patience(const struct sim_scenario *s, const struct ll
     return 2 * (lli_slow_interval(&tx->slow) + s->heartbeat_busy) + s->heartbeat_min;
 }
 
-/* Each of many receivers may be silent for longer; after some have left, the next evaluation is pending. */
+/* Time for which one of so many receivers may be silent. */
+static lli_ns check_silence(const struct sim_scenario *s, uint32_t crowd)
+{
+    return s->slow.limits[LLM_THRESHOLD_SILENCE] * lli_max(1, crowd / 10);
+}
+
+/*
+ * Each of many receivers may be silent for longer, and so may one that was heard when they were many; after that, the next
+ * evaluation is pending.
+ */
 static void check_crowd(const struct sim_scenario *s, struct sim_sender *sender, lli_ns now)
 {
     if (sender->tx.members.count < sender->crowd &&
-        now <= sender->crowd_at + check_judge_patience(s, &sender->tx))
+        now <= sender->crowd_at + check_silence(s, sender->crowd) + check_judge_patience(s, &sender->tx))
         return;
     sender->crowd = sender->tx.members.count;
     sender->crowd_at = now;
@@ -795,11 +804,10 @@ static bool check_is_waited_for(const struct sim_scenario *s, const struct sim_s
     const struct lli_tx *tx = &sender->tx;
     const struct lli_member *member = &tx->members.table[index];
     const struct lli_slow_record *record = &tx->slow.table[index];
-    const lli_ns limit = s->slow.limits[LLM_THRESHOLD_SILENCE] * lli_max(1, sender->crowd / 10);
 
     return member->standing < LLI_STANDING_SUSPENDED && record->id == member->id && record->next != 0 &&
            record->next < tx->slow.sent.counted &&
-           now > record->heard_at + limit + check_judge_patience(s, tx);
+           now > record->heard_at + check_silence(s, sender->crowd) + check_judge_patience(s, tx);
 }
 
 void sim_check_judge(struct sim_world *world, const struct sim_node *node)
