@@ -95,8 +95,10 @@ static void streams_refused(struct sim_world *world, const struct sim_node *node
                             const struct sim_session *session, const struct sim_stream_view *view,
                             const struct llm_event *event)
 {
-    /* A session of this term may be followed that did not begin yet. */
-    if (event->reason == LLM_REASON_SUPERSEDED ? session->term >= view->term : session->term < view->term)
+    /* A session may be followed that did not begin yet: of this term, or of a higher one. */
+    if (event->reason == LLM_REASON_SUPERSEDED
+            ? session->term >= view->term && !sim_streams_may_supersede(world, session)
+            : session->term < view->term)
         sim_fail(world, "node %u: session %u is refused in term %u, %u is followed", node->index,
                  session->index, session->term, view->term);
 }
