@@ -58,6 +58,7 @@ static void rx_follow(struct lli_rx *rx, uint64_t number, lli_ns now)
     lli_rx_set_news(rx, LLI_RX_NEW);
     rx->join.first = number;
     lli_rx_acknowledge_from(rx, number, number);
+    rx->report.resumed = false;
     rx->counters->sessions_new++;
     lli_unpack_reset(&rx->unpack, number);
     if (lli_rx_as_it_arrives(rx))
@@ -305,6 +306,7 @@ void lli_rx_resume(struct lli_rx *rx, const struct lli_former_session *former, l
     lli_rx_set_lag(rx, 0);
     lli_rx_broken(rx, former->reason == LLM_REASON_REPLACED ? LLM_REASON_REPLACED : LLM_REASON_TIMEOUT);
     rx_follow(rx, former->number, now);
+    rx->report.resumed = true;
     /* A session forgotten in favour of another may have had losses that were not reported. */
     lli_unpack_allow(&rx->unpack, UINT32_MAX, UINT64_MAX);
     /* Messages acknowledged before the interruption still are. */
@@ -326,6 +328,8 @@ bool lli_rx_continue(struct lli_rx *rx, const struct lli_former_session *former,
     rx->replay.fetching = 0;
     lli_rx_request_start(rx, now);
     lli_rx_resume(rx, former, now);
+    /* A store refuses no topic. */
+    rx->report.resumed = false;
     lli_rx_set_lag(rx, LLI_RX_REPLAYING);
     return true;
 }

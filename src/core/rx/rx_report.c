@@ -138,6 +138,16 @@ bool lli_rx_acknowledge(struct lli_rx *rx, uint64_t number, lli_ns now)
     return true;
 }
 
+/*
+ * True if the acknowledged run covers a topic. After an interruption it is not known which topics were refused before, until their names
+ * are known again.
+ */
+static bool rx_status_covers(const struct lli_rx *rx, uint32_t topic)
+{
+    return !rx->report.incomplete && lli_topics_is_complete(&rx->topics, topic) &&
+           (!rx->report.resumed || topic < rx->topics.known || topic >= rx->topics.limit);
+}
+
 /* Adds the acknowledged run and the assured topics that it covers (section 7.3). */
 static void rx_status_acknowledged(const struct lli_rx *rx, struct lli_wire_status *status)
 {
@@ -152,7 +162,7 @@ static void rx_status_acknowledged(const struct lli_rx *rx, struct lli_wire_stat
     status->name_size = config->name_size;
     memcpy(status->name, config->name, sizeof status->name);
     for (int i = 0; i < rx->heartbeat.assured; i++)
-        if (!rx->report.incomplete && lli_topics_is_complete(&rx->topics, rx->heartbeat.assured_topics[i]))
+        if (rx_status_covers(rx, rx->heartbeat.assured_topics[i]))
             status->accepts |= (uint16_t)(1u << i);
 }
 

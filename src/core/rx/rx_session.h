@@ -261,6 +261,7 @@ struct lli_rx_report {
     uint64_t acknowledged_from; /* messages from this one on were delivered without a loss */
     uint64_t acknowledged;      /* messages before this one were acknowledged by the application */
     bool incomplete;            /* messages were dropped by a filter: none is acknowledged */
+    bool resumed;               /* after an interruption: topics without a name may be refused ones */
     uint8_t early;              /* reports sent since the latest token, up to a maximum */
 };
 
