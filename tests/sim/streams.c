@@ -90,6 +90,15 @@ static void streams_seam(struct sim_world *world, const struct sim_node *node, s
     view->next = view->begin;
 }
 
+/* True if a later session of the stream has a higher term. */
+static bool streams_has_higher_term(const struct sim_world *world, const struct sim_session *session)
+{
+    for (uint32_t i = session->index + 1; i < world->sessions_count; i++)
+        if (world->sessions[i]->node == session->node && world->sessions[i]->term > session->term)
+            return true;
+    return false;
+}
+
 /* A session may be refused for its term only. */
 static void streams_refused(struct sim_world *world, const struct sim_node *node,
                             const struct sim_session *session, const struct sim_stream_view *view,
@@ -97,7 +106,7 @@ static void streams_refused(struct sim_world *world, const struct sim_node *node
 {
     /* A session may be followed that did not begin yet: of this term, or of a higher one. */
     if (event->reason == LLM_REASON_SUPERSEDED
-            ? session->term >= view->term && !sim_streams_may_supersede(world, session)
+            ? session->term >= view->term && !streams_has_higher_term(world, session)
             : session->term < view->term)
         sim_fail(world, "node %u: session %u is refused in term %u, %u is followed", node->index,
                  session->index, session->term, view->term);
