@@ -787,15 +787,21 @@ static lli_ns check_silence(const struct sim_scenario *s, uint32_t crowd)
 }
 
 /*
- * Each of many receivers may be silent for longer, and so may one that was heard when they were many; after that, the next
- * evaluation is pending.
+ * Each of many receivers may be silent for longer; after some have left, the next evaluation is pending. One that was heard when
+ * they were most may be silent as long as one of those.
  */
 static void check_crowd(const struct sim_scenario *s, struct sim_sender *sender, lli_ns now)
 {
-    if (sender->tx.members.count < sender->crowd &&
-        now <= sender->crowd_at + check_silence(s, sender->crowd) + check_judge_patience(s, &sender->tx))
+    const uint32_t count = sender->tx.members.count;
+    const lli_ns patience = check_judge_patience(s, &sender->tx);
+
+    if (count >= sender->most || now > sender->most_at + check_silence(s, sender->most) + patience) {
+        sender->most = count;
+        sender->most_at = now;
+    }
+    if (count < sender->crowd && now <= sender->crowd_at + patience)
         return;
-    sender->crowd = sender->tx.members.count;
+    sender->crowd = count;
     sender->crowd_at = now;
 }
 
@@ -806,10 +812,11 @@ static bool check_is_waited_for(const struct sim_scenario *s, const struct sim_s
     const struct lli_tx *tx = &sender->tx;
     const struct lli_member *member = &tx->members.table[index];
     const struct lli_slow_record *record = &tx->slow.table[index];
+    const uint32_t crowd = record->heard_at <= sender->most_at ? sender->most : sender->crowd;
 
     return member->standing < LLI_STANDING_SUSPENDED && record->id == member->id && record->next != 0 &&
            record->next < tx->slow.sent.counted &&
-           now > record->heard_at + check_silence(s, sender->crowd) + check_judge_patience(s, tx);
+           now > record->heard_at + check_silence(s, crowd) + check_judge_patience(s, tx);
 }
 
 void sim_check_judge(struct sim_world *world, const struct sim_node *node)

@@ -77,6 +77,8 @@ struct sim_sender {
     lli_ns opened_at; /* by the node's clock */
     uint32_t crowd;   /* maximum of receivers known recently ... */
     lli_ns crowd_at;  /* ... and the time of that maximum */
+    uint32_t most;    /* maximum as long as one who was heard then may be silent ... */
+    lli_ns most_at;   /* ... and its time */
     struct {
         uint64_t receiver;
         lli_ns at;
