@@ -827,6 +827,58 @@ static void a_loss_of_an_interruption_is_not_of_an_unreliable_packet(void **stat
     assert_int_equal(got.next, 14);
 }
 
+/* A heartbeat of a session of which topic 0 is assured. */
+static void assured_beat(void)
+{
+    struct lli_wire_heartbeat packet = genuine();
+
+    packet.flags = LLI_WIRE_HEARTBEAT_ASSURED;
+    packet.unacknowledged = packet.lead;
+    packet.unacknowledged_messages = packet.messages;
+    packet.topics = 1;
+    packet.assured = 1;
+    heartbeat(&packet);
+}
+
+/* True if a report says that messages of topic 0 are acknowledged. */
+static bool is_acknowledged(void)
+{
+    struct lli_wire_status status;
+    struct lli_packet packet;
+
+    assert_true(lli_rx_leave(rx, now, buffer, &packet));
+    assert_true(lli_wire_get_status(packet.data + LLI_WIRE_HEADER, packet.size - LLI_WIRE_HEADER,
+                                    (uint32_t)SESSION, &status));
+    return status.accepts & 1;
+}
+
+static void name_topic(void)
+{
+    assert_true(lli_topics_add(&rx->topics, 0, (const uint8_t *)"t", 1));
+}
+
+/* It may have been refused before, and what was sent meanwhile may be dropped. */
+static void a_topic_without_its_name_is_not_acknowledged_after_an_interruption(void **state)
+{
+    (void)state;
+    assured_beat();
+    send(10);
+    /* No message is dropped before its topic is known. */
+    assert_true(is_acknowledged());
+    name_topic();
+    assert_true(is_acknowledged());
+    lli_rx_topic_refuse(rx, 0);
+    assert_false(is_acknowledged());
+    (void)naks(now + 3000 * MS);
+    assert_int_equal(got.ends, 1);
+    assured_beat();
+    assured_beat();
+    assert_int_equal(got.news, 2);
+    assert_false(is_acknowledged());
+    name_topic();
+    assert_true(is_acknowledged());
+}
+
 /* ------------------------------------------------------------------------------------------------ silence */
 
 static void silence_is_not_evaluated_while_packets_may_be_unread(void **state)
@@ -900,6 +952,7 @@ int main(void)
         T(an_ended_young_session_is_not_followed_again),
         T(a_replaced_session_continues_at_its_position),
         T(a_loss_of_an_interruption_is_not_of_an_unreliable_packet),
+        T(a_topic_without_its_name_is_not_acknowledged_after_an_interruption),
         T(silence_is_not_evaluated_while_packets_may_be_unread),
         T(a_seldom_polled_receiver_reports_the_timeout),
     };
