@@ -4,7 +4,7 @@ import pathlib
 import shutil
 
 from runner.histogram import Histogram
-from runner.session import Host, fail, request
+from runner.session import fail, request
 
 BLOCK = 512 << 10  # bytes of a full block of a store, of which it has DEPTH under way
 DEPTH = 4
@@ -33,17 +33,24 @@ class Place:
 
 
 class Raw:
-    """The bare disk at a place, with a file of so many MiB, on the CPU of the store."""
+    """The bare disk: a process of raw/raw_disk.c, which has a file of its own."""
 
-    def __init__(self, bench, place, mib, cpu):
-        self.bench = bench
-        self.process = bench.start(Host("", "", ""), "disk", directory=place.path, mib=mib, cpu=cpu)
+    def __init__(self, bench, process):
+        self.bench, self.process = bench, process
         self.process.hear()
 
-    def write(self, duration, size=BLOCK, depth=DEPTH):
+    def tell(self, duration, size=BLOCK, depth=DEPTH, rate=0, wait="block"):
+        """Begins to write; rate: so many a second at most, 0: as many as there is time for."""
+        self.process.tell("write", size=size, depth=depth, rate=rate, wait=wait, duration=duration)
+
+    def hear(self):
         """Returns MiB a second, and the times of writes."""
-        found = self.process.ask("write", size=size, depth=depth, duration=duration)
+        found = self.process.hear()
         return found["mib_per_s"], Histogram(found["write"])
+
+    def write(self, duration, **words):
+        self.tell(duration, **words)
+        return self.hear()
 
     def close(self):
         self.bench.processes.finish(self.process)

@@ -7,8 +7,10 @@ Cases:
                busy, while a receiver gets the stream on the same cores, which a virtual disk shares. The recording is read again
                afterwards: each message once, in order
   acknowledge  on the disk, by level: from when a message was due until the transmitter's application is informed that the store has
-               acknowledged it; beside a bare durable write of 4 KiB, and the hop to an ordinary receiver
-  others       hop of a reference receiver while the store records, and while an ordinary receiver is in the place of the store
+               acknowledged it; beside a bare durable write of 4 KiB, one after the other and as many a second as messages, and
+               the hop to an ordinary receiver
+  others       hop of a reference receiver while the store records, while an ordinary receiver is in the place of the store, and
+               while bare writes like the store's are done beside that one
   start        a store is killed while it records, and opened again with so many more segments, which are sparse files: until
                llm_store_open() returns, and until the session goes on and its messages are on the disk
   replay       rate of llm_replay_next() beside that of the live stream, and the hop of a live receiver meanwhile
@@ -31,7 +33,7 @@ from runner import options as opt
 from runner import plots
 from runner.disk import PAGE, Place, Raw
 from runner.histogram import Histogram
-from runner.session import ROOT, fail
+from runner.session import ROOT, Host, fail
 from runner.tables import Report, columns_of, median, medians, number, ratio
 
 CASES = ("record", "acknowledge", "others", "start", "replay", "join")
@@ -75,13 +77,16 @@ class Stores:
         self.bench, self.o = bench, bench.o
         self.places = {"disk": Place("disk", self.o.directory), "tmpfs": Place("tmpfs", "/dev/shm")}
         self.raws, self.machine, self.absent = {}, None, 0
+        self.writes = {}  # of the store in others, by rate: size, and writes a second
         self.segment_mib, self.spares, self.start_mib = (16, 2, 64) if self.o.quick else (SEGMENT_MIB, SPARES, START_MIB)
         self.shared = self.o.cpus[1] == self.o.cpus[2]
 
-    def raw(self, name):
-        if name not in self.raws:
-            self.raws[name] = Raw(self.bench, self.places[name], min(self.o.mib, 512), self.o.cpus[1])
-        return self.raws[name]
+    def raw(self, name, low=False):
+        """The bare disk, on the core of the store."""
+        if (name, low) not in self.raws:
+            process = self.program(Host("", "", ""), "disk", low, directory=self.places[name].path, mib=min(self.o.mib, 512))
+            self.raws[name, low] = Raw(self.bench, process)
+        return self.raws[name, low]
 
     def close_raws(self):
         for raw in self.raws.values():
@@ -233,6 +238,17 @@ def record_archive_rows(stores, record):
 
 # ------------------------------------------------------------------------------------------------ acknowledge
 
+def write_paced(stores, rate):
+    """Times of bare writes, as many a second as messages that a transmitter sends meanwhile."""
+    sender = stores.transmitter(stores.o.size[0])
+    sender.tell("send", rate=rate, duration=stores.o.duration + WARM_S, round=1)
+    time.sleep(WARM_S)
+    _, writes = stores.raw("disk").write(stores.o.duration, size=PAGE, depth=1, rate=rate, wait=stores.o.wait)
+    sender.hear()
+    stores.bench.processes.finish(sender)
+    return writes
+
+
 def acknowledge(stores, level):
     """All rates at a level; level None: the hop to an ordinary receiver, and bare writes."""
     o = stores.o
@@ -252,7 +268,7 @@ def acknowledge(stores, level):
         return {"rates": rates, "times": times, "settled": settled, "track": {**track, "lost": track["lost"] + settled["lost"]}}
     track = stores.end(sender, end)["receivers"][0]
     return {"times": [Histogram(one) for one in track["rounds"][0]], "track": track,
-            "write": stores.raw("disk").write(o.duration, size=PAGE, depth=1)[1]}
+            "write": stores.raw("disk").write(o.duration, size=PAGE, depth=1)[1], "paced": [write_paced(stores, rate) for rate in o.rate]}
 
 
 def acknowledge_rows(stores):
@@ -267,9 +283,10 @@ def acknowledge_rows(stores):
         for at, rate in enumerate(o.rate):
             times = medians((run["times"][at].summary() for run in runs), LATENCY)
             hop = medians(run["times"][at].summary() for run in compared)
+            paced = medians(run["paced"][at].summary() for run in compared)
             yield row("acknowledge", level, runs[0]["settled"], size_bytes=o.size[0], rate_msgs_per_s=rate,
                       msgs_per_s=median(run["rates"][at]["msgs_per_s"] for run in runs), latency_us=times, raw_write_us=write,
-                      ratio_to_raw=ratio(times["median"], write["median"]), compared_us=hop,
+                      ratio_to_raw=ratio(times["median"], write["median"]), raw_paced_us=paced, compared_us=hop,
                       bound_us=write["median"] + 3 * hop["median"] if hop["median"] else None,
                       rss_mib=max(run["settled"]["rss_mib"] for run in runs), **exact(*(run["track"] for run in runs)))
 
@@ -301,17 +318,29 @@ def acknowledge_archive_rows(stores, acknowledge):
 
 # ----------------------------------------------------------------------------------------------------- others
 
+OTHERS = ("store", "receiver", "writes")
+
+
 def others(stores, what, rate):
+    """The hop beside the store, a receiver in its place, or a receiver and writes as those of the last store at this rate."""
     o = stores.o
     directory = stores.places["disk"].new() if what == "store" else None
     end = stores.store(directory, o.level[0], low=True)[0] if directory else stores.receiver(low=True)
+    disk = stores.raw("disk", low=True) if what == "writes" else None
     reference, sender = stores.reference(), stores.transmitter(o.size[0])
     sender.ask("await", receivers=2)
     sender.ask("send", rate=rate, duration=WARM_S, round=1)
+    before = end.ask("stats") if directory else None
+    if disk:
+        disk.tell(o.duration, depth=1, **stores.writes[rate])
     sender.ask("send", rate=rate, duration=o.duration)
+    tracks, settled = [], None
+    if disk:
+        disk.hear()
+    if directory:
+        stores.writes[rate] = writes_between(before, end.ask("stats"))
     stores.machine = sender.ask("stats")["machine"]
     sender.popen.stdin.close()
-    tracks, settled = [], None
     if directory:
         settled = end.ask("recorded")
         stores.bench.processes.finish(end)
@@ -321,18 +350,27 @@ def others(stores, what, rate):
     return {"hop": Histogram(hop["rounds"][0][0]), "tracks": [hop, *tracks], "settled": settled}
 
 
+def writes_between(before, after):
+    """Size and rate of bare writes like those of a store between two answers."""
+    count, written = (after[name] - before[name] for name in ("store_blocks", "store_block_bytes"))
+    return {"size": max(1, -(-written // (max(count, 1) * PAGE))) * PAGE, "rate": 1 + count * 1000000000 // (after["at"] - before["at"])}
+
+
 def others_rows(stores):
     o = stores.o
-    cases = [(what, rate, again) for again in range(1 if o.quick else 3) for rate in o.rate[-2:] for what in ("store", "receiver")]
+    cases = [(what, rate, again) for again in range(1 if o.quick else 3) for rate in o.rate[-2:] for what in OTHERS]
     found = stores.bench.turns(cases, lambda _bench, _run, what, rate, _again: others(stores, what, rate),
                                f"the hop of another receiver, {o.duration:g} s of each")
+    stores.close_raws()
     for rate in o.rate[-2:]:
-        runs, compared = ([one for case, some in found.items() if case[:2] == (what, rate) for one in some] for what in ("store", "receiver"))
-        times, hop = medians((run["hop"].summary() for run in runs), LATENCY), medians(run["hop"].summary() for run in compared)
-        yield row("others", o.level[0], runs[0]["settled"], size_bytes=o.size[0], rate_msgs_per_s=rate, latency_us=times, compared_us=hop,
+        runs, compared, besides = ([one for case, some in found.items() if case[:2] == (what, rate) for one in some] for what in OTHERS)
+        times, hop, beside = (medians((run["hop"].summary() for run in some), LATENCY) for some in (runs, compared, besides))
+        yield row("others", o.level[0], runs[0]["settled"], size_bytes=o.size[0], rate_msgs_per_s=rate, latency_us=times,
+                  compared_us={name: hop[name] for name in ("median", "p99")},
                   ratio_to_compared=ratio(times["median"], hop["median"]), p99_ratio_to_compared=ratio(times["p99"], hop["p99"]),
+                  beside_writes_us=beside, ratio_to_writes=ratio(times["median"], beside["median"]),
                   rss_mib=max(run["settled"]["rss_mib"] for run in runs),
-                  **exact(*(track for run in (*runs, *compared) for track in run["tracks"])))
+                  **exact(*(track for run in (*runs, *compared, *besides) for track in run["tracks"])))
 
 
 # ------------------------------------------------------------------------------------------------------ start
@@ -481,10 +519,12 @@ def row(case, level, settled, **fields):
     """A row of the JSON. Fields that do not apply are None. settled: the last answer of the store."""
     return {"case": case, "engine": settled["engine"], "direct": bool(settled["direct"]), "level": level, "file_system": "disk",
             "size_bytes": None, "rate_msgs_per_s": None, "msgs_per_s": None, "mib_per_s": None, "raw_mib_per_s": None,
-            "raw_busy_mib_per_s": None, "ratio_to_raw_busy": None, "latency_us": dict.fromkeys(LATENCY), "raw_write_us": dict.fromkeys(("median", "p99")), "ratio_to_raw": None, "lost": 0,
+            "raw_busy_mib_per_s": None, "ratio_to_raw_busy": None, "latency_us": dict.fromkeys(LATENCY),
+            "raw_write_us": dict.fromkeys(("median", "p99")), "ratio_to_raw": None, "raw_paced_us": dict.fromkeys(("median", "p99")), "lost": 0,
             "twice": 0, "rss_mib": None, "received": 0, "segments": None, "open_us": None, "bound_us": None,
             "compared_msgs_per_s": None, "compared_us": dict.fromkeys(("median", "p99")), "during_us": dict.fromkeys(("median", "p99")),
-            "ratio_to_compared": None, "p99_ratio_to_compared": None, "bytes_ratio": None, "block_bytes": None, "write_us_max": None,
+            "ratio_to_compared": None, "p99_ratio_to_compared": None, "beside_writes_us": dict.fromkeys(LATENCY), "ratio_to_writes": None,
+            "bytes_ratio": None, "block_bytes": None, "write_us_max": None,
             "stalls": None, **fields}
 
 
@@ -497,16 +537,18 @@ TABLES = {
                 ("busy", "MiB/s", "raw_busy_mib_per_s", 0), ("", "ratio", "ratio_to_raw_busy", 2), ("disk per", "packets", "bytes_ratio", 3),
                 ("block", "KiB", lambda one: one["block_bytes"] and number(one["block_bytes"] / 1024), None), ("", "stalls", "stalls", 0),
                 ("slowest", "write us", "write_us_max", 0), *ENDS)),
-    "acknowledge": ("until the transmitter's application knows that the store has a message; a bare durable write of 4 KiB; "
-                    "the hop to an ordinary receiver", (
+    "acknowledge": ("until the transmitter's application knows that the store has a message; a bare durable write of 4 KiB, one after "
+                    "the other, and as many a second as messages; the hop to an ordinary receiver", (
                         ("", "engine", "engine", None), ("", "level", "level", None), ("", "msg/s", "rate_msgs_per_s", 0), ("", "reached", "msgs_per_s", 0),
                         *columns_of(("us",), LATENCY, "latency_us.{}", 1), *columns_of(("bare us",), ("median", "p99"), "raw_write_us.{}", 1),
-                        ("", "ratio", "ratio_to_raw", 2), *columns_of(("hop us",), ("median", "p99"), "compared_us.{}", 1),
-                        ("bare +", "3 hops", "bound_us", 1), *ENDS)),
-    "others": ("hop of a reference receiver while the store records, and with an ordinary receiver in its place", (
+                        ("", "ratio", "ratio_to_raw", 2), *columns_of(("paced us",), ("median", "p99"), "raw_paced_us.{}", 1),
+                        *columns_of(("hop us",), ("median", "p99"), "compared_us.{}", 1), ("bare +", "3 hops", "bound_us", 1), *ENDS)),
+    "others": ("hop of a reference receiver while the store records, with an ordinary receiver in its place, and with bare writes like the "
+               "store's beside that one", (
         ("", "level", "level", None), ("", "msg/s", "rate_msgs_per_s", 0), *columns_of(("store us",), LATENCY, "latency_us.{}", 1),
         *columns_of(("receiver",), ("median", "p99"), "compared_us.{}", 1), ("ratio", "median", "ratio_to_compared", 2),
-        ("", "p99", "p99_ratio_to_compared", 2), *ENDS)),
+        ("", "p99", "p99_ratio_to_compared", 2), *columns_of(("+ writes",), ("median", "p99"), "beside_writes_us.{}", 1),
+        ("", "ratio", "ratio_to_writes", 2), *ENDS)),
     "start": (f"after a kill, with so many additional segments of {{start}} MiB: llm_store_open(), and until messages are on the disk again", (
         ("", "segments", "segments", None), ("open", "us", "open_us", 0), *columns_of(("recording us",), ("median", "max"), "latency_us.{}", 0),
         *ENDS)),
