@@ -2,9 +2,11 @@
 /*
  * The bare disk: writes of equal size to a file whose blocks were written before, durable each. directory=:
  * where the file is, which has no name; mib=: its size. Requests:
- *   write size= depth= rate= wait= duration=   Writes in ascending order, from the start again at the end of the file,
- *       with so many writes under way at a time, and so many a second at most (0: as many as there is time for); wait:
- *       until the next one is due spin or block. Answers with the rate and the time of a write.
+ *   write size= depth= duration=   Writes in ascending order, from the start again at the end of the file, with so many
+ *       writes under way at a time. Answers with the rate and the time of a write.
+ *   record size= rate= wait= duration=   Records of a size come due at a rate, and each write has those that are due, in
+ *       whole pages. wait: spin or block, for the next one. Answers with the rate, and the time from when a record was
+ *       due until it was on the disk.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -34,10 +36,7 @@ static struct {
     bool direct;
     uint64_t bytes;
     uint64_t size; /* of a write */
-    uint64_t begun_at;
     uint64_t until;
-    uint64_t distance_ns;      /* from one write to the next; 0: none */
-    bool sleeps;               /* until the next write is due */
     atomic_uint_fast64_t next; /* number of the next write */
 } disk;
 
@@ -57,19 +56,13 @@ static void *disk_memory(size_t size)
     return memset(memory, 0x5a, size);
 }
 
-/* Waits until a write is due, and returns the time. */
-static uint64_t disk_await(uint64_t due_at)
+/* Writes durably at a place in the file, which is repeated. */
+static void disk_put(const uint8_t *bytes, uint64_t size, uint64_t place)
 {
-    uint64_t now;
+    const struct iovec data = {(void *)(uintptr_t)bytes, size};
 
-    while ((now = llm_clock()) < due_at) {
-        const uint64_t left = due_at - now;
-
-        if (disk.sleeps)
-            (void)nanosleep(
-                &(struct timespec){(time_t)(left / DISK_SECOND_NS), (long)(left % DISK_SECOND_NS)}, NULL);
-    }
-    return now;
+    if (pwritev2(disk.file, &data, 1, (off_t)place, RWF_DSYNC) != (ssize_t)size)
+        control_fail("disk", strerror(errno));
 }
 
 static void *disk_write(void *arg)
@@ -77,32 +70,33 @@ static void *disk_write(void *arg)
     const uint64_t places = disk.bytes / disk.size;
     struct disk_writer *writer = arg;
 
-    for (uint64_t now = disk.begun_at; now < disk.until;) {
-        const struct iovec data = {writer->data, disk.size};
-        const uint64_t number = atomic_fetch_add(&disk.next, 1);
-        const uint64_t before = disk_await(disk.begun_at + number * disk.distance_ns);
-        const uint64_t at = number % places * disk.size;
-
-        if (pwritev2(disk.file, &data, 1, (off_t)at, RWF_DSYNC) != (ssize_t)disk.size)
-            control_fail("disk", strerror(errno));
+    for (uint64_t now = llm_clock(), before; now < disk.until;) {
+        before = now;
+        disk_put(writer->data, disk.size, atomic_fetch_add(&disk.next, 1) % places * disk.size);
         now = llm_clock();
         histogram_add(&writer->times, now - before);
     }
     return NULL;
 }
 
+/* Answers with the rate since the begin, and times. */
+static void disk_answer(const struct histogram *times, uint64_t bytes, uint64_t begun_at)
+{
+    json_open();
+    json_number("mib_per_s", (double)bytes / (double)(1 << 20) * 1e9 / (double)(llm_clock() - begun_at));
+    json_histogram("write", times);
+    json_number("direct", disk.direct);
+    json_close();
+}
+
 static void disk_serve(const struct control *request)
 {
-    const uint64_t depth = control_number(request, "depth", 1), rate = control_number(request, "rate", 0);
+    const uint64_t depth = control_number(request, "depth", 1), begun_at = llm_clock();
     struct disk_writer writers[DISK_DEPTH_MAX] = {0};
     uint64_t writes = 0;
 
     disk.size = control_number(request, "size", DISK_ALIGN);
-    disk.distance_ns = rate > 0 ? DISK_SECOND_NS / rate : 0;
-    disk.sleeps = control_is(request, "wait", "block");
-    disk.begun_at = llm_clock();
-    disk.until = disk.begun_at + control_ns(request, "duration", 0);
-    disk.next = 0;
+    disk.until = begun_at + control_ns(request, "duration", 0);
     for (uint64_t i = 0; i < depth && i < DISK_DEPTH_MAX; i++) {
         histogram_init(&writers[i].times, 0);
         writers[i].data = disk_memory(disk.size);
@@ -119,17 +113,59 @@ static void disk_serve(const struct control *request)
         if (writers[i].times.max > writers[0].times.max)
             writers[0].times.max = writers[i].times.max;
     }
-    json_open();
-    json_number("mib_per_s", (double)(writes * disk.size) / (double)(1 << 20) * 1e9 /
-                                 (double)(llm_clock() - disk.begun_at));
-    json_histogram("write", &writers[0].times);
-    json_number("direct", disk.direct);
-    json_close();
+    disk_answer(&writers[0].times, writes * disk.size, begun_at);
     for (uint64_t i = 0; i < depth && i < DISK_DEPTH_MAX; i++)
         free(writers[i].times.counts);
 }
 
-static const struct control_verb disk_verbs[] = {{"write", disk_serve}, {NULL, NULL}};
+/* Waits until a time, and returns the time by then. */
+static uint64_t disk_await(uint64_t due_at, bool sleeps)
+{
+    uint64_t now;
+
+    while ((now = llm_clock()) < due_at) {
+        const uint64_t left = due_at - now;
+
+        if (sleeps)
+            (void)nanosleep(&(struct timespec){.tv_sec = (time_t)(left / DISK_SECOND_NS),
+                                               .tv_nsec = (long)(left % DISK_SECOND_NS)},
+                            NULL);
+    }
+    return now;
+}
+
+static void disk_record(const struct control *request)
+{
+    const uint64_t size = control_number(request, "size", DISK_ALIGN), begun_at = llm_clock();
+    const uint64_t distance_ns = DISK_SECOND_NS / control_number(request, "rate", 1000);
+    const uint64_t until = begun_at + control_ns(request, "duration", 0);
+    const bool sleeps = control_is(request, "wait", "block");
+    uint8_t *data = disk_memory(DISK_FILL);
+    uint64_t due_at = begun_at, at = 0, bytes = 0;
+    struct histogram times;
+
+    histogram_init(&times, 0);
+    while (due_at < until) {
+        const uint64_t due = (disk_await(due_at, sleeps) - due_at) / distance_ns + 1;
+        const uint64_t count = due < DISK_FILL / size ? due : DISK_FILL / size;
+        const uint64_t pages = (count * size + DISK_ALIGN - 1) / DISK_ALIGN;
+        uint64_t now;
+
+        at = at + pages * DISK_ALIGN <= disk.bytes ? at : 0;
+        disk_put(data, pages * DISK_ALIGN, at);
+        now = llm_clock();
+        for (uint64_t i = 0; i < count; i++, due_at += distance_ns)
+            histogram_add(&times, now - due_at);
+        at += pages * DISK_ALIGN;
+        bytes += pages * DISK_ALIGN;
+    }
+    disk_answer(&times, bytes, begun_at);
+    free(times.counts);
+    free(data);
+}
+
+static const struct control_verb disk_verbs[] = {
+    {"write", disk_serve}, {"record", disk_record}, {NULL, NULL}};
 
 /* Opens a file without a name, so that nothing of it remains, and writes all of it. */
 static void disk_open(const char *directory)

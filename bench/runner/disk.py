@@ -39,18 +39,19 @@ class Raw:
         self.bench, self.process = bench, process
         self.process.hear()
 
-    def tell(self, duration, size=BLOCK, depth=DEPTH, rate=0, wait="block"):
-        """Begins to write; rate: so many a second at most, 0: as many as there is time for."""
-        self.process.tell("write", size=size, depth=depth, rate=rate, wait=wait, duration=duration)
+    def write(self, duration, size=BLOCK, depth=DEPTH):
+        """Returns MiB a second, and the times of writes."""
+        self.process.tell("write", size=size, depth=depth, duration=duration)
+        return self.hear()
+
+    def record(self, duration, size, rate, wait="block"):
+        """Begins to write records of a size that come due at a rate, one write at a time."""
+        self.process.tell("record", size=size, rate=rate, wait=wait, duration=duration)
 
     def hear(self):
-        """Returns MiB a second, and the times of writes."""
+        """Returns MiB a second, and the times of writes, or of records."""
         found = self.process.hear()
         return found["mib_per_s"], Histogram(found["write"])
-
-    def write(self, duration, **words):
-        self.tell(duration, **words)
-        return self.hear()
 
     def close(self):
         self.bench.processes.finish(self.process)

@@ -125,7 +125,7 @@ BESIDES = {
     "order": set(),
     "availability": set(),
     "security": set(),
-    "store": {"raw_busy_mib_per_s", "ratio_to_raw_busy", "raw_paced_us", "direct", "received", "segments", "open_us", "bound_us",
+    "store": {"raw_busy_mib_per_s", "ratio_to_raw_busy", "raw_record_us", "ratio_to_raw_record", "direct", "received", "segments", "open_us", "bound_us",
               "compared_msgs_per_s", "compared_us", "during_us", "ratio_to_compared", "p99_ratio_to_compared", "beside_writes_us",
               "ratio_to_writes", "bytes_ratio", "block_bytes", "write_us_max", "stalls"},
     "kept": {"calm_s", "joined", "kept_received", "counters"},
