@@ -261,7 +261,8 @@ void market_deliver(const void *data, size_t size)
         market_take_greeting(&message->head);
     } else if (message->head.round == market.round) {
         market.returned++;
-        if (message->head.from != market.skipped)
+        /* Its own only: a publisher that began later also gets reflections from before it was there. */
+        if (message->head.from != market.skipped && message->head.publisher == market.publisher)
             market_add(&message->head, message->fields[0]);
     }
 }
