@@ -325,7 +325,9 @@ positions_survive_primaries_that_are_killed() {
 
     mkdir "$work/tutorial"
     commands "A position keeper" >"$work/tutorial/commands"
-    (cd "$work/tutorial" && timeout "$limit" bash -e -c 'trap "kill \$(jobs -p) 2>/dev/null || :; wait" EXIT; . ./commands') \
+    # A member that does not run for 240 ms counts as dead: at the lowest priority, beside other tests, it would.
+    (cd "$work/tutorial" && { renice -n 0 -p "$BASHPID" >/dev/null 2>&1 || :; } &&
+        timeout "$limit" bash -e -c 'trap "kill \$(jobs -p) 2>/dev/null || :; wait" EXIT; . ./commands') \
         >"$output" 2>"$work/tutorial.err" || good=no
     grep -q ' member [0-2] has the positions before fill ' "$output" || good=no
     [ "$(grep -c 'is complete' "$output")" -ge 2 ] || good=no
