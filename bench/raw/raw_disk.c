@@ -56,7 +56,7 @@ static void *disk_memory(size_t size)
     return memset(memory, 0x5a, size);
 }
 
-/* Writes durably at a place in the file, which is repeated. */
+/* Writes durably at a place in the file. */
 static void disk_put(const uint8_t *bytes, uint64_t size, uint64_t place)
 {
     const struct iovec data = {(void *)(uintptr_t)bytes, size};
@@ -148,16 +148,16 @@ static void disk_record(const struct control *request)
     while (due_at < until) {
         const uint64_t due = (disk_await(due_at, sleeps) - due_at) / distance_ns + 1;
         const uint64_t count = due < DISK_FILL / size ? due : DISK_FILL / size;
-        const uint64_t pages = (count * size + DISK_ALIGN - 1) / DISK_ALIGN;
+        const uint64_t whole = (count * size + DISK_ALIGN - 1) / DISK_ALIGN * DISK_ALIGN;
         uint64_t now;
 
-        at = at + pages * DISK_ALIGN <= disk.bytes ? at : 0;
-        disk_put(data, pages * DISK_ALIGN, at);
+        at = at + whole <= disk.bytes ? at : 0;
+        disk_put(data, whole, at);
         now = llm_clock();
         for (uint64_t i = 0; i < count; i++, due_at += distance_ns)
             histogram_add(&times, now - due_at);
-        at += pages * DISK_ALIGN;
-        bytes += pages * DISK_ALIGN;
+        at += whole;
+        bytes += whole;
     }
     disk_answer(&times, bytes, begun_at);
     free(times.counts);

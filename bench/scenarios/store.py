@@ -8,7 +8,7 @@ Cases:
                afterwards: each message once, in order
   acknowledge  on the disk, by level: from when a message was due until the transmitter's application is informed that the store has
                acknowledged it; beside a bare durable write of 4 KiB, the hop to an ordinary receiver, and bare writes of messages
-               that come due as often, each of those that came during the one before
+               that come due as often: each write has those that came during the one before
   others       hop of a reference receiver while the store records, while an ordinary receiver is in the place of the store, and
                while bare writes like the store's are done beside that one
   start        a store is killed while it records, and opened again with so many more segments, which are sparse files: until
@@ -544,7 +544,8 @@ TABLES = {
                         ("", "engine", "engine", None), ("", "level", "level", None), ("", "msg/s", "rate_msgs_per_s", 0), ("", "reached", "msgs_per_s", 0),
                         *columns_of(("us",), LATENCY, "latency_us.{}", 1), *columns_of(("bare us",), ("median", "p99"), "raw_write_us.{}", 1),
                         ("", "ratio", "ratio_to_raw", 2), *columns_of(("recorded us",), ("median", "p99"), "raw_record_us.{}", 1),
-                        ("", "ratio", "ratio_to_raw_record", 2), *columns_of(("hop us",), ("median", "p99"), "compared_us.{}", 1), ("bare +", "3 hops", "bound_us", 1), *ENDS)),
+                        ("", "ratio", "ratio_to_raw_record", 2), *columns_of(("hop us",), ("median", "p99"), "compared_us.{}", 1),
+                        ("bare +", "3 hops", "bound_us", 1), *ENDS)),
     "others": ("hop of a reference receiver while the store records, with an ordinary receiver in its place, and with bare writes like the "
                "store's beside that one", (
         ("", "level", "level", None), ("", "msg/s", "rate_msgs_per_s", 0), *columns_of(("store us",), LATENCY, "latency_us.{}", 1),
