@@ -740,24 +740,37 @@ static LLI_INLINE void endpoint_input(struct lli_endpoint *endpoint, const struc
 /* Returns true if a packet may have a single message: the size of the first message excludes most others. */
 static inline bool endpoint_may_be_single(const struct lli_in *in)
 {
-    uint8_t code;
+    const uint8_t *at = in->data + LLI_WIRE_DATA_HEADER;
 
-    if (in->size <= LLI_WIRE_DATA_HEADER)
+    if (in->size <= LLI_WIRE_DATA_HEADER + 1)
         return false;
-    code = in->data[LLI_WIRE_DATA_HEADER];
-    return code > LLI_FRAME_SHORT_MAX || in->size == LLI_WIRE_DATA_HEADER + 1u + code;
+    if (at[0] <= LLI_FRAME_SHORT_MAX)
+        return in->size == LLI_WIRE_DATA_HEADER + 1u + at[0];
+    return at[0] >= LLI_FRAME_TOPIC_SHORT ||
+           in->size == LLI_WIRE_DATA_HEADER + 2u + ((at[0] & 0x3fu) << 8 | at[1]);
 }
 
-/* Processes a burst. */
+/* Processes a burst of several packets. */
 static LLI_OUT_OF_LINE void endpoint_receive(struct lli_endpoint *endpoint, const struct lli_in *packets,
                                              int count, lli_ns now)
 {
     for (int i = 0; i < count; i++) {
-        endpoint_input(endpoint, &packets[i], 0, now);
+        if (!endpoint_may_be_single(&packets[i]) || !lli_sessions_single_of(endpoint, &packets[i], now))
+            endpoint_input(endpoint, &packets[i], 0, now);
         if (endpoint->context->dirty)
             lli_endpoint_send_dirty(endpoint->context, false);
     }
     endpoint->transport->release(endpoint->instance, packets, count);
+}
+
+/* Processes a packet that arrived alone. */
+static LLI_OUT_OF_LINE void endpoint_receive_alone(struct lli_endpoint *endpoint, const struct lli_in *packet,
+                                                   lli_ns now)
+{
+    endpoint_input(endpoint, packet, 0, now);
+    if (endpoint->context->dirty)
+        lli_endpoint_send_dirty(endpoint->context, false);
+    endpoint->transport->release(endpoint->instance, packet, 1);
 }
 
 /*
@@ -796,7 +809,8 @@ static void endpoint_receive_inspected(struct lli_endpoint *endpoint, const stru
             if (lli_sessions_second(endpoint, in, line, now))
                 continue;
         }
-        if (count > 1 || !endpoint_may_be_single(in) || !lli_sessions_single(endpoint, in, now))
+        if (!endpoint_may_be_single(in) ||
+            !(count == 1 ? lli_sessions_single : lli_sessions_single_of)(endpoint, in, now))
             endpoint_input(endpoint, in, line, now);
         if (endpoint->context->dirty)
             lli_endpoint_send_dirty(endpoint->context, false);
@@ -953,9 +967,12 @@ void lli_endpoint_poll(struct lli_endpoint *endpoint, lli_ns now)
         endpoint_send_packed(endpoint, now);
     do {
         count = endpoint->transport->receive(endpoint->instance, packets, ENDPOINT_BURST);
-        if (count > 0 && !(endpoint->inspects && endpoint_inspect(endpoint, packets, count, now)) &&
-            (count > 1 || !endpoint_receive_single(endpoint, packets, now)))
-            endpoint_receive(endpoint, packets, count, now);
+        if (count > 0 && !(endpoint->inspects && endpoint_inspect(endpoint, packets, count, now))) {
+            if (count > 1)
+                endpoint_receive(endpoint, packets, count, now);
+            else if (!endpoint_receive_single(endpoint, packets, now))
+                endpoint_receive_alone(endpoint, packets, now);
+        }
         if (count < endpoint->more)
             break;
         left = count < ENDPOINT_BURST ? left - 1 : endpoint_left(left - 1, now);

@@ -441,18 +441,22 @@ bool lli_sessions_input(struct llm_receiver *receiver, bool group, const struct 
     return true;
 }
 
-bool lli_sessions_single(struct lli_endpoint *endpoint, const struct lli_in *in, lli_ns now)
+static LLI_INLINE bool sessions_single(struct lli_endpoint *endpoint, const struct lli_in *in, bool alone,
+                                       lli_ns now)
 {
     struct llm_context *context = endpoint->context;
     struct llm_receiver *receiver = endpoint->receivers;
     struct llm_message message;
     struct lli_rx *rx;
 
-    if (receiver == NULL || receiver->next != NULL || receiver->group != in->from ||
-        (rx = receiver->latest) == NULL ||
-        !lli_rx_single(rx, in->data, in->size, in->stamp_ns, now, &message))
+    if (receiver == NULL || receiver->next != NULL || receiver->group != in->from)
         return false;
-    context->in_handler = context->in_single = true;
+    /* A packet alone is mostly of the latest session; those of a burst are often of several. */
+    rx = alone ? receiver->latest : sessions_find(receiver, lli_load_u32(in->data + LLI_WIRE_TAG_AT));
+    if (rx == NULL || !lli_rx_single(rx, in->data, in->size, in->stamp_ns, now, &message))
+        return false;
+    context->in_handler = true;
+    context->in_single = alone;
     sessions_messages(receiver, &message, 1);
     context->in_handler = context->in_single = false;
     if (!rx->pending.plain && !lli_rx_is_idle(rx))
@@ -461,10 +465,20 @@ bool lli_sessions_single(struct lli_endpoint *endpoint, const struct lli_in *in,
     return true;
 }
 
+bool lli_sessions_single(struct lli_endpoint *endpoint, const struct lli_in *in, lli_ns now)
+{
+    return sessions_single(endpoint, in, true, now);
+}
+
+bool lli_sessions_single_of(struct lli_endpoint *endpoint, const struct lli_in *in, lli_ns now)
+{
+    return sessions_single(endpoint, in, false, now);
+}
+
 /* Notes a packet of a line in the session of a receiver. False: the session has to take it. */
 static bool sessions_line(struct llm_receiver *receiver, const struct lli_in *in, int line, lli_ns now)
 {
-    struct lli_rx *rx = sessions_find(receiver, lli_load_u32(in->data + 4));
+    struct lli_rx *rx = sessions_find(receiver, lli_load_u32(in->data + LLI_WIRE_TAG_AT));
     bool second;
 
     if (rx == NULL || rx->state != LLI_RX_LIVE)

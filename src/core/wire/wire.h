@@ -13,7 +13,8 @@
 enum {
     LLI_WIRE_VERSION = 1,
     LLI_WIRE_HEADER = 16,         /* bytes of the base header, section 2 */
-    LLI_WIRE_SIZE_AT = 2,         /* offset of the packet's size in it */
+    LLI_WIRE_SIZE_AT = 2,         /* offset of the packet's size in it ... */
+    LLI_WIRE_TAG_AT = 4,          /* ... and of its session's tag */
     LLI_WIRE_DATA_HEADER = 18,    /* bytes before the frames of DATA, without extensions */
     LLI_WIRE_ADDRESS_MAX = 31,    /* bytes of a transport's address */
     LLI_WIRE_RANGES_MAX = 64,     /* ranges in a NAK or REJECT */
