@@ -94,6 +94,51 @@ static bool rx_next_news(struct lli_rx *rx, struct lli_item *item)
     return lli_rx_next_topic(rx, item);
 }
 
+/*
+ * Takes whole messages that each follow a topic frame, while their topics need nothing but delivery: where
+ * topics take turns, nearly all do.
+ */
+static LLI_OUT_OF_LINE void rx_next_in_turn(struct lli_rx *rx, struct lli_item *item)
+{
+    struct lli_unpack *unpack = &rx->unpack;
+    const uint8_t *end = unpack->end;
+    const uint8_t *at = unpack->at;
+    uint64_t number = unpack->number;
+    uint32_t count = (uint32_t)item->count;
+
+    while (count < LLI_ITEM_MESSAGES_MAX && at < end) {
+        struct lli_frame topic, frame;
+        const uint8_t *data = lli_frame_get(at, end, &topic);
+
+        if (topic.kind != LLI_FRAME_TOPIC || data == end || !lli_topics_is_plain(&rx->topics, topic.value))
+            break;
+        data = lli_frame_get(data, end, &frame);
+        if (frame.kind != LLI_FRAME_MESSAGE || frame.value > (size_t)(end - data))
+            break;
+        item->messages[count++] = (struct llm_message){
+            .data = data,
+            .size = frame.value,
+            .topic_id = topic.value,
+            .topic = lli_topics_known_name(&rx->topics, topic.value),
+            .number = number++,
+            .session = rx->session,
+            .received_at = rx->stamp_ns,
+        };
+        unpack->topic = topic.value;
+        at = data + frame.value;
+    }
+    unpack->at = at;
+    unpack->number = number;
+    item->count = (int)count;
+}
+
+/* True if a frame of a topic may come next, of a packet that began with a whole frame. */
+static inline bool rx_is_topic_next(const struct lli_unpack *unpack)
+{
+    return unpack->at < unpack->end && *unpack->at >= LLI_FRAME_TOPIC_SHORT && !unpack->broken &&
+           !unpack->assembling;
+}
+
 /* Returns the next messages, without those of refused topics. */
 static LLI_INLINE bool rx_next_messages(struct lli_rx *rx, struct lli_item *item)
 {
@@ -101,10 +146,13 @@ static LLI_INLINE bool rx_next_messages(struct lli_rx *rx, struct lli_item *item
     uint32_t topic;
 
     item->count = 0;
-    while (item->count < LLI_ITEM_MESSAGES_MAX && !lli_unpack_is_done(&rx->unpack) &&
-           lli_unpack_peek(&rx->unpack, &topic)) {
+    while (item->count < LLI_ITEM_MESSAGES_MAX && !lli_unpack_is_done(&rx->unpack)) {
         int count;
 
+        if (rx_is_topic_next(&rx->unpack))
+            rx_next_in_turn(rx, item);
+        if (item->count == LLI_ITEM_MESSAGES_MAX || !lli_unpack_peek(&rx->unpack, &topic))
+            break;
         like.topic = lli_topics_name(&rx->topics, topic);
         count = lli_unpack_messages(&rx->unpack, &like, item->messages + item->count,
                                     LLI_ITEM_MESSAGES_MAX - item->count);

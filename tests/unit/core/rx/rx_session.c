@@ -13,6 +13,9 @@ static lli_ns now;
 /* Items delivered since the last check. */
 static struct {
     uint64_t messages[ITEMS_MAX];
+    uint32_t topics[ITEMS_MAX];
+    const char *names[ITEMS_MAX]; /* of the topics */
+    char texts[ITEMS_MAX];        /* first bytes */
     int message_count;
     struct llm_event events[ITEMS_MAX];
     int event_count;
@@ -46,8 +49,13 @@ static void pull(void)
 
     while (lli_rx_next(rx, now, &item)) {
         if (item.kind == LLI_ITEM_MESSAGES)
-            for (int i = 0; i < item.count; i++)
+            for (int i = 0; i < item.count; i++) {
+                got.topics[got.message_count] = item.messages[i].topic_id;
+                got.names[got.message_count] = item.messages[i].topic;
+                got.texts[got.message_count] =
+                    item.messages[i].size > 0 ? *(const char *)item.messages[i].data : 0;
                 got.messages[got.message_count++] = item.messages[i].number;
+            }
         else
             got.events[got.event_count++] = item.event;
     }
@@ -923,13 +931,13 @@ static void frames_made(lli_seq seq, uint64_t number, uint16_t first, const char
     rx_take(packet, header.size);
 }
 
-static void messages_of_refused_topics_are_skipped_among_others(void **state)
+/* Topics are known only if their names are. */
+static void expect_refused_among_others(void)
 {
     /* Topics 0, 1, 2 and 1 again, whose last message goes on in the next packet; then topic 2. */
     static const char frames[] = "\001a\300\001\001b\002cc\300\002\001d\300\001\001e\004f",
                       rest[] = "fff\300\002\001g\300\001\001h";
 
-    (void)state;
     heartbeat_due();
     got.message_count = 0;
     lli_rx_topic_refuse(rx, 1);
@@ -943,6 +951,53 @@ static void messages_of_refused_topics_are_skipped_among_others(void **state)
     assert_int_equal(r.counters.messages_delivered, 3);
     assert_int_equal(r.counters.data_malformed, 0);
     assert_int_equal(rx->unpack.number, 8);
+}
+
+static void messages_of_refused_topics_are_skipped_among_others(void **state)
+{
+    (void)state;
+    expect_refused_among_others();
+}
+
+static void topics_known(void)
+{
+    static const char *const names[] = {"zero", "one", "two"};
+
+    for (uint32_t i = 0; i < 3; i++)
+        assert_true(lli_topics_add(&rx->topics, i, (const uint8_t *)names[i], strlen(names[i])));
+}
+
+static void messages_of_known_refused_topics_are_skipped_among_others(void **state)
+{
+    (void)state;
+    topics_known();
+    expect_refused_among_others();
+}
+
+/* Topics that take turns, a run of one, padding, and a message that ends in the next packet. */
+static void messages_of_topics_in_turn_have_their_topics(void **state)
+{
+    static const char frames[] =
+        "\300\001\001a\300\002\002bb\001c\340\300\000\001d\300\002\001e\300\001\004f",
+                      rest[] = "fff\300\002\001g";
+    static const uint32_t topics[] = {1, 2, 2, 0, 2, 1, 2};
+    static const char *const names[] = {"zero", "one", "two"};
+
+    (void)state;
+    topics_known();
+    heartbeat_due();
+    got.message_count = 0;
+    frames_made(START, 0, 0, frames, sizeof frames - 1);
+    assert_int_equal(got.message_count, 5);
+    frames_made(START + 1, 6, 3, rest, sizeof rest - 1);
+    assert_int_equal(got.message_count, 7);
+    for (int i = 0; i < 7; i++) {
+        assert_int_equal(got.messages[i], i);
+        assert_int_equal(got.topics[i], topics[i]);
+        assert_string_equal(got.names[i], names[topics[i]]);
+        assert_int_equal(got.texts[i], "abcdefg"[i]);
+    }
+    assert_int_equal(r.counters.data_malformed, 0);
 }
 
 static void messages_in_order_need_service_only_for_a_due_report(void **state)
@@ -1044,6 +1099,8 @@ int main(void)
         T(an_already_ended_session_gets_no_reports),
         T(a_refused_session_drops_its_packets),
         T(messages_of_refused_topics_are_skipped_among_others),
+        T(messages_of_known_refused_topics_are_skipped_among_others),
+        T(messages_of_topics_in_turn_have_their_topics),
         T(messages_in_order_need_service_only_for_a_due_report),
         T(shuffled_packets_are_delivered_once_and_in_order),
     };
