@@ -259,7 +259,7 @@ static const uint8_t *source_bytes(struct lli_shm_source *source, const struct l
 
     if (place == LLI_SHM_HERE)
         return size <= LLI_SHM_INLINE ? entry->bytes : NULL;
-    if (!copied && !lli_shm_attach_history(segment))
+    if (!copied && segment->history == NULL && !lli_shm_attach_history(segment))
         return NULL;
     bytes = copied ? segment->copies_bytes : segment->history_bytes;
     if (offset > bytes || size > bytes - offset)
@@ -386,6 +386,41 @@ static inline bool source_copy_here(struct lli_shm *shm, struct lli_shm_source *
     return true;
 }
 
+/*
+ * Likewise for a packet in the history. Returns false, with nothing changed, if it is another kind, is being
+ * written, or was overwritten.
+ */
+static inline bool source_copy_history(struct lli_shm *shm, struct lli_shm_source *source,
+                                       struct lli_in *packet)
+{
+    const struct lli_shm_segment *segment = &source->segment;
+    const struct lli_shm_entry *entry = lli_shm_entry_at(segment, source->next);
+    const uint64_t number = atomic_load_explicit(&entry->number, memory_order_acquire);
+    const volatile struct lli_shm_entry *said = entry;
+    const uint64_t offset = said->ring.offset, position = said->ring.position;
+    const uint32_t size = said->size;
+    uint8_t *data;
+    uint16_t slot;
+
+    if (number != source->next + 1 || said->to != 0 || said->place != LLI_SHM_HISTORY ||
+        segment->history == NULL || size > LLI_SHM_SLOT_BYTES || offset > segment->history_bytes ||
+        size > segment->history_bytes - offset || shm->in.free_count == 0)
+        return false;
+    slot = shm->in.free[shm->in.free_count - 1];
+    data = shm->in.slots + (size_t)slot * LLI_SHM_SLOT_STRIDE;
+    memcpy(data, segment->history + offset, size);
+    *packet = (struct lli_in){.data = data, .size = size, .from = source->group, .buffer = slot};
+    /* See source_copy(), and source_check(). */
+    atomic_thread_fence(memory_order_acquire);
+    if (atomic_load_explicit(&entry->number, memory_order_relaxed) != number ||
+        atomic_load_explicit(&segment->header->history_edge, memory_order_relaxed) - position >
+            segment->history_bytes)
+        return false;
+    source->next++;
+    shm->in.free_count--;
+    return true;
+}
+
 /* Takes as many packets of a source as are there and fit. */
 static LLI_OUT_OF_LINE int source_take_all(struct lli_shm *shm, struct lli_shm_source *source,
                                            struct lli_in *packets, int max)
@@ -404,7 +439,7 @@ static LLI_OUT_OF_LINE int source_take_all(struct lli_shm *shm, struct lli_shm_s
 static LLI_OUT_OF_LINE int source_take(struct lli_shm *shm, struct lli_shm_source *source,
                                        struct lli_in *packets, int max)
 {
-    const int first = source_copy_here(shm, source, packets);
+    const int first = source_copy_here(shm, source, packets) || source_copy_history(shm, source, packets);
 
     return first == 1 && !source_has(source)
                ? 1
@@ -521,6 +556,30 @@ static LLI_OUT_OF_LINE void shm_look_around(struct lli_shm *shm)
     }
 }
 
+/* Takes packets of all sources in turn, from the one after the latest on, as many as stay in the cache. */
+static inline int sources_take(struct lli_shm *shm, struct lli_in *packets, int max)
+{
+    const uint32_t sources = shm->in.count;
+    uint32_t at = shm->in.next, bytes = 0;
+    int count = 0, end;
+
+    for (uint32_t left = sources; left > 0; left--) {
+        struct lli_shm_source *source;
+
+        at = at + 1 < sources ? at + 1 : 0;
+        source = &shm->in.sources[at];
+        if (!source_has(source))
+            continue;
+        end = count + source_take(shm, source, packets + count, max - count);
+        while (count < end)
+            bytes += packets[count++].size;
+        if (count == max || bytes >= SHM_BURST_BYTES)
+            break;
+    }
+    shm->in.next = at;
+    return count;
+}
+
 /* Slow path: datagrams, new segments, and any number of sources. */
 static LLI_OUT_OF_LINE int shm_receive_all(struct lli_shm *shm, struct lli_in *packets, int max)
 {
@@ -534,12 +593,8 @@ static LLI_OUT_OF_LINE int shm_receive_all(struct lli_shm *shm, struct lli_in *p
         lli_shm_look(shm);
     while (count < max && shm->waiting.head != shm->waiting.tail)
         packets[count++] = shm->waiting.in[shm->waiting.head++ % LLI_SHM_WAITING];
-    for (uint32_t i = 0; i < shm->in.count && count < max; i++) {
-        if (++shm->in.next >= shm->in.count)
-            shm->in.next = 0;
-        if (source_has(&shm->in.sources[shm->in.next]))
-            count += source_take(shm, &shm->in.sources[shm->in.next], packets + count, max - count);
-    }
+    if (count < max)
+        count += sources_take(shm, packets + count, max - count);
     shm_settle(shm);
     return count;
 }

@@ -153,18 +153,18 @@ struct lli_shm_root {
  * Mapped segment of a writer or a reader. Validated copies of header fields: the shared header is untrusted.
  */
 struct lli_shm_segment {
-    int fd;                        /* -1: unused */
-    uint16_t guard;                /* for the segment's mappings, if another user owns it */
-    uint16_t bell_guard;           /* for the bell's mapping, if another user owns it or may write it */
-    struct lli_shm_header *header; /* mapped read-only by readers */
     struct lli_shm_entry *entries;
     uint64_t entries_mask;
+    struct lli_shm_header *header; /* mapped read-only by readers */
+    uint8_t *history;              /* NULL: not mapped */
+    uint64_t history_bytes;
     uint8_t *copies;
     uint64_t copies_bytes;
-    uint8_t *history; /* NULL: not mapped */
-    uint64_t history_bytes;
-    uint64_t mapped; /* bytes, excluding the history */
-    uint64_t id;     /* segment id: the name of its file */
+    uint64_t mapped;     /* bytes, excluding the history */
+    int fd;              /* -1: unused */
+    uint16_t guard;      /* for the segment's mappings, if another user owns it */
+    uint16_t bell_guard; /* for the bell's mapping, if another user owns it or may write it */
+    uint64_t id;         /* segment id: the name of its file */
     struct lli_shm_bell *bell;
 };
 
@@ -196,13 +196,13 @@ struct lli_shm_logged {
     bool here; /* seen again in this scan */
 };
 
-/* Segment being read. */
-struct lli_shm_source {
-    struct lli_shm_segment segment;
-    uint64_t next;   /* next entry to read */
-    uint64_t looked; /* the same at the latest check for dead writers */
-    struct lli_shm_reader *reader;
+/* Segment being read. What a poll and a packet need is in the first cache line. */
+struct __attribute__((aligned(64))) lli_shm_source {
+    uint64_t next; /* next entry to read */
     lli_handle group;
+    struct lli_shm_segment segment;
+    uint64_t looked; /* next at the latest check for dead writers */
+    struct lli_shm_reader *reader;
 };
 
 /* Peer: the address of its socket, and its position as a reader of our segments. */

@@ -30,7 +30,8 @@ static int control_memory(struct lli_shm *shm, const struct llm_options *options
 
     shm->out.senders = calloc(LLI_SHM_SENDERS_MAX, sizeof *shm->out.senders);
     shm->groups = calloc(LLI_SHM_GROUPS_MAX, sizeof *shm->groups);
-    shm->in.sources = calloc(LLI_SHM_SOURCES_MAX, sizeof *shm->in.sources);
+    shm->in.sources =
+        aligned_alloc(_Alignof(struct lli_shm_source), LLI_SHM_SOURCES_MAX * sizeof *shm->in.sources);
     shm->peer = calloc(peers, sizeof *shm->peer);
     if (shm->out.senders == NULL || shm->groups == NULL || shm->in.sources == NULL || shm->peer == NULL ||
         lli_peers_init(&shm->peers, peers) != 0)
