@@ -66,7 +66,10 @@ enum lli_cap_flags {
     LLI_CAP_TX_COPIES = 1, /* packets taken by post() are reaped when flush() returns */
     LLI_CAP_UNICAST = 2,   /* address() and peer() are supported */
     LLI_CAP_PARTIAL = 4,   /* receive() may return fewer packets than are queued; an empty call is cheap */
-    /* A sender's packets to a group arrive in order, with gaps only where it overran a receiver. */
+    /*
+     * A sender's packets to a group arrive in order, with gaps only where it overran a receiver: the last packet
+     * before a pause is not lost.
+     */
     LLI_CAP_ORDERED = 8,
 };
 

@@ -2,6 +2,7 @@
 /* Public API of transmitters: open, close and getters. Sends are in send.c. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "api/lifecycle.h"
 #include "engine/objects.h"
@@ -18,6 +19,19 @@ enum { TRANSMITTER_BATCH = 32 };
 enum { TRANSMITTER_ALIGN = 64 };
 
 /* ------------------------------------------------------------------------------------------------ open */
+
+/*
+ * Receivers that can each have a processor besides the transmitter's, over a transport that loses no last packet;
+ * else 0. Heartbeats keep the path to these in their caches (ADR 67).
+ */
+static uint32_t transmitter_receivers_apart(const struct lli_endpoint *endpoint)
+{
+    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+
+    if (!(endpoint->caps.flags & LLI_CAP_ORDERED))
+        return 0;
+    return processors > 2 ? (uint32_t)processors - 1 : 1;
+}
 
 static struct lli_tx_config transmitter_config(const struct lli_endpoint *endpoint,
                                                const struct llm_options *options)
@@ -55,6 +69,7 @@ static struct lli_tx_config transmitter_config(const struct lli_endpoint *endpoi
         .heartbeat_min = options->heartbeat_ns_min,
         .heartbeat_max = options->heartbeat_ns_max,
         .heartbeat_busy = options->heartbeat_ns_busy,
+        .heartbeat_receivers_max = transmitter_receivers_apart(endpoint),
         .status = options->status_ns,
         .flow =
             {

@@ -226,8 +226,9 @@ static int inner_open(struct impair *impair, const struct lli_transport_config *
     memset(impair->inner_instance, 0, impair->inner->size);
     status = impair->inner->open(impair->inner_instance, &inner, caps);
     impair->partial = status == 0 && caps->flags & LLI_CAP_PARTIAL;
-    /* Not passed through: this transport has no slot(). */
+    /* Not passed through: this transport has no slot(), and loses and reorders packets. */
     caps->slot_max = 0;
+    caps->flags &= ~(uint32_t)LLI_CAP_ORDERED;
     if (status != 0) {
         free(impair->inner_instance);
         impair->inner_instance = NULL;

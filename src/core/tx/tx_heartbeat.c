@@ -30,6 +30,12 @@ enum { TX_STEADY_GAP = 2, TX_STEADY_PART = 4 };
  */
 enum { TX_HEARTBEATS_UNHEARD = 16 };
 
+/*
+ * Interval from data to the first heartbeat if no heartbeat is needed to show a loss, and receivers are so many
+ * that they share processors (ADR 67).
+ */
+#define TX_SPARING_NS ((lli_ns)1000000)
+
 /* ----------------------------------------------------------------------------------------------- contents */
 
 /*
@@ -106,9 +112,22 @@ static size_t tx_build_heartbeat(struct lli_tx *tx, lli_ns now, uint8_t *buffer)
 
 /* ----------------------------------------------------------------------------------------------- interval */
 
+/*
+ * Reports that packets or assured topics wait for are requested by heartbeats as soon as usual, and the end is
+ * announced as soon.
+ */
+static bool tx_heartbeat_is_sparing(const struct lli_tx *tx)
+{
+    return tx->config.heartbeat_receivers_max != 0 &&
+           tx->members.count > tx->config.heartbeat_receivers_max && tx->ack.count == 0 &&
+           !tx->heartbeat.ended && !lli_tx_is_waiting(tx);
+}
+
 /* Least interval from data to the first heartbeat. */
 static lli_ns tx_heartbeat_least(const struct lli_tx *tx)
 {
+    if (tx->heartbeat.sparing)
+        return lli_min(lli_max(TX_SPARING_NS, tx->config.heartbeat_min), tx->config.heartbeat_max);
     if (tx->heartbeat.lossy_until != 0)
         return tx->config.heartbeat_min / TX_LOSSY_PART;
     return tx->heartbeat.steady ? lli_min(TX_STEADY_PART * tx->config.heartbeat_min, tx->config.heartbeat_max)
@@ -126,18 +145,19 @@ static bool tx_heartbeat_is_steady(const struct lli_tx *tx, lli_ns now)
            tx->heartbeat.lossy_until == 0 && tx->ack.count == 0 && !lli_tx_is_waiting(tx);
 }
 
-static void tx_heartbeat_set_steady(struct lli_tx *tx, bool steady)
+static void tx_heartbeat_set(struct lli_tx *tx, bool steady, bool sparing)
 {
-    if (steady == tx->heartbeat.steady)
+    if (steady == tx->heartbeat.steady && sparing == tx->heartbeat.sparing)
         return;
     tx->heartbeat.steady = steady;
+    tx->heartbeat.sparing = sparing;
     tx->heartbeat.first = tx_heartbeat_least(tx);
 }
 
 void lli_tx_heartbeat_lossy(struct lli_tx *tx, lli_ns now)
 {
-    tx_heartbeat_set_steady(tx, false);
-    if (tx->heartbeat.lossy_until == 0)
+    tx_heartbeat_set(tx, false, tx->heartbeat.sparing);
+    if (tx->heartbeat.lossy_until == 0 && !tx->heartbeat.sparing)
         tx->heartbeat.first /= TX_LOSSY_PART;
     tx->heartbeat.lossy_until = now + TX_LOSSY_NS;
 }
@@ -149,7 +169,7 @@ static void tx_heartbeat_next(struct lli_tx *tx, lli_ns now)
         tx->heartbeat.first = lli_max(tx->heartbeat.first, tx_heartbeat_least(tx));
     }
     tx->heartbeat.interval = tx_heartbeat_distance(tx);
-    tx_heartbeat_set_steady(tx, tx_heartbeat_is_steady(tx, now));
+    tx_heartbeat_set(tx, tx_heartbeat_is_steady(tx, now), tx_heartbeat_is_sparing(tx));
     if (tx->heartbeat.flowing)
         lli_slow_flows(&tx->slow);
     lli_tx_look_soon(tx);
@@ -200,6 +220,7 @@ void lli_tx_end(struct lli_tx *tx, lli_ns now)
         lli_pack_abort(&tx->pack);
     lli_pack_flush(&tx->pack);
     tx->heartbeat.ended = true;
+    tx_heartbeat_set(tx, tx->heartbeat.steady, false);
     lli_tx_flows(tx);
     tx->heartbeat.at = now;
 }

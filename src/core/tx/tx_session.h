@@ -109,6 +109,11 @@ struct lli_tx_config {
     lli_ns heartbeat_min;
     lli_ns heartbeat_max;
     lli_ns heartbeat_busy;
+    /*
+     * Receivers beyond which heartbeats are spared directly after data, over a transport that loses no last
+     * packet; 0: no limit.
+     */
+    uint32_t heartbeat_receivers_max;
     lli_ns status;
     struct lli_flow_config flow;
     struct lli_slow_policy slow; /* its `status` equals `status` above */
@@ -177,6 +182,7 @@ struct lli_tx_heartbeat {
     bool flowing;       /* data was sent since the last heartbeat */
     bool followed;      /* data was sent since the heartbeat before that */
     bool steady;        /* data follows data soon: the first heartbeat waits longer (ADR 54) */
+    bool sparing;       /* the first heartbeat waits longer still (ADR 67) */
     bool ended;
     uint32_t ends_sent; /* heartbeats with END sent */
 };

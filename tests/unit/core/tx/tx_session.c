@@ -225,6 +225,48 @@ static void heartbeats_of_a_steady_stream_follow_soon_after_a_loss(void **state)
         expect_first(now += 60 * US, 50 * US / 3);
 }
 
+/* Beyond the receivers that each have a processor; the pauses are short, as receivers that are silent are forgotten. */
+static void heartbeats_are_spared_where_receivers_share_processors(void **state)
+{
+    struct lli_wire_heartbeat heartbeat;
+    struct lli_ack_topic topic = {.id = 0};
+    lli_ns now = 20 * MS;
+
+    (void)state;
+    tx->config.heartbeat_receivers_max = 1;
+    tx->config.heartbeat_busy = 10000 * MS;
+    (void)expect_control(now, LLI_WIRE_HEARTBEAT, &heartbeat);
+    status(1, START, 0, 0, 0, now);
+    expect_first(now += 2 * MS, 50 * US);
+    expect_first(now += 2 * MS, 50 * US);
+    status(2, START, 0, 0, 0, now += 100 * US);
+    expect_first(now += 2 * MS, 50 * US);
+    expect_first(now += 2 * MS, 1 * MS);
+    /* Neither a loss, which only overran a receiver, nor the time of a send changes that. */
+    lli_tx_heartbeat_took(tx, 60 * US);
+    nak(1, (uint32_t)START, 1, now += 2 * MS);
+    (void)repairs(now, false);
+    expect_first(now += 2 * MS, 1 * MS);
+    /* Assured topics wait for reports. */
+    assert_true(lli_tx_assure(tx, &topic, &(struct lli_ack_rule){.messages_max = 1}, NULL, 1));
+    expect_first(now += 2 * MS, 1 * MS);
+    expect_first(now += 2 * MS, 50 * US / 3);
+}
+
+static void no_heartbeat_is_spared_where_last_packets_are_lost(void **state)
+{
+    struct lli_wire_heartbeat heartbeat;
+    lli_ns now = 20 * MS;
+
+    (void)state;
+    tx->config.heartbeat_busy = 10000 * MS;
+    (void)expect_control(now, LLI_WIRE_HEARTBEAT, &heartbeat);
+    for (uint64_t receiver = 1; receiver <= 4; receiver++)
+        status(receiver, START, 0, 0, 0, now);
+    for (int i = 0; i < 3; i++)
+        expect_first(now += 2 * MS, 50 * US);
+}
+
 /* A third of 50 us, or twice the time of a send, until no packet was lost for a second. */
 static void heartbeats_follow_sooner_after_a_loss(void **state)
 {
@@ -756,6 +798,8 @@ int main(void)
         T(heartbeats_take_at_most_a_quarter_of_the_time),
         T(heartbeats_wait_longer_in_a_steady_stream),
         T(heartbeats_of_a_steady_stream_follow_soon_after_a_loss),
+        T(heartbeats_are_spared_where_receivers_share_processors),
+        T(no_heartbeat_is_spared_where_last_packets_are_lost),
         T(heartbeats_follow_sooner_after_a_loss),
         T(heartbeats_are_few_while_data_flows),
         T(a_heartbeat_covers_only_packets_taken_by_the_transport),
