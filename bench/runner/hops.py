@@ -67,13 +67,23 @@ class Hop:
         self.bare_rates.append(sent["reached"] if flood else pace)
 
 
+TAIL_SAMPLES = 1000  # least for a percentile of 99.9
+
+
+def tail_of(histogram):
+    """99.9th percentile of a hop in us; None with too few samples."""
+    return histogram.summary(2)["p99_9"] if len(histogram) >= TAIL_SAMPLES else None
+
+
 def fields_of(runs):
     """Medians over the runs, except that the worst of losses is reported."""
     return {"rate_msgs_per_s": runs[0].rate or None, "rate_reached_msgs_per_s": median(run.reached for run in runs),
             **{name: median(getattr(run, name) for run in runs) for name in ("sent", "received")},
             "lost": worst(run.lost for run in runs), "disordered": worst(run.disordered for run in runs),
             "refused": worst(run.refused for run in runs), "samples": median(len(run.rtt) for run in runs),
-            "hop_us": medians(run.rtt.summary(2) for run in runs), "raw_hop_us": medians(run.bare.summary(2) for run in runs),
+            "hop_us": medians(run.rtt.summary(2) for run in runs),
+            "raw_hop_us": {**medians(run.bare.summary(2) for run in runs), "p99_9": median(tail_of(run.bare) for run in runs)},
+            "p99_9_ratio_to_raw": median(ratio(tail_of(run.rtt), tail_of(run.bare)) for run in runs),
             **{name: median(ratio(run.rtt.summary()[what], run.bare.summary()[what]) for run in runs)
                for name, what in (("ratio_to_raw", "median"), ("p99_ratio_to_raw", "p99"))},
             "messages_per_packet": median(ratio(run.messages, run.packets) for run in runs),
@@ -81,7 +91,8 @@ def fields_of(runs):
 
 
 RATIOS = (("ratio", "median", "ratio_to_raw", 2), ("ratio", "p99", "p99_ratio_to_raw", 2))
-RAW = (("raw", "median", "raw_hop_us.median", 2), ("raw", "p99", "raw_hop_us.p99", 2), *RATIOS)
+RAW = (("raw", "median", "raw_hop_us.median", 2), ("raw", "p99", "raw_hop_us.p99", 2), ("raw", "p99.9", "raw_hop_us.p99_9", 2), *RATIOS,
+       ("ratio", "p99.9", "p99_9_ratio_to_raw", 2))
 COLUMNS = (("", "lost", "lost", 0), ("", "median", "hop_us.median", 2), ("", "p99", "hop_us.p99", 2), *RAW,
            ("msgs a", "packet", "messages_per_packet", 1), ("cores", "ns", "core_to_core_ns", 0))
 

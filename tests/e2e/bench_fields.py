@@ -10,14 +10,14 @@ HOP = {"median", "mean", "p99", "p99_9", "p99_99", "max", "std"}
 # Fields of the benchmarks that compare hops.
 SWEEP = {
     "transport": None, "size_bytes": None, "rate_msgs_per_s": None, "duration_s": None, "sent": None, "received": None,
-    "lost": None, "samples": None, "hop_us": {"median", "p99"}, "raw_hop_us": {"median", "p99"}, "ratio_to_raw": None,
-    "messages_per_packet": None,
+    "lost": None, "samples": None, "hop_us": {"median", "p99"}, "raw_hop_us": {"median", "p99", "p99_9"}, "ratio_to_raw": None,
+    "p99_9_ratio_to_raw": None, "messages_per_packet": None,
 }
 ROWS = {
     "reflector": {
         "transport": None, "size_bytes": None, "rate_msgs_per_s": None, "reflect": None, "duration_s": None, "sent": None,
-        "received": None, "lost": None, "samples": None, "hop_us": HOP, "rtt_us": HOP, "raw_hop_us": {"median", "p99"},
-        "ratio_to_raw": None,
+        "received": None, "lost": None, "samples": None, "hop_us": HOP, "rtt_us": HOP, "raw_hop_us": {"median", "p99", "p99_9"},
+        "ratio_to_raw": None, "p99_9_ratio_to_raw": None,
     },
     "throughput": {
         "transport": None, "size_bytes": None, "sent": None, "received": None, "lost": None, "repaired_packets": None,
