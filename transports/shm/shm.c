@@ -397,14 +397,19 @@ static inline bool source_copy_history(struct lli_shm *shm, struct lli_shm_sourc
     const struct lli_shm_entry *entry = lli_shm_entry_at(segment, source->next);
     const uint64_t number = atomic_load_explicit(&entry->number, memory_order_acquire);
     const volatile struct lli_shm_entry *said = entry;
-    const uint64_t offset = said->ring.offset, position = said->ring.position;
-    const uint32_t size = said->size;
+    uint64_t offset, position;
+    uint32_t size;
     uint8_t *data;
     uint16_t slot;
 
     if (number != source->next + 1 || said->to != 0 || said->place != LLI_SHM_HISTORY ||
-        segment->history == NULL || size > LLI_SHM_SLOT_BYTES || offset > segment->history_bytes ||
-        size > segment->history_bytes - offset || shm->in.free_count == 0)
+        segment->history == NULL || shm->in.free_count == 0)
+        return false;
+    offset = said->ring.offset;
+    position = said->ring.position;
+    size = said->size;
+    if (size > LLI_SHM_SLOT_BYTES || offset > segment->history_bytes ||
+        size > segment->history_bytes - offset)
         return false;
     slot = shm->in.free[shm->in.free_count - 1];
     data = shm->in.slots + (size_t)slot * LLI_SHM_SLOT_STRIDE;
