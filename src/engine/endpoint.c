@@ -746,8 +746,7 @@ static inline bool endpoint_may_be_single(const struct lli_in *in)
         return false;
     if (at[0] <= LLI_FRAME_SHORT_MAX)
         return in->size == LLI_WIRE_DATA_HEADER + 1u + at[0];
-    return at[0] >= LLI_FRAME_TOPIC_SHORT ||
-           in->size == LLI_WIRE_DATA_HEADER + 2u + ((at[0] & 0x3fu) << 8 | at[1]);
+    return at[0] >= LLI_FRAME_TOPIC_SHORT || in->size == LLI_WIRE_DATA_HEADER + 2u + lli_frame_medium(at);
 }
 
 /* Processes a burst of several packets. */
@@ -755,7 +754,7 @@ static LLI_OUT_OF_LINE void endpoint_receive(struct lli_endpoint *endpoint, cons
                                              int count, lli_ns now)
 {
     for (int i = 0; i < count; i++) {
-        if (!endpoint_may_be_single(&packets[i]) || !lli_sessions_single_of(endpoint, &packets[i], now))
+        if (!endpoint_may_be_single(&packets[i]) || !lli_sessions_single_of_burst(endpoint, &packets[i], now))
             endpoint_input(endpoint, &packets[i], 0, now);
         if (endpoint->context->dirty)
             lli_endpoint_send_dirty(endpoint->context, false);
@@ -810,7 +809,7 @@ static void endpoint_receive_inspected(struct lli_endpoint *endpoint, const stru
                 continue;
         }
         if (!endpoint_may_be_single(in) ||
-            !(count == 1 ? lli_sessions_single : lli_sessions_single_of)(endpoint, in, now))
+            !(count == 1 ? lli_sessions_single : lli_sessions_single_of_burst)(endpoint, in, now))
             endpoint_input(endpoint, in, line, now);
         if (endpoint->context->dirty)
             lli_endpoint_send_dirty(endpoint->context, false);

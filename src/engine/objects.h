@@ -288,7 +288,7 @@ bool lli_sessions_input(struct llm_receiver *receiver, bool group, const struct 
 bool lli_sessions_single(struct lli_endpoint *endpoint, const struct lli_in *in, lli_ns now);
 
 /* Likewise for a packet of a burst: what its handler sends may wait for the rest. */
-bool lli_sessions_single_of(struct lli_endpoint *endpoint, const struct lli_in *in, lli_ns now);
+bool lli_sessions_single_of_burst(struct lli_endpoint *endpoint, const struct lli_in *in, lli_ns now);
 
 /*
  * Takes a packet that arrived on one of two lines. True: it came on the other line before, and is dropped: nobody

@@ -470,7 +470,7 @@ bool lli_sessions_single(struct lli_endpoint *endpoint, const struct lli_in *in,
     return sessions_single(endpoint, in, true, now);
 }
 
-bool lli_sessions_single_of(struct lli_endpoint *endpoint, const struct lli_in *in, lli_ns now)
+bool lli_sessions_single_of_burst(struct lli_endpoint *endpoint, const struct lli_in *in, lli_ns now)
 {
     return sessions_single(endpoint, in, false, now);
 }

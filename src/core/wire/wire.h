@@ -648,6 +648,12 @@ enum {
  */
 const uint8_t *lli_frame_get_rare(const uint8_t *at, const uint8_t *end, struct lli_frame *frame);
 
+/* Length of a message, from the two bytes of its header: its code is LLI_FRAME_MEDIUM to LLI_FRAME_TOPIC_SHORT - 1. */
+static inline uint32_t lli_frame_medium(const uint8_t *at)
+{
+    return (at[0] & 0x3fu) << 8 | at[1];
+}
+
 /*
  * Reads the frame at `at`, before `end`. Returns where the next frame starts or, for LLI_FRAME_MESSAGE, where
  * its bytes do.
@@ -667,7 +673,7 @@ static inline const uint8_t *lli_frame_get(const uint8_t *at, const uint8_t *end
         return frame->kind = LLI_FRAME_BAD, end;
     if (code < LLI_FRAME_TOPIC_SHORT) {
         frame->kind = LLI_FRAME_MESSAGE;
-        frame->value = (code & 0x3fu) << 8 | at[1];
+        frame->value = lli_frame_medium(at);
     } else {
         frame->kind = LLI_FRAME_TOPIC;
         frame->value = (code & 0x1fu) << 8 | at[1];
