@@ -323,6 +323,16 @@ static void other_faults_do_not_change_which_packets_are_lost(void **state)
     free(together);
 }
 
+static void no_order_is_promised(void **state)
+{
+    struct station station;
+
+    (void)state;
+    station_open(&station);
+    assert_false(station.caps.flags & LLI_CAP_ORDERED);
+    station_close(&station);
+}
+
 int contract_faults(void)
 {
     const struct CMUnitTest tests[] = {
@@ -334,6 +344,7 @@ int contract_faults(void)
         cmocka_unit_test_setup(delay_is_bounded_and_wakes_the_sleeper, faults_reset),
         cmocka_unit_test_setup(the_same_seed_repeats_the_same_faults, faults_reset),
         cmocka_unit_test_setup(other_faults_do_not_change_which_packets_are_lost, faults_reset),
+        cmocka_unit_test_setup(no_order_is_promised, faults_reset),
     };
 
     given = own_options;

@@ -931,7 +931,7 @@ static void frames_made(lli_seq seq, uint64_t number, uint16_t first, const char
     rx_take(packet, header.size);
 }
 
-/* Topics are known only if their names are. */
+/* Whether their names are known or not. */
 static void expect_refused_among_others(void)
 {
     /* Topics 0, 1, 2 and 1 again, whose last message goes on in the next packet; then topic 2. */

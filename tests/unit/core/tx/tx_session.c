@@ -253,6 +253,25 @@ static void heartbeats_are_spared_where_receivers_share_processors(void **state)
     expect_first(now += 2 * MS, 50 * US / 3);
 }
 
+static void the_end_is_announced_soon_where_heartbeats_are_spared(void **state)
+{
+    struct lli_wire_heartbeat heartbeat;
+    lli_ns now = 20 * MS;
+
+    (void)state;
+    tx->config.heartbeat_receivers_max = 1;
+    tx->config.heartbeat_busy = 10000 * MS;
+    status(1, START, 0, 0, 0, now);
+    status(2, START, 0, 0, 0, now);
+    (void)expect_control(now, LLI_WIRE_HEARTBEAT, &heartbeat);
+    expect_first(now += 2 * MS, 1 * MS);
+    lli_tx_end(tx, now += 2 * MS);
+    (void)expect_control(now, LLI_WIRE_HEARTBEAT, &heartbeat);
+    assert_true(heartbeat.flags & LLI_WIRE_HEARTBEAT_END);
+    expect_no_control(now + 50 * US - 1);
+    (void)expect_control(now + 50 * US, LLI_WIRE_HEARTBEAT, &heartbeat);
+}
+
 static void no_heartbeat_is_spared_where_last_packets_are_lost(void **state)
 {
     struct lli_wire_heartbeat heartbeat;
@@ -799,6 +818,7 @@ int main(void)
         T(heartbeats_wait_longer_in_a_steady_stream),
         T(heartbeats_of_a_steady_stream_follow_soon_after_a_loss),
         T(heartbeats_are_spared_where_receivers_share_processors),
+        T(the_end_is_announced_soon_where_heartbeats_are_spared),
         T(no_heartbeat_is_spared_where_last_packets_are_lost),
         T(heartbeats_follow_sooner_after_a_loss),
         T(heartbeats_are_few_while_data_flows),
