@@ -28,7 +28,7 @@ static struct publisher {
 } publishers[SUBSCRIBERS_MAX];
 static struct llm_context *far_ends[SUBSCRIBERS_MAX];
 static uint64_t received[SUBSCRIBERS_MAX];
-static unsigned count, publisher_count = 1, topic_count = 1;
+static unsigned count, publisher_count, topic_count;
 
 static void subscribers_message(void *arg, const struct llm_message *message)
 {
