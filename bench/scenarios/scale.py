@@ -82,7 +82,6 @@ def packets_for(o, receivers):
 REAL_RATE, REAL_LOSS_PPM, REAL_SIZE, REAL_HOSTS = 500, 5000, 300, 4
 # As the simulation's packets: with the 32 KiB of shared memory the history has room for 768 packets, so the window, and the distance of
 # reports, are a tenth of it.
-REAL_MTU = 1472
 DRAIN_S = 0.2
 SETTLE_S, SETTLE_S_MAX = 0.025, 30  # for each receiver, and at most
 # Sizes for many receivers on one machine.
@@ -98,7 +97,7 @@ def real(bench, transport):
     """Figures of real receivers: messages received, and packets a second of the transmitter."""
     o = bench.o
     hosts = bench.hosts.all if transport == "udp" else [Host("", "", "")] * (1 + REAL_HOSTS)
-    base = "239.192.1.1:5001?" if transport == "udp" else f"scale?shm_directory={memory_directory()}&mtu={REAL_MTU}&"
+    base = "239.192.1.1:5001?" if transport == "udp" else f"scale?shm_directory={memory_directory()}&"
     receivers = []
     for at in range(REAL_HOSTS):
         count = o.real // REAL_HOSTS + (at < o.real % REAL_HOSTS)

@@ -79,7 +79,8 @@ static struct lli_tx_config transmitter_config(const struct lli_endpoint *endpoi
              * lag further.
              */
                 .window_packets =
-                    (uint32_t)lli_max(lli_min(options->flow_window_packets, history_packets / 2), 1),
+                    (uint32_t)lli_min(options->flow_window_packets, options->history_packets / 2),
+                .window_bytes = options->history_bytes / 2,
                 .quorum_percent = options->flow_quorum_percent,
                 .bytes_per_s_max = options->flow_bytes_per_s_max,
                 .rate = options->rate_bytes_per_s,

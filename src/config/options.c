@@ -508,19 +508,21 @@ static int option_check_slow(const struct llm_options *o, const struct lli_log *
 int lli_options_check_window(const struct llm_options *o, uint32_t window_packets, uint32_t packet_max,
                              const struct lli_log *log)
 {
+    const uint64_t lag = lli_min((uint64_t)window_packets * packet_max, o->history_bytes / 2);
+
     if (o->slow_lag_bytes != 0 && o->slow_lag_bytes < packet_max)
         return lli_fail(log, LLM_EOPTION,
                         "option slow_lag_bytes: %llu is less than one packet, %u bytes, and no lag is "
                         "smaller; raise it, or leave it out",
                         (unsigned long long)o->slow_lag_bytes, packet_max);
-    if (o->slow_lag_bytes == 0 || lli_options_flow(o) == LLI_FLOW_OPEN ||
-        (uint64_t)window_packets * packet_max <= o->slow_lag_bytes)
+    if (o->slow_lag_bytes == 0 || lli_options_flow(o) == LLI_FLOW_OPEN || lag <= o->slow_lag_bytes)
         return LLM_OK;
-    return lli_fail(
-        log, LLM_EOPTION,
-        "option slow_lag_bytes: %llu is less than the lag that flow control allows, %u packets of "
-        "%u bytes; raise it, or lower flow_window_packets",
-        (unsigned long long)o->slow_lag_bytes, window_packets, packet_max);
+    return lli_fail(log, LLM_EOPTION,
+                    "option slow_lag_bytes: %llu is less than the lag that flow control allows, %llu bytes "
+                    "(%u packets of %u, but at most half of history_bytes); raise it, or lower "
+                    "flow_window_packets",
+                    (unsigned long long)o->slow_lag_bytes, (unsigned long long)lag, window_packets,
+                    packet_max);
 }
 
 /* Returns true for thresholds of the slow-receiver policy, without the options that apply to all of them. */

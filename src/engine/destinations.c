@@ -28,10 +28,10 @@ void lli_destinations_post(struct lli_endpoint *endpoint, struct llm_transmitter
     struct lli_destination *destinations = several ? transmitter->destinations : &group;
     const uint32_t destinations_count = several ? transmitter->destinations_count : 1;
     struct lli_packet packets[LLI_ENDPOINT_POST];
-    int count, taken;
+    int ready, count, taken;
 
     do {
-        count = lli_tx_unsent(&transmitter->tx, now, packets, LLI_ENDPOINT_POST);
+        count = ready = lli_tx_unsent(&transmitter->tx, now, packets, LLI_ENDPOINT_POST);
         if (transmitter->protection != NULL)
             count = lli_protection_data(transmitter, packets, count);
         taken = count;
@@ -43,7 +43,7 @@ void lli_destinations_post(struct lli_endpoint *endpoint, struct llm_transmitter
         for (uint32_t i = 0; i < destinations_count; i++)
             destinations[i].surplus -= taken;
         lli_tx_sent(&transmitter->tx, taken, now);
-    } while (taken == LLI_ENDPOINT_POST);
+    } while (lli_tx_may_follow(&transmitter->tx, ready, taken));
     if (transmitter->sealer != NULL)
         lli_sealer_posted(transmitter);
 }

@@ -402,7 +402,7 @@ static void endpoint_post_data(struct lli_endpoint *endpoint, struct llm_transmi
         if (taken < ENDPOINT_POST)
             endpoint_start(endpoint);
         lli_tx_sent(&transmitter->tx, taken, now);
-    } while (taken == ENDPOINT_POST);
+    } while (lli_tx_may_follow(&transmitter->tx, count, taken));
 }
 
 /* Slow path after a flush: rate limits and the latency monitor. */

@@ -481,6 +481,7 @@ static struct lli_tx_config multitude_tx(const struct multitude *m, const struct
         .status = o->status_ns,
         .flow = {.mode = LLI_FLOW_WINDOW,
                  .window_packets = o->flow_window_packets,
+                 .window_bytes = o->history_bytes / 2,
                  .quorum_percent = o->flow_quorum_percent},
         .slow = lli_options_slow(o, HISTORY),
         .confirms = true,

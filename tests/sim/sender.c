@@ -393,7 +393,7 @@ static void sender_post(struct sim_world *world, struct sim_node *node)
             sim_rates_posted(world, node, packets[i].size);
         }
         lli_tx_sent(&sender->tx, taken, sim_node_now(world, node));
-    } while (taken == SENDER_POST);
+    } while (lli_tx_may_follow(&sender->tx, count, taken));
     if (taken == count)
         sim_rates_held(world, node);
     else

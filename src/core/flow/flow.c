@@ -2,10 +2,12 @@
 #include "core/flow/flow.h"
 
 #include "core/flow/members.h"
+#include "core/pack/history.h"
 
 enum {
     FLOW_BACKSTOP = 2, /* paced: windows by which receivers may lag until the rate is adjusted */
     FLOW_REPORTS = 8,  /* reports of a receiver per window */
+    FLOW_LATEST = 64,  /* packets whose sizes the next ones are expected to have */
     /* A receiver that asks for a larger share of the packets again does not keep up. */
     FLOW_LOSS_PPM = 20000,
     FLOW_PACKETS_MIN = 32,        /* packets sent in an interval: fewer allow no conclusion */
@@ -116,13 +118,42 @@ static bool flow_has_say(const struct lli_flow *flow, const struct lli_member *m
     return lli_member_counts(member) && lli_wire_is_in_share(flow->session, member->id, flow->share);
 }
 
-uint64_t lli_flow_reach(const struct lli_flow *flow, const struct lli_member *member)
+/* Bytes of the history that a member lacks, as far as they are still there. */
+static uint64_t flow_lag_bytes(const struct lli_flow *flow, const struct lli_member *member, lli_seq sent)
 {
-    const uint64_t window =
-        flow->config.window_packets * (flow->config.mode == LLI_FLOW_PACED ? (uint64_t)FLOW_BACKSTOP : 1);
+    return flow->config.window_bytes == 0 ? 0 : lli_history_span(flow->history, member->next, sent);
+}
 
-    return flow_has_say(flow, member) && member->next != 0 ? member->next + lli_min(window, member->window)
-                                                           : 0;
+/*
+ * Returns the packet before which a window of bytes lets the transmitter send. Packets from `sent` on count as
+ * of the largest size: their sizes are not known, and none may exceed the window.
+ */
+static lli_seq flow_reach_bytes(const struct lli_flow *flow, const struct lli_member *member,
+                                uint64_t windows, lli_seq sent)
+{
+    const uint64_t window = windows * flow->config.window_bytes;
+    const uint64_t lag = flow_lag_bytes(flow, member, sent);
+
+    if (window == 0)
+        return UINT64_MAX;
+    return sent + (lag < window ? (window - lag) / flow->history->stride_max : 0);
+}
+
+/* Sets how far a member lets the transmitter send; 0: it does not count. */
+static void flow_set(struct lli_flow *flow, const struct lli_members *members, uint32_t index, lli_seq sent)
+{
+    const struct lli_member *member = &members->table[index];
+    const uint64_t windows = flow->config.mode == LLI_FLOW_PACED ? FLOW_BACKSTOP : 1;
+    lli_seq reach, bytes;
+
+    if (!flow_has_say(flow, member) || member->next == 0) {
+        lli_quorum_set(&flow->quorum, index, 0);
+        return;
+    }
+    reach = member->next + lli_min(windows * flow->config.window_packets, member->window);
+    bytes = flow_reach_bytes(flow, member, windows, sent);
+    flow->in_bytes |= bytes < reach;
+    lli_quorum_set(&flow->quorum, index, lli_min(reach, bytes));
 }
 
 /* Updates the limit from the quorum. */
@@ -137,29 +168,30 @@ static void flow_limit(struct lli_flow *flow)
         flow->limit = UINT64_MAX;
 }
 
-void lli_flow_moved(struct lli_flow *flow, const struct lli_members *members, uint32_t index)
+void lli_flow_moved(struct lli_flow *flow, const struct lli_members *members, uint32_t index, lli_seq sent)
 {
     if (flow->config.mode == LLI_FLOW_OPEN)
         return;
-    lli_quorum_set(&flow->quorum, index, lli_flow_reach(flow, &members->table[index]));
+    flow_set(flow, members, index, sent);
     flow_limit(flow);
 }
 
-void lli_flow_reported(struct lli_flow *flow, const struct lli_members *members)
+void lli_flow_reported(struct lli_flow *flow, const struct lli_members *members, lli_seq sent)
 {
     uint32_t seen = 0;
 
     if (flow->config.mode == LLI_FLOW_OPEN)
         return;
     lli_quorum_clear(&flow->quorum);
+    flow->in_bytes = false;
     for (uint32_t i = 0; seen < members->count; i++) {
         seen += members->table[i].id != 0;
-        lli_quorum_set(&flow->quorum, i, lli_flow_reach(flow, &members->table[i]));
+        flow_set(flow, members, i, sent);
     }
     flow_limit(flow);
 }
 
-uint32_t lli_flow_share(struct lli_flow *flow, const struct lli_members *members, bool all)
+uint32_t lli_flow_share(struct lli_flow *flow, const struct lli_members *members, bool all, lli_seq sent)
 {
     uint32_t share = flow->share;
 
@@ -175,11 +207,11 @@ uint32_t lli_flow_share(struct lli_flow *flow, const struct lli_members *members
     if (share == flow->share)
         return share;
     flow->share = share;
-    lli_flow_reported(flow, members);
+    lli_flow_reported(flow, members, sent);
     /* Receivers choose their identities, so none may be in the share. */
     if (lli_quorum_count(&flow->quorum) == 0 && share > 0) {
         flow->share = 0;
-        lli_flow_reported(flow, members);
+        lli_flow_reported(flow, members, sent);
     }
     return flow->share;
 }
@@ -203,11 +235,25 @@ bool lli_flow_is_at_limit(const struct lli_flow *flow)
     return flow->config.mode != LLI_FLOW_PACED || flow->pacer.bytes_per_s >= flow_rate_max(flow);
 }
 
-uint32_t lli_flow_report_packets(const struct lli_flow *flow)
+/* Packets that the window is expected to have: as many as it takes if they are like the latest ones. */
+static uint64_t flow_window(const struct lli_flow *flow, lli_seq sent)
 {
-    return flow->config.mode == LLI_FLOW_OPEN
-               ? 0
-               : (uint32_t)lli_max(flow->config.window_packets / FLOW_REPORTS, 1);
+    const uint64_t window = flow->config.window_bytes;
+    uint64_t latest, bytes;
+
+    if (window == 0)
+        return flow->config.window_packets;
+    latest = lli_min(sent - lli_min(flow->history->trail, sent), FLOW_LATEST);
+    bytes = lli_history_span(flow->history, sent - latest, sent);
+    if (latest == 0)
+        return lli_min(flow->config.window_packets, window / flow->history->stride_max);
+    return lli_min(flow->config.window_packets, window * latest / bytes);
+}
+
+uint32_t lli_flow_report_packets(const struct lli_flow *flow, lli_seq sent)
+{
+    return flow->config.mode == LLI_FLOW_OPEN ? 0
+                                              : (uint32_t)lli_max(flow_window(flow, sent) / FLOW_REPORTS, 1);
 }
 
 /* True if a receiver was fast enough since the last rate decision. */
@@ -216,7 +262,8 @@ static bool flow_is_fast_enough(const struct lli_flow *flow, const struct lli_me
     uint64_t packets = sent - flow->record;
 
     if (member->next != 0 && sent > member->next &&
-        sent - member->next > lli_min(flow->config.window_packets, member->window))
+        (sent - member->next > lli_min(flow->config.window_packets, member->window) ||
+         flow_lag_bytes(flow, member, sent) > flow->config.window_bytes))
         return false;
     return (uint64_t)member->requested * 1000000 <= packets * FLOW_LOSS_PPM;
 }

@@ -14,6 +14,7 @@
 #include "core/base/quorum.h"
 #include "core/base/types.h"
 
+struct lli_history;
 struct lli_member;
 struct lli_members;
 
@@ -22,6 +23,7 @@ enum lli_flow_mode { LLI_FLOW_OPEN = 0, LLI_FLOW_PACED, LLI_FLOW_WINDOW };
 struct lli_flow_config {
     enum lli_flow_mode mode;
     uint32_t window_packets;  /* how far receivers may lag */
+    uint64_t window_bytes;    /* bytes of the history by which they may lag; 0: no limit */
     uint32_t quorum_percent;  /* percentage of the receivers that are not suspended which has to keep up */
     uint64_t bytes_per_s_max; /* paced: maximum rate */
     /*
@@ -38,9 +40,11 @@ struct lli_flow {
     enum lli_flow_mode meter;
     enum lli_flow_mode blocking; /* OPEN: no packet ever has to wait */
     lli_seq limit;               /* packets before this one may be sent */
-    uint64_t session;            /* with `share`, selects the receivers that report by packets */
-    uint32_t share;              /* one receiver of 2^share reports by packets; only these count */
-    struct lli_quorum quorum;    /* how far each member lets the transmitter send, by member index */
+    bool in_bytes; /* a member's limit is one of bytes: later ones of smaller packets raise it */
+    const struct lli_history *history; /* of the packets sent; may be NULL without window_bytes */
+    uint64_t session;                  /* with `share`, selects the receivers that report by packets */
+    uint32_t share;                    /* one receiver of 2^share reports by packets; only these count */
+    struct lli_quorum quorum;          /* how far each member lets the transmitter send, by member index */
     struct lli_pacer pacer;
     uint64_t step; /* bytes/s added to the rate at each increase */
     bool doubling; /* no receiver has lagged yet: the rate doubles at each increase */
@@ -50,7 +54,10 @@ struct lli_flow {
     uint64_t assessed_bytes; /* bytes sent since assessed_at */
 };
 
-/* Places the state in the arena, for up to members_max receivers. start: the first packet. */
+/*
+ * Places the state in the arena, for up to members_max receivers. start: the first packet. The functions below
+ * take as `sent` the first packet not yet sent.
+ */
 void lli_flow_init(struct lli_flow *flow, const struct lli_flow_config *config, uint32_t members_max,
                    struct lli_arena *arena, lli_seq start, lli_ns now);
 
@@ -58,15 +65,22 @@ void lli_flow_init(struct lli_flow *flow, const struct lli_flow_config *config, 
  * Recomputes the limit after many members joined, reported, left or changed standing. Takes time linear in
  * their number.
  */
-void lli_flow_reported(struct lli_flow *flow, const struct lli_members *members);
-
-/* Returns the packet before which a member lets the transmitter send; 0: the member does not count. */
-uint64_t lli_flow_reach(const struct lli_flow *flow, const struct lli_member *member);
+void lli_flow_reported(struct lli_flow *flow, const struct lli_members *members, lli_seq sent);
 
 /* Recomputes the limit after one member changed. Takes time logarithmic in the number of members. */
-void lli_flow_moved(struct lli_flow *flow, const struct lli_members *members, uint32_t index);
+void lli_flow_moved(struct lli_flow *flow, const struct lli_members *members, uint32_t index, lli_seq sent);
 
-/* Paced: adjusts the rate if the interval is over. sent: the first packet not yet sent. */
+/*
+ * Recomputes the limit after packets were sent up to a limit in bytes: it supposed that they are of the largest
+ * size (ADR 69).
+ */
+static inline void lli_flow_advanced(struct lli_flow *flow, const struct lli_members *members, lli_seq sent)
+{
+    if (sent >= flow->limit && flow->in_bytes)
+        lli_flow_reported(flow, members, sent);
+}
+
+/* Paced: adjusts the rate if the interval is over. */
 void lli_flow_assess(struct lli_flow *flow, struct lli_members *members, lli_seq sent, lli_ns rtt,
                      lli_ns now);
 
@@ -75,7 +89,7 @@ void lli_flow_assess(struct lli_flow *flow, struct lli_members *members, lli_seq
  * find the quorum by. Returns 0 (all receivers report) if `all` is set or the slowest receivers decide, as
  * then no receiver can stand for others.
  */
-uint32_t lli_flow_share(struct lli_flow *flow, const struct lli_members *members, bool all);
+uint32_t lli_flow_share(struct lli_flow *flow, const struct lli_members *members, bool all, lli_seq sent);
 
 /* True if a packet may be sent after `bytes` bytes that are already on their way out. */
 static inline bool lli_flow_allows(const struct lli_flow *flow, lli_seq seq, uint64_t bytes)
@@ -113,7 +127,10 @@ bool lli_flow_is_at_limit(const struct lli_flow *flow);
  */
 uint64_t lli_flow_find(uint64_t *values, uint32_t count, uint32_t reached_by);
 
-/* Returns the number of packets after which receivers are to report; 0: by time only. */
-uint32_t lli_flow_report_packets(const struct lli_flow *flow);
+/*
+ * Returns the number of packets after which receivers are to report, several times in a window of packets as
+ * large as the latest ones; 0: by time only.
+ */
+uint32_t lli_flow_report_packets(const struct lli_flow *flow, lli_seq sent);
 
 #endif

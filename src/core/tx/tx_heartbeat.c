@@ -86,7 +86,7 @@ static size_t tx_build_heartbeat(struct lli_tx *tx, lli_ns now, uint8_t *buffer)
         .rtt_ns = (uint32_t)lli_min(tx->group.rtt, UINT32_MAX),
         .receivers = tx->members.count,
         .topics = tx->topics.count,
-        .report_packets = lli_flow_report_packets(&tx->flow),
+        .report_packets = lli_flow_report_packets(&tx->flow, tx->sent),
         .address = tx->config.address,
         .stream = tx->config.stream,
         .base = tx->config.stream_base,
@@ -95,8 +95,8 @@ static size_t tx_build_heartbeat(struct lli_tx *tx, lli_ns now, uint8_t *buffer)
     };
 
     lli_members_announce(&tx->members, lli_tx_status_interval(tx), now);
-    heartbeat.flags =
-        (uint8_t)(LLI_WIRE_HEARTBEAT_SHARE * lli_flow_share(&tx->flow, &tx->members, tx->ack.count > 0));
+    heartbeat.flags = (uint8_t)(LLI_WIRE_HEARTBEAT_SHARE *
+                                lli_flow_share(&tx->flow, &tx->members, tx->ack.count > 0, tx->sent));
     if (!whole && lli_flow_ready_at(&tx->flow, tx->sent) == LLI_NEVER)
         heartbeat.flags |= LLI_WIRE_HEARTBEAT_HELD;
     if (tx->ack.count > 0)

@@ -10,7 +10,7 @@ void lli_tx_leave(struct lli_tx *tx, uint64_t receiver, lli_seq next)
     if (index == LLI_MEMBER_NONE)
         return;
     lli_members_del(&tx->members, receiver);
-    lli_flow_moved(&tx->flow, &tx->members, index);
+    lli_flow_moved(&tx->flow, &tx->members, index, tx->sent);
     tx->counters.receivers_left++;
 }
 
@@ -94,7 +94,7 @@ void lli_tx_expire(struct lli_tx *tx, lli_ns now)
     tx->group.expire_at = now + tx->config.status;
     tx->counters.receivers_lost += expired;
     if (expired > 0)
-        lli_flow_reported(&tx->flow, &tx->members);
+        lli_flow_reported(&tx->flow, &tx->members, tx->sent);
     if (tx_furthest_is_gone(tx))
         tx_rtt_soon(tx, now);
 }

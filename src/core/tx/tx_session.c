@@ -58,6 +58,7 @@ void lli_tx_init(struct lli_tx *tx, const struct lli_tx_config *config, struct l
     tx->members.seed = config->seed;
     lli_flow_init(&tx->flow, &config->flow, config->receivers_max, arena, config->history.start, now);
     tx->flow.session = config->session;
+    tx->flow.history = &tx->history;
     tx->config.slow.status = config->status;
     lli_slow_init(&tx->slow, &tx->config.slow, config->receivers_max, arena, config->history.start, now);
     lli_ack_init(&tx->ack, config->receivers_max, arena);
@@ -184,7 +185,7 @@ static void tx_input_status(struct lli_tx *tx, const struct lli_wire_status *sta
     }
     lli_slow_report(&tx->slow, &tx->members, index, tx->sent, now);
     member->report_ns = lli_members_announced(&tx->members, status->echo);
-    lli_flow_moved(&tx->flow, &tx->members, index);
+    lli_flow_moved(&tx->flow, &tx->members, index, tx->sent);
     lli_tx_look_soon(tx);
     member->done = lli_tx_is_done(tx, status);
     tx_measure(tx, member, status, now);
@@ -247,6 +248,12 @@ int lli_tx_unsent(struct lli_tx *tx, lli_ns now, struct lli_packet *packets, int
     return count;
 }
 
+/* Out of line, so that lli_tx_sent() saves no registers for it. */
+static LLI_OUT_OF_LINE void tx_reached_limit(struct lli_tx *tx)
+{
+    lli_flow_advanced(&tx->flow, &tx->members, tx->sent);
+}
+
 void lli_tx_sent(struct lli_tx *tx, int count, lli_ns now)
 {
     uint64_t bytes = 0;
@@ -264,6 +271,8 @@ void lli_tx_sent(struct lli_tx *tx, int count, lli_ns now)
         lli_flow_sent(&tx->flow, bytes);
         lli_flow_assess(&tx->flow, &tx->members, tx->sent, tx->group.rtt, now);
     }
+    if (tx->sent >= tx->flow.limit)
+        tx_reached_limit(tx);
     lli_tx_flows(tx);
     if (now != LLI_NEVER)
         lli_tx_sent_at(tx, now);
@@ -276,7 +285,7 @@ static void tx_evaluate(struct lli_tx *tx, lli_ns now)
     const uint64_t *decided = tx->slow.decided;
 
     if (lli_slow_all(&tx->slow, &tx->members, tx->sent, now)) {
-        lli_flow_reported(&tx->flow, &tx->members);
+        lli_flow_reported(&tx->flow, &tx->members, tx->sent);
         lli_tx_drop_joins(tx, now);
     }
     tx->counters.receivers_warned = decided[LLI_STANDING_WARNED];
@@ -329,7 +338,7 @@ bool lli_tx_event(struct lli_tx *tx, struct llm_event *event)
 
 static void tx_suspended(struct lli_tx *tx, lli_ns now)
 {
-    lli_flow_reported(&tx->flow, &tx->members);
+    lli_flow_reported(&tx->flow, &tx->members, tx->sent);
     lli_tx_drop_joins(tx, now);
     lli_tx_look_soon(tx);
 }

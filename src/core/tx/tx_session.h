@@ -365,7 +365,7 @@ static inline void lli_tx_seal(struct lli_tx *tx, lli_ns now)
 
 /*
  * Returns how many of the sealed, unsent packets may be sent, oldest first, at most max. lli_tx_packet()
- * returns each of them.
+ * returns each of them. More may follow once these were sent (lli_tx_may_follow()).
  */
 static inline int lli_tx_ready(struct lli_tx *tx, lli_ns now, int max)
 {
@@ -385,7 +385,16 @@ static inline struct lli_packet lli_tx_packet(const struct lli_tx *tx, int index
     return (struct lli_packet){.data = lli_history_bytes(&tx->history, slot), .size = slot->size};
 }
 
-/* Likewise, as a list. */
+/*
+ * True if more packets may be sent after these `count`, of which the transport took `taken`: they were the most
+ * at a time, or allowed later ones (ADR 69).
+ */
+static inline bool lli_tx_may_follow(const struct lli_tx *tx, int count, int taken)
+{
+    return taken == count && count > 0 && tx->sent < tx->history.next;
+}
+
+/* Returns the packets of lli_tx_ready(), as a list. */
 int lli_tx_unsent(struct lli_tx *tx, lli_ns now, struct lli_packet *packets, int max);
 
 /*

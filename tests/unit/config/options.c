@@ -461,8 +461,14 @@ static void a_window_of_flow_control_is_no_lag(void **state)
     options.flow = LLM_FLOW_WINDOW;
     assert_int_equal(lli_options_check_window(&options, 1000, 1000, &keeper), LLM_OK);
     assert_int_equal(lli_options_check_window(&options, 1000, 1001, &keeper), LLM_EOPTION);
-    assert_non_null(strstr(logged, "slow_lag_bytes: 1000000"));
+    expect_logged("slow_lag_bytes: 1000000 is less than the lag that flow control allows, 1001000 bytes");
     assert_non_null(strstr(logged, "flow_window_packets"));
+    /* The window has at most half of the history. */
+    options.history_bytes = 2000000;
+    assert_int_equal(lli_options_check_window(&options, 1000, 1001, &keeper), LLM_OK);
+    options.slow_lag_bytes = 999999;
+    assert_int_equal(lli_options_check_window(&options, 1000, 1001, &keeper), LLM_EOPTION);
+    expect_logged("1000000 bytes (1000 packets of 1001, but at most half of history_bytes)");
 }
 
 static void the_structure_is_checked_like_its_text(void **state)

@@ -3,6 +3,7 @@
 
 #include "core/flow/flow.h"
 #include "core/flow/members.h"
+#include "core/pack/history.h"
 
 #define MS ((lli_ns)1000000)
 #define START ((lli_seq)1 << 32)
@@ -11,7 +12,7 @@ enum { MEMBERS = 2000, WINDOW = 100 };
 
 static struct lli_flow flow;
 static struct lli_members members;
-static void *memories[2];
+static void *memories[3];
 
 static void flow_make(enum lli_flow_mode mode, uint32_t quorum_percent)
 {
@@ -34,6 +35,8 @@ static int down(void **state)
     (void)state;
     free(memories[0]);
     free(memories[1]);
+    free(memories[2]);
+    memories[2] = NULL;
     return 0;
 }
 
@@ -43,7 +46,7 @@ static struct lli_member *report(uint64_t id, lli_seq next, uint64_t window)
 
     member->next = next;
     member->window = window;
-    lli_flow_reported(&flow, &members);
+    lli_flow_reported(&flow, &members, START);
     return member;
 }
 
@@ -54,7 +57,7 @@ static void flow_open_never_blocks(void **state)
     report(1, 5, 10);
     assert_true(lli_flow_allows(&flow, 1000000, 1 << 30));
     assert_int_equal(lli_flow_ready_at(&flow, 1000000), 0);
-    assert_int_equal(lli_flow_report_packets(&flow), 0);
+    assert_int_equal(lli_flow_report_packets(&flow, START), 0);
 }
 
 static void reports_and_receiver_memory_limit_the_window(void **state)
@@ -68,9 +71,9 @@ static void reports_and_receiver_memory_limit_the_window(void **state)
     assert_int_equal(lli_flow_ready_at(&flow, 1000 + WINDOW), LLI_NEVER);
     report(1, 1000, 64);
     assert_false(lli_flow_allows(&flow, 1064, 0));
-    assert_int_equal(lli_flow_report_packets(&flow), WINDOW / 8);
+    assert_int_equal(lli_flow_report_packets(&flow, START), WINDOW / 8);
     lli_members_del(&members, 1);
-    lli_flow_reported(&flow, &members);
+    lli_flow_reported(&flow, &members, START);
     assert_true(lli_flow_allows(&flow, 1000000, 0));
 }
 
@@ -89,9 +92,9 @@ static void one_report_changes_the_limit_like_a_full_scan(void **state)
 
             member->next = below(&random, 20) == 0 ? 0 : START + below(&random, 40);
             member->window = below(&random, 2) == 0 ? WINDOW : 10;
-            lli_flow_moved(&flow, &members, index);
+            lli_flow_moved(&flow, &members, index, START);
             limit = flow.limit;
-            lli_flow_reported(&flow, &members);
+            lli_flow_reported(&flow, &members, START);
             assert_int_equal(limit, flow.limit);
         }
         (void)down(NULL);
@@ -113,7 +116,7 @@ static void a_transmitter_that_awaits_a_receiver_stays_in_the_last_window(void *
     report(1, START, 4096);
     assert_true(lli_flow_allows(&flow, START + WINDOW - 1, 0));
     lli_members_del(&members, 1);
-    lli_flow_reported(&flow, &members);
+    lli_flow_reported(&flow, &members, START);
     assert_true(lli_flow_allows(&flow, START + WINDOW - 1, 0));
     assert_false(lli_flow_allows(&flow, START + WINDOW, 0));
     report(2, START + 10, 4096);
@@ -161,22 +164,22 @@ static void the_share_of_many_receivers_decides(void **state)
         members.table[index].next = lli_wire_is_in_share(99, members.table[index].id, 2) ? START + 50 : START;
         members.table[index].window = WINDOW;
     }
-    lli_flow_reported(&flow, &members);
+    lli_flow_reported(&flow, &members, START);
     assert_int_equal(flow.limit, START + WINDOW);
-    assert_int_equal(lli_flow_share(&flow, &members, true), 0);
+    assert_int_equal(lli_flow_share(&flow, &members, true, START), 0);
     assert_int_equal(flow.limit, START + WINDOW);
-    assert_int_equal(lli_flow_share(&flow, &members, false), 2);
+    assert_int_equal(lli_flow_share(&flow, &members, false, START), 2);
     assert_int_equal(flow.limit, START + 50 + WINDOW);
     assert_in_range(lli_quorum_count(&flow.quorum), 200, 300);
     for (uint32_t i = 0; members.count > 400; i++)
         lli_members_del(&members, members.table[i].id);
-    assert_int_equal(lli_flow_share(&flow, &members, false), 2);
+    assert_int_equal(lli_flow_share(&flow, &members, false, START), 2);
     for (uint32_t i = 0; members.count > 383; i++)
         if (members.table[i].id != 0)
             lli_members_del(&members, members.table[i].id);
-    assert_int_equal(lli_flow_share(&flow, &members, false), 1);
+    assert_int_equal(lli_flow_share(&flow, &members, false, START), 1);
     flow.config.quorum_percent = 100;
-    assert_int_equal(lli_flow_share(&flow, &members, false), 0);
+    assert_int_equal(lli_flow_share(&flow, &members, false, START), 0);
 }
 
 /* Receivers choose their identities. */
@@ -190,7 +193,7 @@ static void all_receivers_decide_if_the_share_is_empty(void **state)
         members.table[index].next = START;
         members.table[index].window = WINDOW;
     }
-    assert_int_equal(lli_flow_share(&flow, &members, false), 0);
+    assert_int_equal(lli_flow_share(&flow, &members, false, START), 0);
     assert_int_equal(flow.limit, START + WINDOW);
 }
 
@@ -213,10 +216,10 @@ static void suspended_receivers_do_not_count(void **state)
     report(2, 5000, 4096);
     assert_int_equal(flow.limit, 1000 + WINDOW);
     slow->standing = LLI_STANDING_SUSPENDED;
-    lli_flow_reported(&flow, &members);
+    lli_flow_reported(&flow, &members, START);
     assert_int_equal(flow.limit, 5000 + WINDOW);
     members.table[lli_members_get(&members, 2)].standing = LLI_STANDING_EXPELLED;
-    lli_flow_reported(&flow, &members);
+    lli_flow_reported(&flow, &members, START);
     assert_int_equal(flow.limit, UINT64_MAX);
 }
 
@@ -330,12 +333,151 @@ static void the_loss_share_of_the_first_packets_counts_only_them(void **state)
     assert_int_equal(flow.pacer.bytes_per_s, 500000);
 }
 
+/* ------------------------------------------------------------------------------------- window in bytes */
+
+enum { PACKET_MAX = 8192, HISTORY_BYTES = 1 << 20, WINDOW_BYTES = HISTORY_BYTES / 2, ROOMY = 4096 };
+
+static struct lli_history history;
+
+static void history_make(void)
+{
+    const struct lli_history_config config = {
+        .bytes = HISTORY_BYTES, .packets = 4 * ROOMY, .packet_max = PACKET_MAX, .align = 64, .start = START};
+    struct lli_arena arena = {.memory = NULL};
+
+    lli_history_init(&history, &config, &arena);
+    arena_fill(&arena);
+    lli_history_init(&history, &config, &arena);
+    free(memories[2]);
+    memories[2] = arena.memory;
+    flow.config.window_packets = ROOMY;
+    flow.config.window_bytes = WINDOW_BYTES;
+    flow.history = &history;
+}
+
+/* Sends packets of random sizes of at least 1 byte until flow control blocks. Returns the next packet. */
+static lli_seq send_until_blocked(uint64_t *random, uint32_t size_max)
+{
+    while (lli_flow_allows(&flow, history.next, 0)) {
+        lli_history_open(&history, history.next);
+        lli_history_seal(&history, (uint32_t)(1 + below(random, size_max)));
+        lli_flow_advanced(&flow, &members, history.next);
+    }
+    return history.next;
+}
+
+static void bytes_of_the_history_limit_the_window(void **state)
+{
+    static const uint32_t sizes[] = {PACKET_MAX, 100, PACKET_MAX, 3000};
+    uint64_t random = 11;
+    lli_seq next = START;
+
+    (void)state;
+    flow_make(LLI_FLOW_WINDOW, 100);
+    history_make();
+    for (int i = 0; i < 2000; i++) {
+        const uint32_t size = sizes[i / 10 % 4];
+        struct lli_member *member = &members.table[lli_members_add(&members, 1)];
+        uint64_t span;
+        lli_seq sent;
+
+        member->next = next;
+        member->window = 1 << 20;
+        lli_flow_moved(&flow, &members, (uint32_t)(member - members.table), history.next);
+        sent = send_until_blocked(&random, size);
+        span = lli_history_span(&history, next, sent);
+        /* Nothing that the receiver lacks is gone, and as much is sent as certainly fits; a lap's end is unused. */
+        assert_true(history.trail <= next && span < WINDOW_BYTES + history.stride_max);
+        assert_true(sent - next <= ROOMY);
+        assert_true(sent - next == ROOMY || span > WINDOW_BYTES - history.stride_max);
+        next += below(&random, (uint32_t)(sent - next) + 1);
+    }
+    /* Small packets fill the window of packets. */
+    report(1, history.next, 1 << 20);
+    next = history.next;
+    lli_flow_reported(&flow, &members, next);
+    assert_int_equal(send_until_blocked(&random, 50), next + ROOMY);
+}
+
+static void a_member_beyond_the_window_of_bytes_blocks_only_if_it_decides(void **state)
+{
+    uint64_t random = 5;
+    lli_seq sent;
+
+    (void)state;
+    flow_make(LLI_FLOW_WINDOW, 100);
+    history_make();
+    report(1, START, 1 << 20);
+    report(2, START, 1 << 20);
+    sent = send_until_blocked(&random, PACKET_MAX);
+    flow.config.quorum_percent = 50;
+    report(2, sent, 1 << 20);
+    lli_flow_reported(&flow, &members, sent);
+    assert_true(send_until_blocked(&random, PACKET_MAX) > sent);
+    /* The packets that the first one lacks fill more than the window; it decides now. */
+    flow.config.quorum_percent = 100;
+    lli_flow_reported(&flow, &members, history.next);
+    assert_false(lli_flow_allows(&flow, history.next, 0));
+    report(1, history.next, 1 << 20);
+    report(2, history.next, 1 << 20);
+    lli_flow_reported(&flow, &members, history.next);
+    assert_true(lli_flow_allows(&flow, history.next, 0));
+}
+
+static void a_paced_transmitter_is_stopped_two_windows_of_bytes_beyond_a_report(void **state)
+{
+    lli_seq sent = START;
+
+    (void)state;
+    flow_make(LLI_FLOW_PACED, 100);
+    history_make();
+    flow.config.window_bytes = HISTORY_BYTES / 8;
+    report(1, START, 1 << 20);
+    while (sent < flow.limit) {
+        lli_history_open(&history, sent);
+        lli_history_seal(&history, PACKET_MAX);
+        lli_flow_advanced(&flow, &members, ++sent);
+    }
+    assert_in_range(lli_history_span(&history, START, sent), HISTORY_BYTES / 4 - history.stride_max + 1,
+                    HISTORY_BYTES / 4);
+    /* A receiver that lags by more than a window of bytes does not keep up. */
+    flow.record = START;
+    report(1, START + (sent - START) / 4, 1 << 20);
+    lli_flow_sent(&flow, 100 << 20);
+    lli_flow_assess(&flow, &members, sent, 0, 1000 * MS);
+    assert_false(flow.doubling);
+}
+
+static void reports_are_as_frequent_as_packets_are_large(void **state)
+{
+    uint64_t random = 3;
+
+    (void)state;
+    flow_make(LLI_FLOW_WINDOW, 100);
+    history_make();
+    assert_int_equal(lli_flow_report_packets(&flow, START), WINDOW_BYTES / PACKET_MAX / 8);
+    report(1, START, 1 << 20);
+    (void)send_until_blocked(&random, 50);
+    assert_int_equal(lli_flow_report_packets(&flow, history.next), ROOMY / 8);
+    report(1, history.next, 1 << 20);
+    lli_flow_reported(&flow, &members, history.next);
+    for (int i = 0; i < 64; i++) {
+        lli_history_open(&history, history.next);
+        lli_history_seal(&history, PACKET_MAX / 2);
+    }
+    assert_int_equal(lli_flow_report_packets(&flow, history.next), WINDOW_BYTES / (PACKET_MAX / 2) / 8);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(flow_open_never_blocks, down),
         cmocka_unit_test_teardown(reports_and_receiver_memory_limit_the_window, down),
         cmocka_unit_test_teardown(a_transmitter_that_awaits_a_receiver_stays_in_the_last_window, down),
+        cmocka_unit_test_teardown(bytes_of_the_history_limit_the_window, down),
+        cmocka_unit_test_teardown(a_member_beyond_the_window_of_bytes_blocks_only_if_it_decides, down),
+        cmocka_unit_test_teardown(a_paced_transmitter_is_stopped_two_windows_of_bytes_beyond_a_report, down),
+        cmocka_unit_test_teardown(reports_are_as_frequent_as_packets_are_large, down),
         cmocka_unit_test_teardown(the_quorum_decides_not_the_slowest_receiver, down),
         cmocka_unit_test_teardown(the_share_of_many_receivers_decides, down),
         cmocka_unit_test_teardown(all_receivers_decide_if_the_share_is_empty, down),

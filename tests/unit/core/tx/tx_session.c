@@ -358,35 +358,44 @@ static void packets_stay_until_the_transport_has_released_them(void **state)
     assert_int_equal(lli_tx_busy(tx), first + 2);
 }
 
+/* Packets of the largest size: a window of half of the history's packets, or of half of its bytes. */
 static void packets_blocked_by_flow_control_leave_the_window_in_history(void **state)
 {
+    static const struct lli_flow_config flows[] = {
+        {.mode = LLI_FLOW_WINDOW, .window_packets = HISTORY / 2, .quorum_percent = 100},
+        {.mode = LLI_FLOW_WINDOW,
+         .window_packets = 4 * HISTORY,
+         .window_bytes = HISTORY * PACKET_MAX / 2,
+         .quorum_percent = 100},
+    };
     const struct lli_wire_status report = {.session = SESSION,
                                            .receiver = 1,
                                            .next = START + 1,
                                            .highest = START + 1,
-                                           .window_free = HISTORY,
+                                           .window_free = 4 * HISTORY,
                                            .address = {1, {'a'}}};
-    struct lli_tx_config config = tx_config();
     char text[PACKET_MAX - 40];
 
     (void)state;
     memset(text, 'm', sizeof text - 1);
     text[sizeof text - 1] = '\0';
-    /* Bytes are the limit, as with large packets. */
-    config.history.packets = 8 * HISTORY;
-    config.flow = (struct lli_flow_config){
-        .mode = LLI_FLOW_WINDOW, .window_packets = HISTORY / 2, .quorum_percent = 100};
-    free(t.memory);
-    transmitter_make(&t, &config, 0);
-    send_one(tx, text, 0);
-    tx_take(tx, buffer, lli_wire_put_status(buffer, &report), 0);
-    while (!lli_tx_is_blocked(tx)) {
-        pack_one(tx, text);
-        lli_tx_sent(tx, lli_tx_ready(tx, 0, 1), 0);
-        lli_tx_reaped(tx, true);
+    for (size_t i = 0; i < sizeof flows / sizeof flows[0]; i++) {
+        struct lli_tx_config config = tx_config();
+
+        config.history.packets = 8 * HISTORY;
+        config.flow = flows[i];
+        free(t.memory);
+        transmitter_make(&t, &config, 0);
+        send_one(tx, text, 0);
+        tx_take(tx, buffer, lli_wire_put_status(buffer, &report), 0);
+        while (!lli_tx_is_blocked(tx)) {
+            pack_one(tx, text);
+            lli_tx_sent(tx, lli_tx_ready(tx, 0, 1), 0);
+            lli_tx_reaped(tx, true);
+        }
+        assert_int_equal(tx->sent, START + 1 + HISTORY / 2);
+        assert_true(tx->history.trail <= START + 1);
     }
-    assert_int_equal(tx->sent, START + 1 + HISTORY / 2);
-    assert_true(tx->history.trail <= START + 1);
 }
 
 static void a_lost_packet_is_repaired_for_its_receiver(void **state)
