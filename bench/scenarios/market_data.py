@@ -79,7 +79,7 @@ def read_lists(o):
 
 def options_of(o, sequence, library):
     """Channel options: flow control, except in sequences about slow or missing consumers."""
-    flow = [] if library != "libllm" or sequence in ("slow", "restart", "two", "caching") or "flow" in o.options else \
+    flow = [] if library != "libllm" or sequence in ("slow", "restart", "two", "caching") or "flow=" in o.options else \
         ["flow=window", "flow_quorum_percent=100"]
     return [*flow, *([o.options] if library == "libllm" else [])]
 
