@@ -338,6 +338,18 @@ static bool set_channels(char *text)
     return count == 1 || count == MEMBERS;
 }
 
+/* Files that killed members left in shared memory are removed by the next transmitter on the channel. */
+static void remove_files(void)
+{
+    struct llm_transmitter *transmitter;
+    struct llm_context *context;
+
+    if (strncmp(channels[0], "shm:", 4) != 0 || llm_context_open(NULL, &context) != LLM_OK)
+        return;
+    (void)llm_transmitter_open(context, channels[0], NULL, NULL, &transmitter);
+    (void)llm_context_close(&context);
+}
+
 int main(int argc, char **argv)
 {
     uint64_t errors = 0, different;
@@ -371,6 +383,7 @@ int main(int argc, char **argv)
         (void)kill(notes[i].pid, SIGKILL);
     while (wait(NULL) > 0)
         ;
+    remove_files();
     different = compare();
     for (int i = 0; i < MEMBERS; i++)
         errors += notes[i].errors;
