@@ -113,8 +113,7 @@ int lli_transmitter_place(struct llm_transmitter *transmitter, const struct llm_
                         "option history_bytes: %llu is less than 16 packets of %u bytes; raise it, or "
                         "lower mtu on all channels of the context",
                         (unsigned long long)config.history.bytes, config.history.packet_max);
-    error = lli_options_check_window(options, config.flow.window_packets, config.history.packet_max,
-                                     &context->log);
+    error = lli_options_check_window(options, &config.flow, config.history.packet_max, &context->log);
     if (error != LLM_OK)
         return error;
     lli_options_log_unused(options, transmitter->object, &context->log);

@@ -505,23 +505,23 @@ static int option_check_slow(const struct llm_options *o, const struct lli_log *
     return error;
 }
 
-int lli_options_check_window(const struct llm_options *o, uint32_t window_packets, uint32_t packet_max,
-                             const struct lli_log *log)
+int lli_options_check_window(const struct llm_options *o, const struct lli_flow_config *flow,
+                             uint32_t packet_max, const struct lli_log *log)
 {
-    const uint64_t lag = lli_min((uint64_t)window_packets * packet_max, o->history_bytes / 2);
+    const uint64_t lag = lli_min((uint64_t)flow->window_packets * packet_max, flow->window_bytes);
 
     if (o->slow_lag_bytes != 0 && o->slow_lag_bytes < packet_max)
         return lli_fail(log, LLM_EOPTION,
                         "option slow_lag_bytes: %llu is less than one packet, %u bytes, and no lag is "
                         "smaller; raise it, or leave it out",
                         (unsigned long long)o->slow_lag_bytes, packet_max);
-    if (o->slow_lag_bytes == 0 || lli_options_flow(o) == LLI_FLOW_OPEN || lag <= o->slow_lag_bytes)
+    if (o->slow_lag_bytes == 0 || flow->mode == LLI_FLOW_OPEN || lag <= o->slow_lag_bytes)
         return LLM_OK;
     return lli_fail(log, LLM_EOPTION,
                     "option slow_lag_bytes: %llu is less than the lag that flow control allows, %llu bytes "
                     "(%u packets of %u, but at most half of history_bytes); raise it, or lower "
                     "flow_window_packets",
-                    (unsigned long long)o->slow_lag_bytes, (unsigned long long)lag, window_packets,
+                    (unsigned long long)o->slow_lag_bytes, (unsigned long long)lag, flow->window_packets,
                     packet_max);
 }
 

@@ -63,11 +63,11 @@ struct lli_slow_policy lli_options_slow(const struct llm_options *options, uint6
 void lli_options_log_unused(const struct llm_options *options, const char *object, const struct lli_log *log);
 
 /*
- * Checks that slow_lag_bytes lets receivers lag by a packet and, with flow control, by a window: of the largest
- * packets, but at most half of the history. LLM_OK or LLM_EOPTION.
+ * Checks that slow_lag_bytes lets receivers lag by a packet of the largest size and, with flow control, by a
+ * window of them. LLM_OK or LLM_EOPTION.
  */
-int lli_options_check_window(const struct llm_options *options, uint32_t window_packets, uint32_t packet_max,
-                             const struct lli_log *log);
+int lli_options_check_window(const struct llm_options *options, const struct lli_flow_config *flow,
+                             uint32_t packet_max, const struct lli_log *log);
 
 /*
  * Copies a versioned structure of the caller, whose first member is its size, over `known` bytes of defaults.

@@ -444,6 +444,7 @@ static void policies_without_effect_are_logged(void **state)
 
 static void a_window_of_flow_control_is_no_lag(void **state)
 {
+    struct lli_flow_config flow = {.window_packets = 1000, .window_bytes = 12582912};
     struct llm_options options;
 
     (void)state;
@@ -453,21 +454,21 @@ static void a_window_of_flow_control_is_no_lag(void **state)
     options.slow_ack_ns = 300000000;
     assert_int_equal(lli_options_slow(&options, 16000).limits[LLM_THRESHOLD_ACK_TIME], 300000000);
     options.slow_lag_bytes = 999;
-    assert_int_equal(lli_options_check_window(&options, 1000, 1000, &keeper), LLM_EOPTION);
+    assert_int_equal(lli_options_check_window(&options, &flow, 1000, &keeper), LLM_EOPTION);
     expect_logged("slow_lag_bytes: 999 is less than one packet, 1000 bytes");
     options.slow_lag_bytes = 1000000;
     assert_int_equal(lli_options_slow(&options, 16000).limits[LLM_THRESHOLD_LAG_BYTES], 1000000);
-    assert_int_equal(lli_options_check_window(&options, 1000, 1001, &keeper), LLM_OK);
-    options.flow = LLM_FLOW_WINDOW;
-    assert_int_equal(lli_options_check_window(&options, 1000, 1000, &keeper), LLM_OK);
-    assert_int_equal(lli_options_check_window(&options, 1000, 1001, &keeper), LLM_EOPTION);
+    assert_int_equal(lli_options_check_window(&options, &flow, 1001, &keeper), LLM_OK);
+    flow.mode = LLI_FLOW_WINDOW;
+    assert_int_equal(lli_options_check_window(&options, &flow, 1000, &keeper), LLM_OK);
+    assert_int_equal(lli_options_check_window(&options, &flow, 1001, &keeper), LLM_EOPTION);
     expect_logged("slow_lag_bytes: 1000000 is less than the lag that flow control allows, 1001000 bytes");
     assert_non_null(strstr(logged, "flow_window_packets"));
     /* The window has at most half of the history. */
-    options.history_bytes = 2000000;
-    assert_int_equal(lli_options_check_window(&options, 1000, 1001, &keeper), LLM_OK);
+    flow.window_bytes = 1000000;
+    assert_int_equal(lli_options_check_window(&options, &flow, 1001, &keeper), LLM_OK);
     options.slow_lag_bytes = 999999;
-    assert_int_equal(lli_options_check_window(&options, 1000, 1001, &keeper), LLM_EOPTION);
+    assert_int_equal(lli_options_check_window(&options, &flow, 1001, &keeper), LLM_EOPTION);
     expect_logged("1000000 bytes (1000 packets of 1001, but at most half of history_bytes)");
 }
 
