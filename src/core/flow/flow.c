@@ -118,7 +118,7 @@ static bool flow_has_say(const struct lli_flow *flow, const struct lli_member *m
     return lli_member_counts(member) && lli_wire_is_in_share(flow->session, member->id, flow->share);
 }
 
-/* Bytes of the history that a member lacks, as far as they are still there. */
+/* Bytes of the history that a member lacks, as far as they are still there; 0 without a limit in bytes. */
 static uint64_t flow_lag_bytes(const struct lli_flow *flow, const struct lli_member *member, lli_seq sent)
 {
     return flow->config.window_bytes == 0 ? 0 : lli_history_span(flow->history, member->next, sent);
@@ -126,7 +126,7 @@ static uint64_t flow_lag_bytes(const struct lli_flow *flow, const struct lli_mem
 
 /*
  * Returns the packet before which a window of bytes lets the transmitter send. Packets from `sent` on count as
- * of the largest size: their sizes are not known, and none may exceed the window.
+ * of the largest size, as their sizes are not known yet.
  */
 static lli_seq flow_reach_bytes(const struct lli_flow *flow, const struct lli_member *member,
                                 uint64_t windows, lli_seq sent)
@@ -235,19 +235,18 @@ bool lli_flow_is_at_limit(const struct lli_flow *flow)
     return flow->config.mode != LLI_FLOW_PACED || flow->pacer.bytes_per_s >= flow_rate_max(flow);
 }
 
-/* Packets that the window is expected to have: as many as it takes if they are like the latest ones. */
+/* Packets that fit in the window if they are as large as the latest ones. */
 static uint64_t flow_window(const struct lli_flow *flow, lli_seq sent)
 {
     const uint64_t window = flow->config.window_bytes;
-    uint64_t latest, bytes;
+    uint64_t latest, packets;
 
     if (window == 0)
         return flow->config.window_packets;
     latest = lli_min(sent - lli_min(flow->history->trail, sent), FLOW_LATEST);
-    bytes = lli_history_span(flow->history, sent - latest, sent);
-    if (latest == 0)
-        return lli_min(flow->config.window_packets, window / flow->history->stride_max);
-    return lli_min(flow->config.window_packets, window * latest / bytes);
+    packets = latest == 0 ? window / flow->history->stride_max
+                          : window * latest / lli_history_span(flow->history, sent - latest, sent);
+    return lli_min(flow->config.window_packets, packets);
 }
 
 uint32_t lli_flow_report_packets(const struct lli_flow *flow, lli_seq sent)

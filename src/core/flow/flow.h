@@ -40,7 +40,7 @@ struct lli_flow {
     enum lli_flow_mode meter;
     enum lli_flow_mode blocking; /* OPEN: no packet ever has to wait */
     lli_seq limit;               /* packets before this one may be sent */
-    bool in_bytes; /* a member's limit is one of bytes: later ones of smaller packets raise it */
+    bool in_bytes; /* bytes limit a member: the limit rises once smaller packets than supposed were sent */
     const struct lli_history *history; /* of the packets sent; may be NULL without window_bytes */
     uint64_t session;                  /* with `share`, selects the receivers that report by packets */
     uint32_t share;                    /* one receiver of 2^share reports by packets; only these count */
@@ -71,8 +71,8 @@ void lli_flow_reported(struct lli_flow *flow, const struct lli_members *members,
 void lli_flow_moved(struct lli_flow *flow, const struct lli_members *members, uint32_t index, lli_seq sent);
 
 /*
- * Recomputes the limit after packets were sent up to a limit in bytes: it supposed that they are of the largest
- * size (ADR 69).
+ * Recomputes the limit if it was reached and supposed that packets are of the largest size, which those sent
+ * since may not have been (ADR 69).
  */
 static inline void lli_flow_advanced(struct lli_flow *flow, const struct lli_members *members, lli_seq sent)
 {
