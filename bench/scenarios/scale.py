@@ -80,8 +80,6 @@ def packets_for(o, receivers):
 
 
 REAL_RATE, REAL_LOSS_PPM, REAL_SIZE, REAL_HOSTS = 500, 5000, 300, 4
-# As the simulation's packets: with the 32 KiB of shared memory the history has room for 768 packets, so the window, and the distance of
-# reports, are a tenth of it.
 DRAIN_S = 0.2
 SETTLE_S, SETTLE_S_MAX = 0.025, 30  # for each receiver, and at most
 # Sizes for many receivers on one machine.
