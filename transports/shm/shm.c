@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 #include "shm.h"
 
-#include <assert.h>
 #include <string.h>
 
 #include "system/clock.h"
@@ -281,14 +280,18 @@ static int source_copy(struct lli_shm *shm, struct lli_shm_source *source, struc
     uint32_t bytes = 0;
     int count = 0;
 
-    while (count < max && bytes < SHM_BURST_BYTES && shm->in.free_count > 0) {
+    while (count < max && bytes < SHM_BURST_BYTES) {
         const struct lli_shm_entry *entry = lli_shm_entry_at(segment, source->next);
         const uint64_t number = atomic_load_explicit(&entry->number, memory_order_acquire);
         const uint32_t size = *(const volatile uint32_t *)&entry->size;
-        const uint16_t slot = shm->in.free[shm->in.free_count - 1];
-        uint8_t *data = shm->in.slots + (size_t)slot * LLI_SHM_SLOT_STRIDE;
+        struct lli_shm_slots *slots = lli_shm_slots_for(shm, size);
         const uint8_t *from = NULL;
+        uint8_t *data;
         bool mine;
+
+        if (slots->free_count == 0)
+            break;
+        data = lli_shm_slot_next(slots);
 
         if (number != source->next + 1) {
             if (number > source->next)
@@ -300,7 +303,7 @@ static int source_copy(struct lli_shm *shm, struct lli_shm_source *source, struc
             from = source_bytes(source, entry, size);
         if (from != NULL) {
             memcpy(data, from, size);
-            packets[count] = (struct lli_in){.data = data, .size = size, .buffer = slot};
+            packets[count] = (struct lli_in){.data = data, .size = size};
             packets[count].from = entry->to == 0 ? source->group : LLI_HANDLE_UNICAST;
             copied[count] = (struct copied){entry->ring.position, entry->place};
         }
@@ -314,8 +317,7 @@ static int source_copy(struct lli_shm *shm, struct lli_shm_source *source, struc
             continue;
         }
         bytes += size;
-        shm->in.free_count--;
-        count++;
+        packets[count++].buffer = lli_shm_slot_take(slots);
     }
     return count;
 }
@@ -335,7 +337,7 @@ static int source_check(struct lli_shm *shm, const struct lli_shm_source *source
 
         if (copied[i].place != LLI_SHM_HERE &&
             lag > (history ? segment->history_bytes : segment->copies_bytes)) {
-            shm->in.free[shm->in.free_count++] = (uint16_t)packets[i].buffer;
+            lli_shm_slot_release(shm, packets[i].buffer);
             shm->counters.overwritten++;
         } else {
             packets[remaining++] = packets[i];
@@ -357,72 +359,46 @@ static inline bool source_has(const struct lli_shm_source *source)
 }
 
 /*
- * Copies the next packet if it is in its entry and for all instances, as a single small packet is. Copies the
- * full inline size, which is cheaper than a variable length. Returns false, with nothing changed, if the
- * packet is another kind or being written.
+ * Copies the next packet if it is for all instances and in its entry or in the history, as most are. Copies the
+ * full inline size of an entry, which is cheaper than a variable length. Returns false, with nothing changed, if
+ * the packet is another kind, is being written, or was overwritten.
  */
-static inline bool source_copy_here(struct lli_shm *shm, struct lli_shm_source *source, struct lli_in *packet)
-{
-    const struct lli_shm_entry *entry = lli_shm_entry_at(&source->segment, source->next);
-    const uint64_t number = atomic_load_explicit(&entry->number, memory_order_acquire);
-    const uint32_t size = *(const volatile uint32_t *)&entry->size;
-    uint16_t slot;
-
-    if (number != source->next + 1 || entry->to != 0 || entry->place != LLI_SHM_HERE ||
-        size > LLI_SHM_INLINE || shm->in.free_count == 0)
-        return false;
-    slot = shm->in.free[shm->in.free_count - 1];
-    packet->data = memcpy(shm->in.slots + (size_t)slot * LLI_SHM_SLOT_STRIDE, entry->bytes, LLI_SHM_INLINE);
-    packet->size = size;
-    packet->from = source->group;
-    packet->buffer = slot;
-    packet->stamp_ns = 0;
-    /* See source_copy(). */
-    atomic_thread_fence(memory_order_acquire);
-    if (atomic_load_explicit(&entry->number, memory_order_relaxed) != number)
-        return false;
-    source->next++;
-    shm->in.free_count--;
-    return true;
-}
-
-/*
- * Likewise for a packet in the history. Returns false, with nothing changed, if it is another kind, is being
- * written, or was overwritten.
- */
-static inline bool source_copy_history(struct lli_shm *shm, struct lli_shm_source *source,
-                                       struct lli_in *packet)
+static inline bool source_copy_one(struct lli_shm *shm, struct lli_shm_source *source, struct lli_in *packet)
 {
     const struct lli_shm_segment *segment = &source->segment;
     const struct lli_shm_entry *entry = lli_shm_entry_at(segment, source->next);
     const uint64_t number = atomic_load_explicit(&entry->number, memory_order_acquire);
     const volatile struct lli_shm_entry *said = entry;
-    uint64_t offset, position;
-    uint32_t size;
+    const uint32_t size = said->size, place = said->place;
+    struct lli_shm_slots *slots = lli_shm_slots_for(shm, size);
+    uint64_t position = 0;
     uint8_t *data;
-    uint16_t slot;
 
-    if (number != source->next + 1 || said->to != 0 || said->place != LLI_SHM_HISTORY ||
-        segment->history == NULL || shm->in.free_count == 0)
+    if (number != source->next + 1 || said->to != 0 || slots->free_count == 0)
         return false;
-    offset = said->ring.offset;
-    position = said->ring.position;
-    size = said->size;
-    if (size > LLI_SHM_SLOT_BYTES || offset > segment->history_bytes ||
-        size > segment->history_bytes - offset)
+    data = lli_shm_slot_next(slots);
+    if (place == LLI_SHM_HERE && size <= LLI_SHM_INLINE) {
+        memcpy(data, entry->bytes, LLI_SHM_INLINE);
+    } else if (place == LLI_SHM_HISTORY && segment->history != NULL && size <= LLI_SHM_SLOT_BYTES) {
+        const uint64_t offset = said->ring.offset;
+
+        position = said->ring.position;
+        if (offset > segment->history_bytes || size > segment->history_bytes - offset)
+            return false;
+        memcpy(data, segment->history + offset, size);
+    } else {
         return false;
-    slot = shm->in.free[shm->in.free_count - 1];
-    data = shm->in.slots + (size_t)slot * LLI_SHM_SLOT_STRIDE;
-    memcpy(data, segment->history + offset, size);
-    *packet = (struct lli_in){.data = data, .size = size, .from = source->group, .buffer = slot};
+    }
+    *packet = (struct lli_in){.data = data, .size = size, .from = source->group};
     /* See source_copy(), and source_check(). */
     atomic_thread_fence(memory_order_acquire);
     if (atomic_load_explicit(&entry->number, memory_order_relaxed) != number ||
-        atomic_load_explicit(&segment->header->history_edge, memory_order_relaxed) - position >
-            segment->history_bytes)
+        (place == LLI_SHM_HISTORY &&
+         atomic_load_explicit(&segment->header->history_edge, memory_order_relaxed) - position >
+             segment->history_bytes))
         return false;
     source->next++;
-    shm->in.free_count--;
+    packet->buffer = lli_shm_slot_take(slots);
     return true;
 }
 
@@ -444,7 +420,7 @@ static LLI_OUT_OF_LINE int source_take_all(struct lli_shm *shm, struct lli_shm_s
 static LLI_OUT_OF_LINE int source_take(struct lli_shm *shm, struct lli_shm_source *source,
                                        struct lli_in *packets, int max)
 {
-    const int first = source_copy_here(shm, source, packets) || source_copy_history(shm, source, packets);
+    const int first = source_copy_one(shm, source, packets);
 
     return first == 1 && !source_has(source)
                ? 1
@@ -622,10 +598,8 @@ static void shm_release(void *instance, const struct lli_in *packets, int count)
 {
     struct lli_shm *shm = instance;
 
-    for (int i = 0; i < count; i++) {
-        assert(shm->in.free_count < LLI_SHM_SLOTS);
-        shm->in.free[shm->in.free_count++] = (uint16_t)packets[i].buffer;
-    }
+    for (int i = 0; i < count; i++)
+        lli_shm_slot_release(shm, packets[i].buffer);
 }
 
 /* Takes another place if this reader's was overwritten: every reader may write the bell. */

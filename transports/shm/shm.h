@@ -26,6 +26,7 @@
 #ifndef LLI_SHM_H
 #define LLI_SHM_H
 
+#include <assert.h>
 #include <limits.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
@@ -118,7 +119,8 @@ enum {
     LLI_SHM_SENDERS_MAX = 256,
     LLI_SHM_GROUPS_MAX = 256,
     LLI_SHM_SOURCES_MAX = 1024,
-    LLI_SHM_SLOTS = 256,
+    LLI_SHM_SLOTS = 256, /* of each size */
+    LLI_SHM_SLOT_SMALL = 256,
     LLI_SHM_SLOT_BYTES = 65536,
     LLI_SHM_SLOT_STRIDE = LLI_SHM_SLOT_BYTES + 192, /* extra lines, so that slots use different cache sets */
     LLI_SHM_WAITING = 64, /* packets read from the socket and not yet delivered; a power of two */
@@ -213,20 +215,31 @@ struct lli_shm_peer {
     struct sockaddr_un address;
 };
 
+/* Memory for received packets of a size. Their buffers have numbers from 0 on if they are small, else above. */
+struct lli_shm_slots {
+    uint8_t *base;
+    uint32_t stride;
+    uint32_t free_count;
+    uint16_t free[LLI_SHM_SLOTS]; /* numbers of buffers: a stack */
+};
+
 /* Sources: shm.c, and shm_control.c, which attaches them. */
 struct lli_shm_in {
     uint32_t turn;
     uint32_t count; /* of sources */
     uint32_t next;  /* source to start from */
-    uint32_t free_count;
     /* The only source, if no other work is pending; else NULL. */
     struct lli_shm_source *only;
     struct lli_shm_source *sources;
-    uint8_t *slots;
-    uint16_t free[LLI_SHM_SLOTS]; /* a stack */
-    bool changed;                 /* scan for new segments */
-    lli_ns looked_at;             /* time of the latest check for dead writers */
-    uint32_t looks;               /* checks since the latest scan */
+    bool changed;     /* scan for new segments */
+    lli_ns looked_at; /* time of the latest check for dead writers */
+    uint32_t looks;   /* checks since the latest scan */
+    /*
+     * Small packets of many sources share few pages: a processor that many processes share has the translation of a
+     * page only if it was used in the latest turn.
+     */
+    struct lli_shm_slots small; /* of LLI_SHM_SLOT_SMALL bytes */
+    struct lli_shm_slots large; /* of LLI_SHM_SLOT_BYTES */
 };
 
 /* Datagrams received and not yet delivered: shm_socket.c. */
@@ -315,6 +328,32 @@ struct lli_shm {
 static inline struct lli_shm_entry *lli_shm_entry_at(const struct lli_shm_segment *segment, uint64_t place)
 {
     return &segment->entries[place & segment->entries_mask];
+}
+
+/* Returns the slots for packets of this size. */
+static inline struct lli_shm_slots *lli_shm_slots_for(struct lli_shm *shm, uint32_t size)
+{
+    return size <= LLI_SHM_SLOT_SMALL ? &shm->in.small : &shm->in.large;
+}
+
+/* Memory of the slot that is taken next; there has to be one. */
+static inline uint8_t *lli_shm_slot_next(const struct lli_shm_slots *slots)
+{
+    return slots->base + (size_t)(slots->free[slots->free_count - 1] % LLI_SHM_SLOTS) * slots->stride;
+}
+
+/* Takes that slot. Returns the number of its buffer. */
+static inline uint64_t lli_shm_slot_take(struct lli_shm_slots *slots)
+{
+    return slots->free[--slots->free_count];
+}
+
+static inline void lli_shm_slot_release(struct lli_shm *shm, uint64_t buffer)
+{
+    struct lli_shm_slots *slots = buffer < LLI_SHM_SLOTS ? &shm->in.small : &shm->in.large;
+
+    assert(slots->free_count < LLI_SHM_SLOTS);
+    slots->free[slots->free_count++] = (uint16_t)buffer;
 }
 
 /* Requests a scan for new and dead segments. */

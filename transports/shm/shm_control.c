@@ -21,6 +21,17 @@ enum {
 
 /* ----------------------------------------------------------------------------------------- open and close */
 
+/* Places slots, and touches those at the top of the stack, which are used again and again. */
+static void control_slots(struct lli_shm_slots *slots, uint32_t first, uint8_t *base, uint32_t stride,
+                          uint32_t warm_bytes)
+{
+    *slots = (struct lli_shm_slots){.base = base, .stride = stride, .free_count = LLI_SHM_SLOTS};
+    for (uint32_t i = 0; i < LLI_SHM_SLOTS; i++)
+        slots->free[i] = (uint16_t)(first + LLI_SHM_SLOTS - 1 - i);
+    for (uint32_t i = 0; i < SHM_SLOTS_WARM; i++)
+        memset(base + (size_t)i * stride, 0, warm_bytes);
+}
+
 static int control_memory(struct lli_shm *shm, const struct llm_options *options)
 {
     const struct lli_memory_policy policy = {.numa_node = -1};
@@ -36,16 +47,14 @@ static int control_memory(struct lli_shm *shm, const struct llm_options *options
     if (shm->out.senders == NULL || shm->groups == NULL || shm->in.sources == NULL || shm->peer == NULL ||
         lli_peers_init(&shm->peers, peers) != 0)
         return lli_fail(shm->log, LLM_ENOMEM, "shm: no memory for an instance");
-    error = lli_memory_map(&shm->memory, (size_t)LLI_SHM_SLOTS * LLI_SHM_SLOT_STRIDE, &policy, shm->log);
+    error = lli_memory_map(&shm->memory, (size_t)LLI_SHM_SLOTS * (LLI_SHM_SLOT_SMALL + LLI_SHM_SLOT_STRIDE),
+                           &policy, shm->log);
     if (error != LLM_OK)
         return error;
-    shm->in.slots = shm->memory.base;
-    shm->in.free_count = LLI_SHM_SLOTS;
-    for (uint32_t i = 0; i < LLI_SHM_SLOTS; i++)
-        shm->in.free[i] = (uint16_t)(LLI_SHM_SLOTS - 1 - i);
-    /* Touch the slots at the top of the stack, which are used again and again. */
-    for (uint32_t i = 0; i < SHM_SLOTS_WARM; i++)
-        memset(shm->in.slots + (size_t)i * LLI_SHM_SLOT_STRIDE, 0, shm->payload_max);
+    control_slots(&shm->in.small, 0, shm->memory.base, LLI_SHM_SLOT_SMALL, LLI_SHM_SLOT_SMALL);
+    control_slots(&shm->in.large, LLI_SHM_SLOTS,
+                  (uint8_t *)shm->memory.base + LLI_SHM_SLOTS * LLI_SHM_SLOT_SMALL, LLI_SHM_SLOT_STRIDE,
+                  shm->payload_max);
     return LLM_OK;
 }
 

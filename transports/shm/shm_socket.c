@@ -292,9 +292,10 @@ void lli_shm_socket_wake(struct lli_shm *shm, struct lli_shm_bell *bell)
 
 void lli_shm_socket_drain(struct lli_shm *shm)
 {
-    while (shm->waiting.tail - shm->waiting.head < LLI_SHM_WAITING && shm->in.free_count > 0) {
-        const uint16_t slot = shm->in.free[shm->in.free_count - 1];
-        uint8_t *bytes = shm->in.slots + (size_t)slot * LLI_SHM_SLOT_STRIDE;
+    struct lli_shm_slots *slots = &shm->in.large;
+
+    while (shm->waiting.tail - shm->waiting.head < LLI_SHM_WAITING && slots->free_count > 0) {
+        uint8_t *bytes = lli_shm_slot_next(slots);
         const ssize_t size = recv(shm->socket, bytes, LLI_SHM_SLOT_BYTES, MSG_DONTWAIT);
 
         if (size < 0) {
@@ -307,12 +308,11 @@ void lli_shm_socket_drain(struct lli_shm *shm)
         if (size == 0)
             continue;
         shm->in.only = NULL;
-        shm->in.free_count--;
         shm->waiting.in[shm->waiting.tail++ % LLI_SHM_WAITING] = (struct lli_in){
             .data = bytes,
             .size = (uint32_t)size,
             .from = LLI_HANDLE_UNICAST,
-            .buffer = slot,
+            .buffer = lli_shm_slot_take(slots),
         };
     }
 }
