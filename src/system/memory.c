@@ -62,6 +62,23 @@ static void memory_populate(const struct lli_memory *memory)
         ((volatile uint8_t *)memory->base)[at] = 0;
 }
 
+/* Maps plain pages from a multiple of align on, which is a multiple of their size. Returns MAP_FAILED or the base. */
+static void *memory_map_plain(size_t size, size_t align, int flags)
+{
+    const size_t spare = align - PLAIN_PAGE;
+    uint8_t *base = mmap(NULL, size + spare, PROT_READ | PROT_WRITE, flags, -1, 0);
+    size_t before;
+
+    if (base == MAP_FAILED)
+        return MAP_FAILED;
+    before = (0 - (uintptr_t)base) & (align - 1);
+    if (before > 0)
+        munmap(base, before);
+    if (before < spare)
+        munmap(base + before + size, spare - before);
+    return base + before;
+}
+
 int lli_memory_map(struct lli_memory *memory, size_t size, const struct lli_memory_policy *policy,
                    const struct lli_log *log)
 {
@@ -73,16 +90,18 @@ int lli_memory_map(struct lli_memory *memory, size_t size, const struct lli_memo
         map.base = mmap(NULL, map.size, PROT_READ | PROT_WRITE, flags | MAP_HUGETLB, -1, 0);
     }
     if (map.base == MAP_FAILED) {
+        const bool transparent = policy->huge_pages && policy->populate;
+
         map.size = (size + PLAIN_PAGE - 1) & ~(PLAIN_PAGE - 1);
         /* Memory not populated may be far more than is ever used: keep it out of overcommit accounting. */
-        map.base = mmap(NULL, map.size, PROT_READ | PROT_WRITE,
-                        flags | (policy->populate ? 0 : MAP_NORESERVE), -1, 0);
+        map.base = memory_map_plain(map.size, transparent && size >= HUGE_PAGE ? HUGE_PAGE : PLAIN_PAGE,
+                                    flags | (policy->populate ? 0 : MAP_NORESERVE));
         if (map.base == MAP_FAILED)
             return lli_fail(log, LLM_ENOMEM,
                             "no memory for %zu bytes (%s): lower history_bytes, reorder_bytes, "
                             "message_bytes_max or sessions_max",
                             size, strerror(errno));
-        if (policy->huge_pages && policy->populate)
+        if (transparent)
             (void)madvise(map.base, map.size, MADV_HUGEPAGE);
         lli_log(log, LLM_LEVEL_DEBUG, "%zu bytes on plain pages", map.size);
     }

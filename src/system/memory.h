@@ -23,7 +23,9 @@ struct lli_memory_policy {
     int numa_node;   /* -1: the calling thread's */
 };
 
-/* Maps zeroed memory of at least size bytes, aligned to a page. LLM_ENOMEM. */
+/*
+ * Maps zeroed memory of at least size bytes, aligned to a page: to a huge one if it may have some. LLM_ENOMEM.
+ */
 int lli_memory_map(struct lli_memory *memory, size_t size, const struct lli_memory_policy *policy,
                    const struct lli_log *log);
 
