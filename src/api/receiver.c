@@ -67,13 +67,16 @@ static void receiver_layout(struct llm_receiver *receiver, uint64_t reorder_byte
     const struct lli_caps *caps = &receiver->endpoint->caps;
     const uint32_t longest =
         receiver->config.records_protected ? 2 * caps->payload_max + LLI_PROTECT_DATA : caps->payload_max;
+    struct lli_rx measured;
 
+    receiver->sessions =
+        lli_arena_take(arena, receiver->sessions_max * sizeof *receiver->sessions, _Alignof(struct lli_rx));
     lli_reorder_init(&receiver->reorder, reorder_bytes, longest, caps->flags & LLI_CAP_ORDERED ? rare : arena,
                      rare);
     lli_streams_init(&receiver->streams, (uint32_t)lli_max(receiver->sessions_max, RECEIVER_STREAMS), rare);
     for (uint32_t i = 0; i < receiver->sessions_max; i++)
-        lli_rx_init(&receiver->sessions[i], &receiver->config, &receiver->reorder, &receiver->counters,
-                    &receiver->random, arena, rare);
+        lli_rx_init(receiver->sessions == NULL ? &measured : &receiver->sessions[i], &receiver->config,
+                    &receiver->reorder, &receiver->counters, &receiver->random, arena, rare);
 }
 
 int lli_receiver_place(struct llm_receiver *receiver, const struct llm_options *options)
@@ -89,12 +92,11 @@ int lli_receiver_place(struct llm_receiver *receiver, const struct llm_options *
     int error;
 
     receiver_configure(receiver, options);
-    receiver->sessions = calloc(receiver->sessions_max, sizeof *receiver->sessions);
     receiver->hints_mask = 3;
     while (receiver->hints_mask < receiver->sessions_max * RECEIVER_HINTS)
         receiver->hints_mask = receiver->hints_mask * 2 + 1;
     receiver->hints = calloc(receiver->hints_mask + 1, sizeof *receiver->hints);
-    if (receiver->sessions == NULL || receiver->hints == NULL)
+    if (receiver->hints == NULL)
         return lli_fail(&context->log, LLM_ENOMEM, "no memory for %u sessions", receiver->sessions_max);
     receiver_layout(receiver, options->reorder_bytes, &arena, &rare);
     error = lli_memory_map(&receiver->memory, arena.used, &policy, &context->log);
@@ -120,7 +122,6 @@ void lli_receiver_free(struct llm_receiver *receiver)
     lli_memory_unmap(&receiver->rare);
     lli_subjects_fini(&receiver->subjects);
     free(receiver->latency);
-    free(receiver->sessions);
     free(receiver->hints);
     free(receiver->lines);
     free(receiver->channel);

@@ -93,7 +93,7 @@ static bool connection_is_taken(const struct llm_connection *connection, lli_ns 
     const struct llm_receiver *receiver = connection->receiver;
 
     return !connection->dismissed && (connection->transmitter->tx.members.count > 0 ||
-                                      now < receiver->sessions[0].heard.at + receiver->config.timeout);
+                                      now < receiver->sessions[0].heard_at + receiver->config.timeout);
 }
 
 /* Serves a connection that is over, before and after the event. */

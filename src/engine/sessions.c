@@ -183,7 +183,7 @@ static LLI_OUT_OF_LINE lli_ns sessions_report_meanwhile(struct llm_receiver *rec
     struct lli_packet packet;
     uint8_t *buffer;
 
-    rx->pending.run = 0;
+    rx->buffer.run = 0;
     if ((buffer = lli_endpoint_scratch(receiver->endpoint)) != NULL &&
         lli_rx_control_meanwhile(rx, now, buffer, &packet)) {
         lli_sessions_post(receiver, &packet);
@@ -202,7 +202,7 @@ static void sessions_deliver(struct llm_receiver *receiver, struct lli_rx *rx, l
             sessions_messages(receiver, item.messages, item.count);
         else
             sessions_other(receiver, rx, &item, now);
-        if (rx->pending.run >= SESSIONS_RUN)
+        if (rx->buffer.run >= SESSIONS_RUN)
             now = lli_max(now, sessions_report_meanwhile(receiver, rx));
     }
     receiver->context->in_handler = false;
@@ -265,7 +265,7 @@ static bool sessions_is_staler(const struct lli_rx *a, const struct lli_rx *b)
 
     if (over_a != over_b)
         return over_a;
-    return a->heard.at < b->heard.at;
+    return a->heard_at < b->heard_at;
 }
 
 static void sessions_replace(struct llm_receiver *receiver, struct lli_rx *rx)
@@ -300,7 +300,7 @@ static struct lli_rx *sessions_idlest(struct llm_receiver *receiver)
 
     for (uint32_t i = 0; i < receiver->sessions_used; i++)
         if (!lli_rx_has_data(&receiver->sessions[i]) &&
-            (idlest == NULL || receiver->sessions[i].heard.at < idlest->heard.at))
+            (idlest == NULL || receiver->sessions[i].heard_at < idlest->heard_at))
             idlest = &receiver->sessions[i];
     return idlest;
 }
@@ -316,7 +316,7 @@ static struct lli_rx *sessions_place(struct llm_receiver *receiver, bool data, l
         if (rx->state == LLI_RX_FREE)
             return rx;
         /* A session that sends data will be confirmed by its heartbeat soon. */
-        if (!data && rx->state == LLI_RX_JOINING && now < rx->heard.at + receiver->config.silence)
+        if (!data && rx->state == LLI_RX_JOINING && now < rx->heard_at + receiver->config.silence)
             continue;
         if (stalest == NULL || sessions_is_staler(rx, stalest))
             stalest = rx;
@@ -484,9 +484,9 @@ static bool sessions_line(struct llm_receiver *receiver, const struct lli_in *in
     if (rx == NULL || rx->state != LLI_RX_LIVE)
         return false;
     second = lli_rx_line_data(rx, line, lli_load_u32(in->data + 8), now);
-    if (rx->lines.measured != LLI_NEVER)
+    if (rx->lines->measured != LLI_NEVER)
         lli_histogram_add(line == 0 ? &receiver->lines->line_1_skew_ns : &receiver->lines->line_2_skew_ns,
-                          rx->lines.measured, 1);
+                          rx->lines->measured, 1);
     if (second)
         sessions_service_due(receiver, rx);
     return second;
@@ -552,7 +552,7 @@ static lli_ns sessions_service(struct llm_receiver *receiver, struct lli_rx *rx,
 static bool sessions_is_over(const struct llm_receiver *receiver, const struct lli_rx *rx, lli_ns now)
 {
     return (rx->state == LLI_RX_JOINING &&
-            now >= lli_max(rx->heard.at, rx->heard.away_at) + receiver->config.timeout) ||
+            now >= lli_max(rx->heard_at, rx->heard.away_at) + receiver->config.timeout) ||
            lli_rx_may_return(rx, now);
 }
 

@@ -198,7 +198,7 @@ static void stats_session(const struct lli_stats_visitor *to, const struct lli_r
     lli_stats_put(to, LLM_STATS_GAUGE, "packets_missing", rx->gap.missing);
     lli_stats_put(to, LLM_STATS_GAUGE, "session_repair_rtt_ns", rx->nak.rtt);
     lli_stats_put(to, LLM_STATS_GAUGE, "session_silent", rx->heard.silent);
-    lli_stats_put(to, LLM_STATS_GAUGE, "session_heard_at", rx->heard.at);
+    lli_stats_put(to, LLM_STATS_GAUGE, "session_heard_at", rx->heard_at);
     lli_stats_put(to, LLM_STATS_GAUGE, "topics", rx->topics.known);
     lli_stats_put(to, LLM_STATS_COUNTER, "session_messages", lli_rx_delivered(rx) - rx->join.first);
     lli_stats_put(to, LLM_STATS_COUNTER, "session_naks", rx->nak.sent);
@@ -222,8 +222,8 @@ static struct stats_line stats_line(const struct llm_receiver *receiver, int lin
 
         if (rx->state != LLI_RX_LIVE)
             continue;
-        found.late_ns = lli_max(found.late_ns, rx->lines.line[line].late);
-        found.down += rx->lines.line[line].down;
+        found.late_ns = lli_max(found.late_ns, rx->lines->line[line].late);
+        found.down += rx->lines->line[line].down;
     }
     return found;
 }

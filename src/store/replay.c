@@ -82,13 +82,13 @@ static int replay_map(struct llm_replay *replay)
     uint8_t *buffer;
     int error;
 
-    lli_topics_init(&topics, LLI_REPLAY_TOPICS, &arena);
+    lli_topics_init(&topics, LLI_REPLAY_TOPICS, NULL, &arena);
     (void)lli_arena_take(&arena, bytes, 64);
     error = lli_memory_map(&replay->memory, arena.used, &policy, &replay->log);
     if (error != LLM_OK)
         return error;
     arena = (struct lli_arena){.memory = replay->memory.base};
-    lli_topics_init(&replay->topics, LLI_REPLAY_TOPICS, &arena);
+    lli_topics_init(&replay->topics, LLI_REPLAY_TOPICS, NULL, &arena);
     buffer = lli_arena_take(&arena, bytes, 64);
     lli_unpack_init(&replay->unpack, buffer, bytes);
     return LLM_OK;

@@ -56,13 +56,13 @@ static void replay_report_topic(struct llm_replay *replay, uint32_t topic)
 {
     struct llm_event event = replay_event(replay, LLM_EVENT_TOPIC_NEW);
 
-    replay->topics.flags[topic] |= LLI_TOPICS_REPORTED;
+    lli_topics_set(&replay->topics, topic, LLI_TOPICS_REPORTED);
     event.topic_id = topic;
     event.topic = lli_topics_name(&replay->topics, topic);
     if (replay_accepts(replay, event.topic))
         replay_give_event(replay, &event);
     else
-        replay->topics.flags[topic] |= LLI_TOPICS_REFUSED;
+        lli_topics_set(&replay->topics, topic, LLI_TOPICS_REFUSED);
 }
 
 /* Reports the session, before anything else of it, and the topics that are known by then. */

@@ -496,7 +496,8 @@ static void step_application(struct world *world, struct fuzz_input *in)
             FUZZ_CHECK(lli_rx_leave(&world->rx, world->now, buffer, &packet));
         lli_rx_stop(&world->rx);
         world->known = world->refusing = false;
-    } else if (what < TOPICS && world->rx.state == LLI_RX_LIVE && world->rx.topics.names[what] != 0) {
+    } else if (what < TOPICS && world->rx.state == LLI_RX_LIVE &&
+               lli_topics_is_named(&world->rx.topics, what)) {
         lli_rx_topic_refuse(&world->rx, what);
         world->refusing = true;
     }

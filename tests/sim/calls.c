@@ -247,7 +247,7 @@ static void side_heard(struct side *side)
     if (!side->unheard || side->tx.members.count == 0)
         return;
     side->unheard = false;
-    side->rx.heard.at = world.now;
+    side->rx.heard_at = world.now;
     if (side->counters.sessions_new > 0)
         side_open(side);
 }

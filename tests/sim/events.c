@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* As sessions of receivers need: cache lines. */
+enum { SIM_ALIGNMENT = 64 };
+
 void *sim_memory_grow(void *memory, size_t size)
 {
     memory = realloc(memory, size);
@@ -17,13 +20,14 @@ void *sim_memory_grow(void *memory, size_t size)
 
 void *sim_memory(size_t size)
 {
-    void *memory = calloc(1, size);
+    const size_t aligned = (size_t)lli_round_up(lli_max(size, 1), SIM_ALIGNMENT);
+    void *memory = aligned_alloc(SIM_ALIGNMENT, aligned);
 
     if (memory == NULL) {
         (void)fprintf(stderr, "sim: no memory\n");
         exit(2);
     }
-    return memory;
+    return memset(memory, 0, aligned);
 }
 
 struct sim_packet *sim_packet_new(const uint8_t *data, uint32_t size)

@@ -189,7 +189,7 @@ static bool follower_is_staler(const struct lli_rx *a, const struct lli_rx *b)
 {
     bool over_a = !lli_rx_is_followed(a), over_b = !lli_rx_is_followed(b);
 
-    return over_a != over_b ? over_a : a->heard.at < b->heard.at;
+    return over_a != over_b ? over_a : a->heard_at < b->heard_at;
 }
 
 /* Returns a place for a new session, or NULL: all are in use by sessions that are heard. */
@@ -341,10 +341,34 @@ static void follower_handle(struct sim_world *world, struct sim_node *node, cons
                  node->index, header->type);
 }
 
+/* All of a session but what it shares with others. */
+struct follower_session {
+    struct lli_rx rx;
+    struct lli_rx_filter filter;
+    struct lli_rx_lines lines;
+    struct lli_rx_known_store stores[LLI_RX_STORES];
+};
+
+/*
+ * Copies a session without what any packet may change: it may request a check of due work and of the fast path. The
+ * position of the item, with a filter, has no meaning.
+ */
+static void follower_copy(struct follower_session *copy, const struct lli_rx *rx)
+{
+    /* Bytes between the members are compared, too. */
+    memset(copy, 0, sizeof *copy);
+    memcpy(&copy->rx, rx, sizeof copy->rx);
+    memcpy(&copy->filter, rx->filter, sizeof copy->filter);
+    memcpy(&copy->lines, rx->lines, sizeof copy->lines);
+    memcpy(copy->stores, rx->store.known, sizeof copy->stores);
+    copy->rx.pending.service_due = copy->rx.pending.plain = false;
+    copy->filter.given = NULL;
+}
+
 void sim_follower_input(struct sim_world *world, struct sim_node *node, const struct sim_event *event)
 {
     struct sim_follower *follower = node->follower;
-    struct lli_rx before;
+    struct follower_session before, after;
     struct lli_rx *rx = NULL;
 
     if (event->forged && event->size >= LLI_WIRE_HEADER) {
@@ -355,19 +379,14 @@ void sim_follower_input(struct sim_world *world, struct sim_node *node, const st
         if (rx != NULL && rx->state != LLI_RX_LIVE && rx->state != LLI_RX_ENDED)
             rx = NULL;
     }
-    if (rx != NULL)
-        before = *rx;
-    follower_handle(world, node, event);
-    /*
-     * The position of the item, with a filter, has no meaning; and every packet may request a check of due
-     * work and of the fast path.
-     */
-    if (rx != NULL) {
-        before.filter.given = rx->filter.given;
-        before.pending.service_due = rx->pending.service_due;
-        before.pending.plain = rx->pending.plain;
+    if (rx == NULL) {
+        follower_handle(world, node, event);
+        return;
     }
-    if (rx != NULL && memcmp(&before, rx, sizeof before) != 0)
+    follower_copy(&before, rx);
+    follower_handle(world, node, event);
+    follower_copy(&after, rx);
+    if (memcmp(&before, &after, sizeof before) != 0)
         sim_fail(world, "node %u: a forged packet of type %u changed the receiver", node->index,
                  event->packet->bytes[0] & 15u);
 }
@@ -386,7 +405,7 @@ void sim_follower_service(struct sim_world *world, struct sim_node *node)
     for (uint32_t i = 0; i < follower->used; i++) {
         struct lli_rx *rx = &follower->sessions[i];
 
-        if ((rx->state == LLI_RX_JOINING && now >= rx->heard.at + follower->config.timeout) ||
+        if ((rx->state == LLI_RX_JOINING && now >= rx->heard_at + follower->config.timeout) ||
             lli_rx_may_return(rx, now))
             lli_rx_stop(rx);
         if (follower->config.application_acknowledges && lli_random_below(&follower->random, 4) == 0)

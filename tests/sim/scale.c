@@ -204,7 +204,7 @@ static size_t names_bytes(const struct multitude *m)
 {
     const struct lli_topics *topics = &m->receivers[0].rx.topics;
 
-    return topics->limit * (sizeof *topics->names + sizeof *topics->flags) + topics->text_used;
+    return topics->limit * sizeof *topics->entries + topics->text_used;
 }
 
 static int compare_times(const void *a, const void *b)

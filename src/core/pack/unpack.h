@@ -32,8 +32,7 @@ struct lli_unpacked {
 struct lli_unpack {
     const uint8_t *at; /* position in the current packet */
     const uint8_t *end;
-    uint64_t number; /* number of the next message to start */
-    uint32_t topic;  /* topic of the next message */
+    uint32_t topic; /* topic of the next message */
     /* Packets were lost, or this packet contradicts the previous one: resume at its first frame. */
     bool broken;
     bool assembling;     /* message number - 1 is incomplete */
@@ -49,6 +48,7 @@ struct lli_unpack {
     uint8_t *buffer;
     uint32_t buffer_size;
     uint64_t malformed; /* count of packets that are inconsistent, in themselves or with the previous one */
+    uint64_t number;    /* number of the next message to start */
 };
 
 /* Maximum of messages in a packet, as each takes at least a byte. */

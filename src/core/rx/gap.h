@@ -21,14 +21,14 @@ struct lli_gap_slot {
 };
 
 struct lli_gap {
-    uint64_t *present; /* a bit per packet of the window: received, not delivered yet */
-    struct lli_gap_slot *slots;
-    uint64_t mask; /* packets in the window, minus one */
-    lli_seq next;  /* every packet before was delivered or given up */
-    lli_seq end;   /* one past the highest packet known to exist, at most next + window */
+    lli_seq next; /* every packet before was delivered or given up */
+    lli_seq end;  /* one past the highest packet known to exist, at most next + window */
     /* One past the highest packet received; those from here to end are known from heartbeats only. */
     lli_seq received;
-    uint64_t missing;   /* packets in [next, end) that are not present */
+    uint64_t missing;  /* packets in [next, end) that are not present */
+    uint64_t *present; /* a bit per packet of the window: received, not delivered yet */
+    struct lli_gap_slot *slots;
+    uint64_t mask;      /* packets in the window, minus one */
     lli_ns due_at;      /* no NAK is due before this time; LLI_NEVER if nothing is missing */
     bool naks_deferred; /* some are not requested until earlier ones arrive: lli_gap_retry.most */
 };

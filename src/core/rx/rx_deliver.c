@@ -147,18 +147,20 @@ static LLI_INLINE bool rx_next_messages(struct lli_rx *rx, struct lli_item *item
 
     item->count = 0;
     while (item->count < LLI_ITEM_MESSAGES_MAX && !lli_unpack_is_done(&rx->unpack)) {
+        uint32_t entry;
         int count;
 
         if (rx_is_topic_next(&rx->unpack))
             rx_next_in_turn(rx, item);
         if (item->count == LLI_ITEM_MESSAGES_MAX || !lli_unpack_peek(&rx->unpack, &topic))
             break;
-        like.topic = lli_topics_name(&rx->topics, topic);
+        entry = lli_topics_entry(&rx->topics, topic);
+        like.topic = lli_topics_entry_name(&rx->topics, entry);
         count = lli_unpack_messages(&rx->unpack, &like, item->messages + item->count,
                                     LLI_ITEM_MESSAGES_MAX - item->count);
         if (count == 0)
             break;
-        if (lli_topics_is_marked(&rx->topics, topic)) {
+        if (entry & LLI_TOPICS_MARKS) {
             count = lli_rx_account(rx, topic, item, count);
             if (count == 0) {
                 lli_rx_pass_refused(rx);
@@ -390,7 +392,7 @@ static bool rx_next_packet(struct lli_rx *rx, lli_ns now)
             lli_rx_unordered_turn(rx, gap->next - 1);
         lli_rx_record(rx, gap->next - 1, packet, size);
         lli_rx_unpack(rx, gap->next - 1, &header, body, body_size);
-        rx->pending.run++;
+        rx->buffer.run++;
         return true;
     }
     while (gap->next < gap->end && !lli_gap_is_present(gap, gap->next) &&

@@ -15,7 +15,7 @@ struct rx_wanted {
 
 void lli_rx_filter_start(struct lli_rx *rx)
 {
-    rx->filter.given_count = rx->filter.assembled.size = 0;
+    rx->filter->given_count = rx->filter->assembled.size = 0;
     lli_rx_filter(rx);
 }
 
@@ -33,9 +33,9 @@ void lli_rx_filter(struct lli_rx *rx)
 
 bool lli_rx_attributes(const struct lli_rx *rx, const struct llm_message *message, struct lli_rx_frame *frame)
 {
-    for (uint32_t i = 0; i < rx->filter.given_count; i++)
-        if (message == rx->filter.given + i) {
-            *frame = rx->filter.frames[i];
+    for (uint32_t i = 0; i < rx->filter->given_count; i++)
+        if (message == rx->filter->given + i) {
+            *frame = rx->filter->frames[i];
             return true;
         }
     return false;
@@ -46,7 +46,7 @@ static void rx_filter_end(struct lli_rx *rx)
 {
     lli_rx_clear_news(rx, LLI_RX_FILTERED);
     lli_rx_clear_slow_path(rx, LLI_RX_FILTERING);
-    rx->filter.given_count = rx->filter.assembled.size = 0;
+    rx->filter->given_count = rx->filter->assembled.size = 0;
 }
 
 static void rx_pass(struct lli_rx *rx, struct lli_unpack *unpack, uint64_t messages)
@@ -259,7 +259,7 @@ static void rx_give_assembled(struct lli_rx *rx, struct lli_item *item)
     if (lli_topics_is_refused(&rx->topics, topic))
         rx->counters->messages_refused++;
     else if (!lli_rx_is_stale(rx, topic, item->messages[item->count].number))
-        rx->filter.frames[item->count++] = rx->filter.assembled;
+        rx->filter->frames[item->count++] = rx->filter->assembled;
     assert(count == 1);
     (void)count;
 }
@@ -267,11 +267,11 @@ static void rx_give_assembled(struct lli_rx *rx, struct lli_item *item)
 /* Copies the attributes of a message that spans packets, unless they are longer than this version sends. */
 static void rx_lvc_frame(struct lli_rx *rx, const struct lli_rx_frame *frame)
 {
-    rx->filter.assembled = (struct lli_rx_frame){.size = 0};
-    if (frame->size == 0 || frame->size > sizeof rx->filter.assembled_frame)
+    rx->filter->assembled = (struct lli_rx_frame){.size = 0};
+    if (frame->size == 0 || frame->size > sizeof rx->filter->assembled_frame)
         return;
-    memcpy(rx->filter.assembled_frame, frame->bytes, frame->size);
-    rx->filter.assembled = (struct lli_rx_frame){rx->filter.assembled_frame, frame->size};
+    memcpy(rx->filter->assembled_frame, frame->bytes, frame->size);
+    rx->filter->assembled = (struct lli_rx_frame){rx->filter->assembled_frame, frame->size};
 }
 
 /* Delivers a message that lies in the packet. */
@@ -280,7 +280,7 @@ static void rx_give_wanted(struct lli_rx *rx, struct lli_unpack *unpack, const s
 {
     struct llm_message *message = &item->messages[item->count];
 
-    rx->filter.frames[item->count++] = wanted->frame;
+    rx->filter->frames[item->count++] = wanted->frame;
     (void)rx_like(rx, unpack->topic, message);
     message->data = wanted->data;
     message->size = wanted->size;
@@ -309,8 +309,8 @@ static bool rx_give(struct lli_rx *rx, const struct lli_item *item)
         lli_rx_count_topics(rx, item);
     /* With no messages, the previous record stays. */
     if (item->count > 0)
-        rx->filter.given = item->messages;
-    rx->filter.given_count = (uint32_t)item->count;
+        rx->filter->given = item->messages;
+    rx->filter->given_count = (uint32_t)item->count;
     rx->counters->messages_delivered += (uint64_t)item->count;
     return item->count > 0;
 }

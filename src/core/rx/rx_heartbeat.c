@@ -15,7 +15,8 @@
 void lli_rx_heard_start(struct lli_rx *rx, lli_ns now)
 {
     rx->heartbeat = (struct lli_wire_heartbeat){.session = 0};
-    rx->heard = (struct lli_rx_heard){.at = now};
+    rx->heard = (struct lli_rx_heard){0};
+    rx->heard_at = now;
 }
 
 /* ------------------------------------------------------------------------------------------- heartbeats */
@@ -133,7 +134,7 @@ void lli_rx_expect(struct lli_rx *rx, uint64_t session, lli_seq start, const str
                    lli_ns now)
 {
     assert(rx->state == LLI_RX_JOINING);
-    rx->heard.expected_at = rx->heard.at = rx->heard.heartbeat_at = lli_max(now, 1);
+    rx->heard.expected_at = rx->heard_at = rx->heard.heartbeat_at = lli_max(now, 1);
     rx->heartbeat = (struct lli_wire_heartbeat){.session = session,
                                                 .start = start,
                                                 .trail = start,
@@ -147,22 +148,22 @@ void lli_rx_expect(struct lli_rx *rx, uint64_t session, lli_seq start, const str
 
 void lli_rx_refresh(struct lli_rx *rx, lli_ns now)
 {
-    rx->heard.at = now;
+    rx->heard_at = now;
 }
 
 void lli_rx_away(struct lli_rx *rx, lli_ns now)
 {
     /* Once for each silence: a receiver that polls rarely must detect the end of a session, too. */
-    if (rx->heard.away_at <= rx->heard.at)
+    if (rx->heard.away_at <= rx->heard_at)
         rx->heard.away_at = now;
 }
 
 bool lli_rx_is_quiet(const struct lli_rx *rx, lli_ns now)
 {
     /* Not forever: under load some packet is always waiting. */
-    return rx->state != LLI_RX_FREE && rx->heard.away_at > rx->heard.at &&
+    return rx->state != LLI_RX_FREE && rx->heard.away_at > rx->heard_at &&
            now < rx->heard.away_at + rx->config->timeout &&
-           now >= (rx->heard.silent ? rx->heard.at + rx->config->timeout : lli_rx_silent_at(rx));
+           now >= (rx->heard.silent ? rx->heard_at + rx->config->timeout : lli_rx_silent_at(rx));
 }
 
 void lli_rx_check_silence(struct lli_rx *rx, lli_ns now)
@@ -173,6 +174,6 @@ void lli_rx_check_silence(struct lli_rx *rx, lli_ns now)
         rx->heard.silent = true;
         lli_rx_set_news(rx, LLI_RX_SILENT);
     }
-    if (rx->heard.silent && now >= rx->heard.at + rx->config->timeout)
+    if (rx->heard.silent && now >= rx->heard_at + rx->config->timeout)
         lli_rx_end(rx, LLM_REASON_TIMEOUT);
 }

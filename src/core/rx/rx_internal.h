@@ -164,13 +164,13 @@ static inline lli_ns lli_rx_patience(const struct lli_rx *rx)
 /* Time at which the session is silent, unless it is heard before. */
 static inline lli_ns lli_rx_silent_at(const struct lli_rx *rx)
 {
-    return lli_max(rx->heard.at, rx->heard.away_at) + lli_rx_patience(rx);
+    return lli_max(rx->heard_at, rx->heard.away_at) + lli_rx_patience(rx);
 }
 
 /* Notes that a packet of the session arrived. */
 static inline void lli_rx_heard(struct lli_rx *rx, lli_ns now)
 {
-    rx->heard.at = now;
+    rx->heard_at = now;
     if (rx->heard.silent) {
         rx->heard.silent = false;
         lli_rx_set_news(rx, LLI_RX_RESUMED);

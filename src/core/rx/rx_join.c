@@ -229,7 +229,7 @@ bool lli_rx_control_join(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct 
     };
 
     if (now >= rx->join.request_until || (rx->join.request_until != LLI_NEVER && !rx->config->unread &&
-                                          now >= rx->heard.at + rx->config->timeout)) {
+                                          now >= rx->heard_at + rx->config->timeout)) {
         rx_refused(rx, LLM_REASON_UNANSWERED,
                    rx->join.position.mode == LLM_JOIN_NUMBER ? rx->join.position.value : 0, 0);
         return false;

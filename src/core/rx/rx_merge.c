@@ -201,8 +201,8 @@ static void merge_drop(struct lli_rx *rx, struct lli_item *item, int copies)
         return;
     memmove(item->messages, item->messages + copies, (size_t)rest * sizeof *item->messages);
     if (rx->pending.news & LLI_RX_FILTERED) {
-        memmove(rx->filter.frames, rx->filter.frames + copies, (size_t)rest * sizeof *rx->filter.frames);
-        rx->filter.given_count = (uint32_t)rest;
+        memmove(rx->filter->frames, rx->filter->frames + copies, (size_t)rest * sizeof *rx->filter->frames);
+        rx->filter->given_count = (uint32_t)rest;
     }
     item->count = rest;
     rx->counters->messages_delivered -= (uint64_t)copies;

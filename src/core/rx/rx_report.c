@@ -70,12 +70,13 @@ void lli_rx_plan_report(struct lli_rx *rx)
     const uint64_t packets = rx_report_packets(rx);
     const uint64_t early = lli_rx_is_crowded(rx) ? lli_random_below(rx->random, packets / 4) : 0;
 
-    rx->report.due_seq = packets == 0 ? UINT64_MAX : rx->report.next + packets - early;
+    rx->report_due = packets == 0 ? UINT64_MAX : rx->report.next + packets - early;
 }
 
 void lli_rx_report_start(struct lli_rx *rx)
 {
     rx->report = (struct lli_rx_report){.at = LLI_NEVER, .early = RX_EARLY_MAX};
+    rx->report_due = 0;
 }
 
 void lli_rx_report_early(struct lli_rx *rx, lli_ns now)

@@ -14,6 +14,10 @@ void lli_rx_init(struct lli_rx *rx, const struct lli_rx_config *config, struct l
                     config->message_bytes_max);
     lli_rx_unordered_init(rx, rare);
     lli_rx_lvc_init(rx, rare);
+    rx->store.known =
+        lli_arena_take(rare, LLI_RX_STORES * sizeof *rx->store.known, _Alignof(struct lli_rx_known_store));
+    rx->filter = lli_arena_take(rare, sizeof *rx->filter, _Alignof(struct lli_rx_filter));
+    rx->lines = lli_arena_take(rare, sizeof *rx->lines, _Alignof(struct lli_rx_lines));
 }
 
 void lli_rx_start(struct lli_rx *rx, uint32_t tag, lli_ns now)
@@ -453,5 +457,5 @@ lli_ns lli_rx_deadline(const struct lli_rx *rx)
     if (rx->loss.end_reason == LLM_REASON_TIMEOUT &&
         (lli_rx_is_recalling(rx) || rx_has_next(rx) || rx->stream.retry_at != 0))
         return at;
-    return lli_min(at, rx->heard.silent ? rx->heard.at + rx->config->timeout : lli_rx_silent_at(rx));
+    return lli_min(at, rx->heard.silent ? rx->heard_at + rx->config->timeout : lli_rx_silent_at(rx));
 }

@@ -250,13 +250,11 @@ struct lli_rx_pending {
     uint16_t news;     /* enum lli_rx_news: pending events */
     uint8_t slow_path; /* enum lli_rx_slow_path */
     uint8_t lag;       /* enum lli_rx_lag */
-    uint32_t run;      /* buffered packets unpacked since the caller of lli_rx_next() cleared it */
 };
 
 /* Status reports: rx_report.c. */
 struct lli_rx_report {
-    lli_seq due_seq;            /* a report is due when all packets before this one arrived */
-    lli_ns at;                  /* ... and at this time */
+    lli_ns at;                  /* a report is due at this time, and from packet `report_due` on */
     lli_seq next;               /* next packet in order as of the latest status report */
     uint64_t acknowledged_from; /* messages from this one on were delivered without a loss */
     uint64_t acknowledged;      /* messages before this one were acknowledged by the application */
@@ -267,7 +265,6 @@ struct lli_rx_report {
 
 /* Heartbeats before the latest one, and silence: rx_heartbeat.c, which writes the latest one as well. */
 struct lli_rx_heard {
-    lli_ns at; /* arrival of the latest packet; lli_rx_single() sets it, too */
     /* End of a long time without polling, if the session was not heard since: silence counts from here. */
     lli_ns away_at;
     lli_ns expected_at;  /* time of lli_rx_expect(); 0: not called */
@@ -284,6 +281,7 @@ struct lli_rx_buffer {
     struct lli_reorder *reorder; /* shared by the sessions of a receiver */
     uint32_t *cells;             /* by packet number: the buffered copy of a present packet */
     uint32_t chunks;             /* reorder chunks in use by this session */
+    uint32_t run;                /* buffered packets unpacked since the caller of lli_rx_next() cleared it */
     struct lli_rx *next;         /* next session that shares the reorder buffer */
 };
 
@@ -436,9 +434,9 @@ struct lli_rx_store {
     lli_ns distance; /* smoothed time between two of them, 0: not measured */
     lli_ns seek_at;
     lli_ns seek_until;
-    struct lli_rx_offer answer; /* what the transmitter answered to ASK ... */
-    struct lli_rx_offer offer;  /* ... and the best of the stores so far */
-    struct lli_rx_known_store known[LLI_RX_STORES];
+    struct lli_rx_offer answer;       /* what the transmitter answered to ASK ... */
+    struct lli_rx_offer offer;        /* ... and the best of the stores so far */
+    struct lli_rx_known_store *known; /* LLI_RX_STORES places */
 };
 
 /* Stream that the session continues: rx_stream.c. */
@@ -548,27 +546,33 @@ enum lli_rx_lag {
     LLI_RX_YOUNG = 4,
 };
 
-struct lli_rx {
-    /* Shared by the sessions of a receiver, as the next two members are. */
+struct __attribute__((aligned(64))) lli_rx {
+    /* config, random and counters are shared by the sessions of a receiver. */
     const struct lli_rx_config *config;
-    struct lli_rx_counters *counters;
-    uint64_t *random;
+    struct lli_rx_buffer buffer;
+    struct lli_unpack unpack;
 
-    /* The members from here to the topics are those of the fast path: rx_single.h. */
+    /*
+     * The fast path (rx_single.h) has the members from unpack.number to gap.received, which fill two cache lines: a
+     * receiver of many sessions finds those of each in a farther cache.
+     */
+    struct lli_rx_counters *counters;
+    uint64_t stamp_ns;  /* arrival time of the packet being unpacked */
+    uint64_t session;   /* 0 while JOINING */
+    lli_ns heard_at;    /* arrival of the latest packet */
+    lli_seq report_due; /* a status report is due when all packets before this one arrived */
     enum lli_rx_state state;
     uint32_t tag;
-    uint64_t session;  /* 0 while JOINING */
-    uint64_t stamp_ns; /* arrival time of the packet being unpacked */
     struct lli_rx_pending pending;
-    struct lli_gap gap;
-    struct lli_rx_report report;
-    struct lli_unpack unpack;
-    struct lli_rx_heard heard;
     struct lli_topics topics;
+    struct lli_gap gap;
 
+    uint32_t few_topics[LLI_TOPICS_FEW];
+    uint64_t *random;
+    struct lli_rx_report report;
+    struct lli_rx_heard heard;
     struct lli_wire_heartbeat heartbeat; /* the latest */
     struct lli_rx_loss loss;
-    struct lli_rx_buffer buffer;
     struct lli_rx_nak nak;
     struct lli_rx_trust trust;
     struct lli_rx_names names;
@@ -580,10 +584,16 @@ struct lli_rx {
     struct lli_rx_stream stream;
     struct lli_rx_unordered unordered;
     struct lli_rx_lvc lvc; /* used while LLI_RX_LATEST is set; its `live` until the session is live */
-    struct lli_rx_filter filter;
     struct lli_rx_record record;
-    struct lli_rx_lines lines;
+
+    /* Large, and of use to few: elsewhere, so that sessions are near each other. */
+    struct lli_rx_filter *filter;
+    struct lli_rx_lines *lines;
 };
+
+_Static_assert(offsetof(struct lli_rx, unpack.number) % 64 == 0 &&
+                   offsetof(struct lli_rx, gap.missing) == offsetof(struct lli_rx, unpack.number) + 128,
+               "the members of the fast path fill two cache lines");
 
 /* Every message of the stream before this one was delivered or reported lost. */
 static inline uint64_t lli_rx_delivered(const struct lli_rx *rx)
@@ -634,7 +644,7 @@ void lli_rx_expect(struct lli_rx *rx, uint64_t session, lli_seq start, const str
 /* True if lli_rx_expect() was called and nothing was heard since. */
 static inline bool lli_rx_is_unheard(const struct lli_rx *rx)
 {
-    return rx->heard.expected_at != 0 && rx->heard.at == rx->heard.expected_at;
+    return rx->heard.expected_at != 0 && rx->heard_at == rx->heard.expected_at;
 }
 
 /* Counts the session as heard now: silence counts from here. */
@@ -725,7 +735,7 @@ bool lli_rx_line_data(struct lli_rx *rx, int line, uint32_t low, lli_ns now);
 /* True if enough packets for a report arrived since the last one. */
 static inline bool lli_rx_owes_report(const struct lli_rx *rx)
 {
-    return rx->gap.next >= rx->report.due_seq;
+    return rx->gap.next >= rx->report_due;
 }
 
 /*

@@ -48,7 +48,7 @@ static inline bool lli_rx_single(struct lli_rx *rx, const uint8_t *packet, size_
         !lli_topics_is_plain(&rx->topics, topic))
         return false;
     gap->end = gap->received = ++gap->next;
-    rx->heard.at = now;
+    rx->heard_at = now;
     rx->stamp_ns = stamp_ns;
     rx->pending.service_due |= lli_rx_owes_report(rx);
     rx->counters->packets_received++;

@@ -37,7 +37,10 @@ enum { STORE_ALLOWANCE = 3 * (LLI_WIRE_HEADER + 74), STORE_ALLOWANCE_MAX = 1 << 
 
 void lli_rx_store_start(struct lli_rx *rx)
 {
-    rx->store = (struct lli_rx_store){.seek_at = LLI_NEVER, .seek_until = LLI_NEVER};
+    struct lli_rx_known_store *known = rx->store.known;
+
+    rx->store = (struct lli_rx_store){.seek_at = LLI_NEVER, .seek_until = LLI_NEVER, .known = known};
+    memset(known, 0, LLI_RX_STORES * sizeof *known);
 }
 
 /*

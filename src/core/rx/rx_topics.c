@@ -15,7 +15,7 @@ enum { RX_QUERIES = 16 };
 
 void lli_rx_topics_init(struct lli_rx *rx, struct lli_arena *arena)
 {
-    lli_topics_init(&rx->topics, rx->config->topics_max, arena);
+    lli_topics_init(&rx->topics, rx->config->topics_max, rx->few_topics, arena);
     if (rx->config->counts_topics)
         rx->names.counts = lli_arena_take(arena, rx->config->topics_max * sizeof *rx->names.counts, 64);
 }
@@ -25,7 +25,8 @@ void lli_rx_topics_start(struct lli_rx *rx)
     rx->names = (struct lli_rx_names){.query_at = LLI_NEVER, .counts = rx->names.counts};
     lli_topics_reset(&rx->topics);
     if (rx->config->counts_topics) {
-        memset(rx->topics.flags, LLI_TOPICS_COUNTED, rx->topics.limit);
+        for (uint32_t id = 0; id < rx->topics.limit; id++)
+            lli_topics_set(&rx->topics, id, LLI_TOPICS_COUNTED);
         memset(rx->names.counts, 0, rx->topics.limit * sizeof *rx->names.counts);
     }
 }
@@ -34,8 +35,7 @@ void lli_rx_topics_start(struct lli_rx *rx)
 
 void lli_rx_topic_refuse(struct lli_rx *rx, uint32_t topic)
 {
-    if (topic < rx->topics.limit)
-        rx->topics.flags[topic] |= LLI_TOPICS_REFUSED;
+    lli_topics_set(&rx->topics, topic, LLI_TOPICS_REFUSED);
 }
 
 bool lli_rx_topic_subscribe(struct lli_rx *rx, uint32_t topic, bool subscribed)
@@ -155,7 +155,7 @@ bool lli_rx_announced(struct lli_rx *rx, const struct lli_unpacked *unpacked, st
 {
     if (!lli_topics_add(&rx->topics, unpacked->topic, unpacked->data, unpacked->size))
         return false;
-    rx->topics.flags[unpacked->topic] |= LLI_TOPICS_REPORTED;
+    lli_topics_set(&rx->topics, unpacked->topic, LLI_TOPICS_REPORTED);
     return lli_rx_topic_item(rx, unpacked->topic, item);
 }
 
@@ -165,7 +165,7 @@ static uint32_t rx_resolve_next(struct lli_rx *rx)
     while (rx->names.resolved < rx->topics.limit) {
         const uint32_t topic = rx->names.resolved++;
 
-        if (rx->topics.flags[topic] & (LLI_TOPICS_ASKED | LLI_TOPICS_UNSUBSCRIBED))
+        if (lli_topics_has(&rx->topics, topic, LLI_TOPICS_ASKED | LLI_TOPICS_UNSUBSCRIBED))
             return topic;
     }
     lli_rx_clear_news(rx, LLI_RX_RESOLVING);
@@ -184,7 +184,7 @@ bool lli_rx_next_topic(struct lli_rx *rx, struct lli_item *item)
     while (rx->names.reported < rx->topics.known) {
         uint32_t topic = rx->names.reported++;
 
-        if (!(rx->topics.flags[topic] & LLI_TOPICS_REPORTED))
+        if (!lli_topics_has(&rx->topics, topic, LLI_TOPICS_REPORTED))
             return lli_rx_topic_item(rx, topic, item);
     }
     return false;

@@ -214,10 +214,10 @@ static void a_receiver_outside_the_share_reports_by_time(void **state)
     heartbeat_of_share(UINT64_C(1) << 60, 4);
     assert_false(lli_rx_owes_report(rx));
     assert_int_equal(rx->report.at, now + 90000 * MS);
-    assert_int_equal(rx->report.due_seq, UINT64_MAX);
+    assert_int_equal(rx->report_due, UINT64_MAX);
     now += MS;
     heartbeat_of_share(UINT64_C(1) << 60, 3);
-    assert_int_not_equal(rx->report.due_seq, UINT64_MAX);
+    assert_int_not_equal(rx->report_due, UINT64_MAX);
     assert_true(rx->report.at < now + r.config.status);
 }
 

@@ -355,7 +355,7 @@ static void a_late_line_takes_no_heartbeat_back(void **state)
     now += MS;
     heartbeat_of(B, START, 400 * MS); /* sent 100 ms before */
     assert_int_equal(receiver.rx.heartbeat.lead, START + 5);
-    assert_int_equal(receiver.rx.lines.line[B].heard_at, now);
+    assert_int_equal(receiver.rx.lines->line[B].heard_at, now);
 }
 
 static void each_line_has_a_token_of_its_own(void **state)
@@ -475,7 +475,7 @@ static void a_forged_number_does_not_stop_a_line(void **state)
         now += MS;
         heartbeats(seq);
     }
-    assert_true(receiver.rx.lines.line[B].passed <= seq + WINDOW);
+    assert_true(receiver.rx.lines->line[B].passed <= seq + WINDOW);
     assert_false(data(A, seq));
     assert_true(data(B, seq));
     assert_int_equal(delivered, seq + 1 - START);

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
+#include <stdio.h>
+
 #include "core/rx/topics.h"
 
-enum { LIMIT = 8 };
+enum { LIMIT = 8, MANY = LLI_TOPICS_FEW + 40 };
 
 static uint8_t *topics_make(struct lli_topics *topics)
 {
     struct lli_arena arena = {.memory = NULL};
 
-    lli_topics_init(topics, LIMIT, &arena);
+    lli_topics_init(topics, LIMIT, NULL, &arena);
     arena_fill(&arena);
-    lli_topics_init(topics, LIMIT, &arena);
+    lli_topics_init(topics, LIMIT, NULL, &arena);
     return arena.memory;
 }
 
@@ -101,9 +103,48 @@ static void a_name_too_long_for_the_memory_is_refused(void **state)
     while (id < LIMIT && lli_topics_add(&topics, id, name, sizeof name))
         id++;
     assert_int_equal(id, (LIMIT * LLI_TOPICS_NAME_MEAN + 256) / 256);
-    assert_true(topics.text_used <= topics.text_size);
+    assert_in_range(topics.text_used, 1, LIMIT * LLI_TOPICS_NAME_MEAN + 256 + LLI_TOPICS_NAME_UNIT);
     assert_int_equal(topics.known, id);
     free(memory);
+}
+
+static void names_and_flags_remain_when_there_is_room_for_few_topics_no_longer(void **state)
+{
+    struct lli_arena arena = {.memory = NULL};
+    uint32_t few[LLI_TOPICS_FEW] = {0};
+    struct lli_topics topics;
+    char name[16];
+
+    (void)state;
+    lli_topics_init(&topics, MANY, few, &arena);
+    arena_fill(&arena);
+    lli_topics_init(&topics, MANY, few, &arena);
+    for (int lap = 0; lap < 2; lap++) {
+        lli_topics_set(&topics, 5, LLI_TOPICS_REFUSED);
+        assert_false(lli_topics_subscribe(&topics, LLI_TOPICS_FEW - 1, false));
+        assert_false(lli_topics_has(&topics, LLI_TOPICS_FEW, UINT8_MAX));
+        assert_string_equal(lli_topics_name(&topics, LLI_TOPICS_FEW), "");
+        for (uint32_t id = 0; id < MANY; id++) {
+            assert_int_equal(topics.known, id);
+            (void)snprintf(name, sizeof name, "topic%u", id);
+            assert_true(add(&topics, id, name));
+        }
+        for (uint32_t id = 0; id < MANY; id++) {
+            (void)snprintf(name, sizeof name, "topic%u", id);
+            assert_string_equal(lli_topics_name(&topics, id), name);
+            assert_int_equal(lli_topics_is_refused(&topics, id), id == 5 || id == LLI_TOPICS_FEW - 1);
+            assert_int_equal(lli_topics_is_plain(&topics, id), id != 5 && id != LLI_TOPICS_FEW - 1);
+        }
+        lli_topics_set(&topics, MANY, LLI_TOPICS_REFUSED);
+        assert_false(lli_topics_is_refused(&topics, MANY));
+        lli_topics_set(&topics, MANY - 1, LLI_TOPICS_REFUSED);
+        assert_true(lli_topics_is_refused(&topics, MANY - 1));
+        assert_string_equal(lli_topics_name(&topics, MANY - 1), name);
+        lli_topics_reset(&topics);
+        for (uint32_t id = 0; id < MANY; id++)
+            assert_false(lli_topics_is_named(&topics, id) || lli_topics_has(&topics, id, UINT8_MAX));
+    }
+    free(arena.memory);
 }
 
 static void a_name_ends_at_a_zero_byte(void **state)
@@ -127,7 +168,7 @@ static void a_reset_forgets_names_and_flags(void **state)
     (void)state;
     (void)add(&topics, 0, "a");
     (void)add(&topics, LIMIT - 1, "z");
-    topics.flags[LIMIT - 1] = LLI_TOPICS_REFUSED;
+    lli_topics_set(&topics, LIMIT - 1, LLI_TOPICS_REFUSED);
     assert_true(lli_topics_is_refused(&topics, LIMIT - 1));
     assert_false(lli_topics_is_refused(&topics, 0));
     assert_false(lli_topics_is_refused(&topics, LIMIT));
@@ -148,6 +189,7 @@ int main(void)
         cmocka_unit_test(the_flags_of_a_name_mark_topics_without_history),
         cmocka_unit_test(known_counts_the_names_before_the_first_hole),
         cmocka_unit_test(a_name_too_long_for_the_memory_is_refused),
+        cmocka_unit_test(names_and_flags_remain_when_there_is_room_for_few_topics_no_longer),
         cmocka_unit_test(a_name_ends_at_a_zero_byte),
         cmocka_unit_test(a_reset_forgets_names_and_flags),
     };
