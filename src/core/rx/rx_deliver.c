@@ -11,7 +11,7 @@ void lli_rx_deliver_start(struct lli_rx *rx)
 void lli_rx_forget_losses(struct lli_rx *rx)
 {
     rx->loss.reported_first = rx->loss.reported_end = 0;
-    rx->loss.run = rx->loss.run_first = 0;
+    rx->loss.run = rx->loss.run_first = rx->loss.uncounted = 0;
     rx->loss.broken_reason = LLM_REASON_MALFORMED;
     rx->loss.passed = false;
     rx->loss.gone_below = 0;
@@ -474,6 +474,8 @@ static bool rx_next_end(struct lli_rx *rx, lli_ns now, struct lli_item *item)
         if (rx->pending.slow_path & LLI_RX_MERGING && !breaks &&
             lli_rx_merge_waits(rx, lli_max(lli_rx_known_messages(rx), rx->unpack.number), now))
             return false;
+        if (rx->gap.next > lli_rx_known(rx))
+            rx->loss.uncounted = lli_max(rx->loss.run_first, lli_rx_known(rx));
         if (lli_unpack_lost_before(&rx->unpack, lli_max(lli_rx_known_messages(rx), rx->unpack.number),
                                    &lost)) {
             /* The next packet may begin with the rest of a lost message. */

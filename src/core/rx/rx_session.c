@@ -77,7 +77,7 @@ void lli_rx_note(const struct lli_rx *rx, uint64_t number, enum llm_reason reaso
 {
     const struct lli_former_session session = {
         .session = rx->session,
-        .next = rx->gap.next,
+        .next = rx->loss.uncounted != 0 ? rx->loss.uncounted : rx->gap.next,
         .number = number,
         .reason = reason,
         .acknowledged_from = rx->report.acknowledged_from,

@@ -292,6 +292,11 @@ struct lli_rx_loss {
     enum llm_reason run_reason;
     uint64_t run;      /* packets given up, not reported yet ... */
     lli_seq run_first; /* ... the first of them */
+    /*
+     * At the end: packets from this one on were given up, but their messages were not reported lost, as no two
+     * heartbeats count them; 0: none. The session resumes here if it is heard again.
+     */
+    lli_seq uncounted;
     /* Range of the messages in the latest gaps without delivery between them: first ... */
     uint64_t reported_first;
     uint64_t reported_end;         /* ... and one past the last; equal: none */

@@ -715,6 +715,32 @@ static void a_session_that_timed_out_continues_where_it_ended(void **state)
     assert_int_equal(got.gaps, 0);
 }
 
+/*
+ * The last packets came early, were dropped as the reorder buffer was full, and no heartbeat said how many messages they
+ * have: they are not reported lost, so the session resumes with them, even if nothing else is sent.
+ */
+static void a_session_that_timed_out_continues_with_messages_that_were_not_counted(void **state)
+{
+    (void)state;
+    beat();
+    send(10);
+    lead++;
+    send(20);
+    (void)naks(now + 2000 * MS);
+    assert_int_equal(got.ends, 1);
+    assert_int_equal(r.counters.reorder_full, 4);
+    assert_int_equal(got.end.first, 27);
+    beat();
+    assert_int_equal(got.news, 2);
+    assert_int_equal(got.new.first, 27);
+    assert_true(naks(now + MS) > 0);
+    for (lli_seq seq = START + 27; seq < START + 31; seq++)
+        data(seq, seq - START);
+    assert_int_equal(got.next, 31);
+    assert_int_equal(got.delivered, 30);
+    assert_int_equal(r.counters.heartbeats_implausible, 0);
+}
+
 /* A heartbeat from before the end, which the network delayed by more than a window. */
 static void a_heartbeat_far_behind_does_not_begin_a_session_anew(void **state)
 {
@@ -947,6 +973,8 @@ int main(void)
         T(a_receiver_absent_for_half_the_number_space_goes_live),
         T(one_forged_lead_gives_up_no_packet),
         T(a_session_that_timed_out_continues_where_it_ended),
+        cmocka_unit_test_setup_teardown(
+            a_session_that_timed_out_continues_with_messages_that_were_not_counted, up_narrow, down),
         cmocka_unit_test_setup_teardown(a_heartbeat_far_behind_does_not_begin_a_session_anew, up_short, down),
         cmocka_unit_test_setup_teardown(two_heartbeats_far_behind_begin_a_session_anew, up_short, down),
         T(an_ended_young_session_is_not_followed_again),
