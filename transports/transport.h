@@ -82,13 +82,8 @@ struct lli_caps {
     uint32_t headroom; /* bytes before each packet that the transport may overwrite when it sends */
     uint32_t align;    /* preferred alignment of packets; a power of two */
     uint32_t slot_max; /* bytes of slot(); 0: not supported */
-    /*
-     * Bytes by which flow control should let receivers lag that share processors: what they lack is then in a near
-     * cache; 0: any number.
-     */
-    uint64_t crowd_lag_max;
-    uint32_t flags; /* combination of enum lli_cap_flags */
-    int numa_node;  /* of the device; -1 if unknown */
+    uint32_t flags;    /* combination of enum lli_cap_flags */
+    int numa_node;     /* of the device; -1 if unknown */
 };
 
 /* Packet to send. Its memory must not change until the packet is reaped. */

@@ -5,7 +5,6 @@
  */
 #define _GNU_SOURCE
 #include "shm_test.h"
-#include "engine/objects.h"
 
 #include <errno.h>
 #include <linux/filter.h>
@@ -64,63 +63,6 @@ static void a_receiver_does_not_sleep_on_available_packets(void **state)
     assert_int_equal(llm_receiver_close(&receiver), LLM_OK);
     assert_int_equal(llm_context_close(&far), LLM_OK);
     assert_int_equal(llm_context_close(&near), LLM_OK);
-}
-
-/* Returns how many bytes a transmitter sends to this many receivers that stop, before it refuses messages. */
-static uint64_t sent_to(uint32_t receivers)
-{
-    static const uint8_t bytes[30000]; /* a packet each */
-    struct llm_context *near = NULL, *far = NULL;
-    struct llm_transmitter *transmitter = NULL;
-    struct llm_topic *topic = NULL;
-    struct llm_receiver_handlers handlers;
-    int refused = 0;
-    char channel[256];
-    lli_seq first;
-    uint64_t sent;
-
-    snprintf(channel, sizeof channel,
-             "shm://" NAME
-             "?shm_directory=%s&flow=window&flow_quorum_percent=100&linger_ns=0&status_ns=60000000000",
-             directory);
-    llm_receiver_handlers_init(&handlers);
-    assert_int_equal(llm_context_open(NULL, &far), LLM_OK);
-    for (uint32_t i = 0; i < receivers; i++) {
-        struct llm_receiver *receiver = NULL;
-
-        assert_int_equal(llm_receiver_open(far, channel, NULL, &handlers, &receiver), LLM_OK);
-    }
-    assert_int_equal(llm_context_open(NULL, &near), LLM_OK);
-    assert_int_equal(llm_transmitter_open(near, channel, NULL, NULL, &transmitter), LLM_OK);
-    assert_int_equal(llm_topic_open(transmitter, "topic", 0, &topic), LLM_OK);
-    while (llm_transmitter_receivers(transmitter) < receivers) {
-        (void)llm_poll(near);
-        (void)llm_poll(far);
-    }
-    first = transmitter->tx.sent;
-    /* A message is refused for good if those before it could not be sent meanwhile. */
-    while (refused < 100) {
-        refused = llm_send(topic, bytes, sizeof bytes, 0) == LLM_EAGAIN ? refused + 1 : 0;
-        (void)llm_poll(near);
-    }
-    sent = lli_history_span(&transmitter->tx.history, first, transmitter->tx.sent);
-    assert_int_equal(llm_context_close(&far), LLM_OK);
-    assert_int_equal(llm_context_close(&near), LLM_OK);
-    return sent;
-}
-
-/*
- * A receiver that has a processor may lag by half of the history. More receivers than processors take turns on some, and
- * with a window as long as this each would read it from a farther cache (ADR 71).
- */
-static void receivers_that_share_processors_lag_by_a_mebibyte(void **state)
-{
-    const uint64_t full = 65536, half = 12 << 20, crowd = 1 << 20;
-    const uint32_t processors = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
-
-    (void)state;
-    assert_in_range(sent_to(1), half - 2 * full, half);
-    assert_in_range(sent_to(processors + 1), crowd - 2 * full, crowd);
 }
 
 static void only_sleeping_readers_are_woken_and_only_once(void **state)
@@ -551,7 +493,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         shm_test(a_receiver_does_not_sleep_on_available_packets),
-        shm_test(receivers_that_share_processors_lag_by_a_mebibyte),
         shm_test(only_sleeping_readers_are_woken_and_only_once),
         shm_test(all_sleeping_readers_are_woken_by_the_end_of_a_run),
         shm_test(a_flush_to_several_names_wakes_the_readers_of_each),

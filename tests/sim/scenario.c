@@ -139,8 +139,6 @@ static void draw_flow(struct sim_scenario *s)
     s->flow.quorum_percent = chance(&random, 50) ? 100 : (uint32_t)draw(&random, 1, 100);
     s->flow.bytes_per_s_max = chance(&random, 80) ? 0 : draw(&random, 1u << 20, 1u << 27);
     s->flow.window_bytes = chance(&random, 50) ? 0 : s->history_bytes / 2;
-    s->flow.crowd_bytes = chance(&random, 50) ? 0 : s->history_bytes / 8;
-    s->flow.crowd = (uint32_t)draw(&random, 0, 3);
 }
 
 /* Likewise. */
@@ -552,12 +550,9 @@ void sim_scenario_print(const struct sim_scenario *s, FILE *file)
         s->message_bytes_max, s->receivers_max, s->nak_receivers_immediate, s->repair_percent,
         (unsigned long long)s->repair_bytes_per_s, s->inbox_packets);
     if (s->flow.mode != LLI_FLOW_OPEN)
-        (void)fprintf(file,
-                      "  flow %s, window %u packets, %llu bytes, of more than %u receivers %llu, quorum %u "
-                      "%%, at most %llu B/s\n",
+        (void)fprintf(file, "  flow %s, window %u packets, %llu bytes, quorum %u %%, at most %llu B/s\n",
                       s->flow.mode == LLI_FLOW_PACED ? "paced" : "window", s->flow.window_packets,
-                      (unsigned long long)s->flow.window_bytes, s->flow.crowd,
-                      (unsigned long long)s->flow.crowd_bytes, s->flow.quorum_percent,
+                      (unsigned long long)s->flow.window_bytes, s->flow.quorum_percent,
                       (unsigned long long)s->flow.bytes_per_s_max);
     if (s->slow.most != LLI_STANDING_FINE)
         (void)fprintf(

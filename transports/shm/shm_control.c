@@ -17,7 +17,6 @@ enum {
     /* The default size grows beyond the smallest while the history has room for this many packets. */
     SHM_HISTORY_PACKETS = 128,
     SHM_SLOTS_WARM = 32,
-    SHM_CROWD_LAG_MAX = 1 << 20, /* ADR 71 */
 };
 
 /* ----------------------------------------------------------------------------------------- open and close */
@@ -106,7 +105,6 @@ int lli_shm_open(void *instance, const struct lli_transport_config *config, stru
         .train_max = 1,
         .align = 64,
         .slot_max = LLI_SHM_INLINE,
-        .crowd_lag_max = SHM_CROWD_LAG_MAX,
         .flags = LLI_CAP_TX_COPIES | LLI_CAP_UNICAST | LLI_CAP_PARTIAL | LLI_CAP_ORDERED,
         .numa_node = -1,
     };

@@ -118,18 +118,10 @@ static bool flow_has_say(const struct lli_flow *flow, const struct lli_member *m
     return lli_member_counts(member) && lli_wire_is_in_share(flow->session, member->id, flow->share);
 }
 
-/* Bytes of the history by which a member may lag; 0: no limit. */
-static uint64_t flow_window_bytes(const struct lli_flow *flow)
-{
-    const struct lli_flow_config *config = &flow->config;
-
-    return flow->crowded ? lli_min(config->window_bytes, config->crowd_bytes) : config->window_bytes;
-}
-
 /* Bytes of the history that a member lacks, as far as they are still there; 0 without a limit in bytes. */
 static uint64_t flow_lag_bytes(const struct lli_flow *flow, const struct lli_member *member, lli_seq sent)
 {
-    return flow_window_bytes(flow) == 0 ? 0 : lli_history_span(flow->history, member->next, sent);
+    return flow->config.window_bytes == 0 ? 0 : lli_history_span(flow->history, member->next, sent);
 }
 
 /*
@@ -139,7 +131,7 @@ static uint64_t flow_lag_bytes(const struct lli_flow *flow, const struct lli_mem
 static lli_seq flow_reach_bytes(const struct lli_flow *flow, const struct lli_member *member,
                                 uint64_t windows, lli_seq sent)
 {
-    const uint64_t window = windows * flow_window_bytes(flow);
+    const uint64_t window = windows * flow->config.window_bytes;
     const uint64_t lag = flow_lag_bytes(flow, member, sent);
 
     if (window == 0)
@@ -169,7 +161,6 @@ static void flow_limit(struct lli_flow *flow)
 {
     const uint32_t known = lli_quorum_count(&flow->quorum);
 
-    flow->crowded = flow->config.crowd_bytes != 0 && known > flow->config.crowd;
     lli_quorum_rank(&flow->quorum, flow_quorum(flow, known));
     if (known > 0)
         flow->limit = lli_quorum_value(&flow->quorum);
@@ -247,7 +238,7 @@ bool lli_flow_is_at_limit(const struct lli_flow *flow)
 /* Packets that fit in the window if they are as large as the latest ones. */
 static uint64_t flow_window(const struct lli_flow *flow, lli_seq sent)
 {
-    const uint64_t window = flow_window_bytes(flow);
+    const uint64_t window = flow->config.window_bytes;
     uint64_t latest, packets;
 
     if (window == 0)
@@ -271,7 +262,7 @@ static bool flow_is_fast_enough(const struct lli_flow *flow, const struct lli_me
 
     if (member->next != 0 && sent > member->next &&
         (sent - member->next > lli_min(flow->config.window_packets, member->window) ||
-         flow_lag_bytes(flow, member, sent) > flow_window_bytes(flow)))
+         flow_lag_bytes(flow, member, sent) > flow->config.window_bytes))
         return false;
     return (uint64_t)member->requested * 1000000 <= packets * FLOW_LOSS_PPM;
 }

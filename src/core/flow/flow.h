@@ -22,10 +22,8 @@ enum lli_flow_mode { LLI_FLOW_OPEN = 0, LLI_FLOW_PACED, LLI_FLOW_WINDOW };
 
 struct lli_flow_config {
     enum lli_flow_mode mode;
-    uint32_t window_packets; /* how far receivers may lag */
-    uint64_t window_bytes;   /* bytes of the history by which they may lag; 0: no limit */
-    uint64_t crowd_bytes;    /* ... while more than `crowd` receivers share processors; 0: as many */
-    uint32_t crowd;
+    uint32_t window_packets;  /* how far receivers may lag */
+    uint64_t window_bytes;    /* bytes of the history by which they may lag; 0: no limit */
     uint32_t quorum_percent;  /* percentage of the receivers that are not suspended which has to keep up */
     uint64_t bytes_per_s_max; /* paced: maximum rate */
     /*
@@ -42,7 +40,6 @@ struct lli_flow {
     enum lli_flow_mode meter;
     enum lli_flow_mode blocking; /* OPEN: no packet ever has to wait */
     lli_seq limit;               /* packets before this one may be sent */
-    bool crowded;                /* config.crowd_bytes apply */
     bool in_bytes; /* bytes limit a member: the limit rises once smaller packets than supposed were sent */
     const struct lli_history *history; /* of the packets sent; may be NULL without window_bytes */
     uint64_t session;                  /* with `share`, selects the receivers that report by packets */

@@ -421,37 +421,6 @@ static void a_member_beyond_the_window_of_bytes_blocks_only_if_it_decides(void *
     assert_true(lli_flow_allows(&flow, history.next, 0));
 }
 
-static void a_crowd_has_a_shorter_window_of_bytes(void **state)
-{
-    const uint64_t crowd_bytes = WINDOW_BYTES / 4;
-    uint64_t random = 7;
-    lli_seq next;
-
-    (void)state;
-    flow_make(LLI_FLOW_WINDOW, 100);
-    history_make();
-    flow.config.crowd_bytes = crowd_bytes;
-    flow.config.crowd = 2;
-    report(1, START, 1 << 20);
-    report(2, START, 1 << 20);
-    next = send_until_blocked(&random, PACKET_MAX);
-    assert_true(lli_history_span(&history, START, next) > WINDOW_BYTES - history.stride_max);
-    /* It applies from the report after the one that made the crowd. */
-    for (uint64_t id = 1; id <= 3; id++)
-        report(id, next, 1 << 20);
-    report(3, next, 1 << 20);
-    assert_in_range(lli_history_span(&history, next, send_until_blocked(&random, PACKET_MAX)),
-                    crowd_bytes - history.stride_max + 1, crowd_bytes);
-    /* One that leaves gives the rest back. */
-    lli_members_del(&members, 2);
-    next = history.next;
-    report(1, next, 1 << 20);
-    report(3, next, 1 << 20);
-    report(3, next, 1 << 20);
-    assert_true(lli_history_span(&history, next, send_until_blocked(&random, PACKET_MAX)) >
-                WINDOW_BYTES - history.stride_max);
-}
-
 static void a_paced_transmitter_is_stopped_two_windows_of_bytes_beyond_a_report(void **state)
 {
     lli_seq sent = START;
@@ -503,7 +472,6 @@ int main(void)
         cmocka_unit_test_teardown(a_transmitter_that_awaits_a_receiver_stays_in_the_last_window, down),
         cmocka_unit_test_teardown(bytes_of_the_history_limit_the_window, down),
         cmocka_unit_test_teardown(a_member_beyond_the_window_of_bytes_blocks_only_if_it_decides, down),
-        cmocka_unit_test_teardown(a_crowd_has_a_shorter_window_of_bytes, down),
         cmocka_unit_test_teardown(a_paced_transmitter_is_stopped_two_windows_of_bytes_beyond_a_report, down),
         cmocka_unit_test_teardown(reports_are_as_frequent_as_packets_are_large, down),
         cmocka_unit_test_teardown(the_quorum_decides_not_the_slowest_receiver, down),
