@@ -693,6 +693,17 @@ static void one_forged_lead_gives_up_no_packet(void **state)
     assert_int_equal(got.gaps, 0);
 }
 
+/* A heartbeat makes the session resume with message `first`; the packets before message `end` are requested, and arrive. */
+static void resume(uint64_t first, uint64_t end)
+{
+    beat();
+    assert_int_equal(got.news, 2);
+    assert_int_equal(got.new.first, first);
+    assert_true(naks(now + MS) > 0);
+    for (uint64_t number = first; number < end; number++)
+        data(START + number, number);
+}
+
 static void a_session_that_timed_out_continues_where_it_ended(void **state)
 {
     (void)state;
@@ -705,12 +716,7 @@ static void a_session_that_timed_out_continues_where_it_ended(void **state)
     /* It sent ten more meanwhile, which are not reported lost before they are. */
     lead += 10;
     send(1);
-    beat();
-    assert_int_equal(got.news, 2);
-    assert_int_equal(got.new.first, 10);
-    assert_true(naks(now + MS) > 0);
-    for (lli_seq seq = START + 10; seq < START + 20; seq++)
-        data(seq, seq - START);
+    resume(10, 20);
     assert_int_equal(got.delivered, 21);
     assert_int_equal(got.gaps, 0);
 }
@@ -730,12 +736,7 @@ static void a_session_that_timed_out_continues_with_messages_that_were_not_count
     assert_int_equal(got.ends, 1);
     assert_int_equal(r.counters.reorder_full, 4);
     assert_int_equal(got.end.first, 27);
-    beat();
-    assert_int_equal(got.news, 2);
-    assert_int_equal(got.new.first, 27);
-    assert_true(naks(now + MS) > 0);
-    for (lli_seq seq = START + 27; seq < START + 31; seq++)
-        data(seq, seq - START);
+    resume(27, 31);
     assert_int_equal(got.next, 31);
     assert_int_equal(got.delivered, 30);
     assert_int_equal(r.counters.heartbeats_implausible, 0);
