@@ -784,7 +784,7 @@ static lli_ns check_judge_patience(const struct sim_scenario *s, const struct ll
 }
 
 /* Time for which one of so many receivers may be silent. */
-static lli_ns check_silence(const struct sim_scenario *s, uint32_t crowd)
+static lli_ns check_silence(const struct sim_scenario *s, uint64_t crowd)
 {
     return s->slow.limits[LLM_THRESHOLD_SILENCE] * lli_max(1, crowd / 10);
 }
@@ -816,13 +816,12 @@ static bool check_is_waited_for(const struct sim_scenario *s, const struct sim_s
     const struct lli_member *member = &tx->members.table[index];
     const struct lli_slow_record *record = &tx->slow.table[index];
     const uint32_t crowd = record->heard_at <= sender->most_at ? sender->most : sender->crowd;
-    /* One that reported before it heard of the smaller crowd said that it would take longer. */
-    const lli_ns said =
-        s->slow.limits[LLM_THRESHOLD_SILENCE] * (member->report_ns / lli_max(s->slow.status, 1));
+    /* The latest heartbeat that it is known to have heard may have been for a larger crowd, which reports less often. */
+    const uint64_t heard = 10 * (member->report_ns / lli_max(s->slow.status, 1));
 
     return member->standing < LLI_STANDING_SUSPENDED && record->id == member->id && record->next != 0 &&
            record->next < tx->slow.sent.counted &&
-           now > record->heard_at + lli_max(check_silence(s, crowd), said) + check_judge_patience(s, tx);
+           now > record->heard_at + check_silence(s, lli_max(crowd, heard)) + check_judge_patience(s, tx);
 }
 
 void sim_check_judge(struct sim_world *world, const struct sim_node *node)
