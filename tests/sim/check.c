@@ -817,7 +817,7 @@ static bool check_is_waited_for(const struct sim_scenario *s, const struct sim_s
     const struct lli_slow_record *record = &tx->slow.table[index];
     const uint32_t crowd = record->heard_at <= sender->most_at ? sender->most : sender->crowd;
     /* The latest heartbeat that it is known to have heard may have been for a larger crowd, which reports less often. */
-    const uint64_t heard = 10 * (member->report_ns / lli_max(s->slow.status, 1));
+    const uint64_t heard = 10 * (member->report_ns / s->status);
 
     return member->standing < LLI_STANDING_SUSPENDED && record->id == member->id && record->next != 0 &&
            record->next < tx->slow.sent.counted &&
