@@ -77,11 +77,15 @@ def read_lists(o):
     return found
 
 
-def options_of(o, sequence, library):
-    """Channel options: flow control, except in sequences about slow or missing consumers."""
-    flow = [] if library != "libllm" or sequence in ("slow", "restart", "two", "caching") or "flow=" in o.options else \
-        ["flow=window", "flow_quorum_percent=100"]
-    return [*flow, *([o.options] if library == "libllm" else [])]
+def options_of(o, transport, sequence, library, consumers):
+    """Channel options: flow control, except in sequences about slow or missing consumers. Over shared memory its window is short if
+    there are several consumers, which skip most messages (ADR 71)."""
+    if library != "libllm":
+        return []
+    if sequence in ("slow", "restart", "two", "caching") or "flow=" in o.options:
+        return [o.options]
+    short = ["flow_window_bytes=1M"] if transport == "shm" and consumers > 1 else []
+    return ["flow=window", "flow_quorum_percent=100", *short, o.options]
 
 
 def programs_of(bench, names):
@@ -98,7 +102,8 @@ def open_market(bench, transport, library, sequence, watch=None):
     """Starts all processes of a sequence, and waits until they hear each other."""
     watch = watch or LISTS[sequence]
     two = sequence == "two"
-    market = Market(bench, transport, library, SYMBOLS, SIZE, len(watch), 2 if two else 1, options=options_of(bench.o, sequence, library),
+    market = Market(bench, transport, library, SYMBOLS, SIZE, len(watch), 2 if two else 1,
+                    options=options_of(bench.o, transport, sequence, library, len(watch)),
                     cache=int(sequence in ("caching", "restart", "two")) if library == "libllm" else 0, programs=bench.feeds)
     for at in range(2 if two else 1):
         market.publisher((at * SYMBOLS // 2, SYMBOLS // 2) if two else None)

@@ -71,7 +71,7 @@ enum llm_keys_mode { LLM_KEYS_MODE_ENCRYPT = 0, LLM_KEYS_MODE_AUTHENTICATE = 1 }
  * transmitter ignores the options of receivers, and the reverse. Beyond the bounds below, heartbeat_ns_min <=
  * heartbeat_ns_max <= silence_ns <= session_timeout_ns, nak_retry_ns_min <= nak_retry_ns_max,
  * slow_warn_percent <= slow_unicast_percent, and more rules for slow_... in llm_options(7); history_bytes is
- * at least 16 packets. Channels of a context that agree in scheme, address family and the options of scope INSTANCE
+ * at least 16 packets, and flow_window_bytes, if not 0, at least 8. Channels of a context that agree in scheme, address family and the options of scope INSTANCE
  * share one instance of the transport; with keys they also have to agree in host and port.
  *
  * X(type, scope, name, default, min, max, text): type is u32, u64, str (max is the array's size, with the
@@ -121,6 +121,7 @@ enum llm_keys_mode { LLM_KEYS_MODE_ENCRYPT = 0, LLM_KEYS_MODE_AUTHENTICATE = 1 }
     X(word, RECEIVER, join_else, LLM_JOIN_ELSE_OLDEST, llm_join_else, LLM_JOIN_ELSE_REFUSE, "if that is no longer retained: oldest, live, or refuse, and the session is not followed") \
     X(word, RECEIVER, order, LLM_ORDER_SEQUENCE, llm_order, LLM_ORDER_ARRIVAL, "delivery of messages in the sequence of sending, or each on its arrival (arrival)") \
     X(u32, TRANSMITTER, flow_window_packets, 4096, 16, 1048576, "paced, window: packets by which receivers may lag")                    \
+    X(u64, TRANSMITTER, flow_window_bytes, 0, 0, 68719476736, "paced, window: bytes of the history by which receivers may lag, at most half of it; 0: half") \
     X(u32, TRANSMITTER, flow_quorum_percent, 50, 1, 100, "paced, window: share of the receivers that have to keep up")                  \
     X(u64, TRANSMITTER, flow_bytes_per_s_max, 0, 0, 68719476736, "paced: maximum rate; 0: none")                                        \
     X(u64, TRANSMITTER, rate_bytes_per_s, 0, 0, 68719476736, "maximum rate of new data, for every flow; 0: no limit")                   \

@@ -75,12 +75,14 @@ static struct lli_tx_config transmitter_config(const struct lli_endpoint *endpoi
             {
                 .mode = lli_options_flow(options),
                 /*
-             * The flow-control window takes at most half of the history: the other half serves receivers that
-             * lag further.
-             */
+                 * The flow-control window takes at most half of the history: the other half serves receivers that
+                 * lag further.
+                 */
                 .window_packets =
                     (uint32_t)lli_min(options->flow_window_packets, options->history_packets / 2),
-                .window_bytes = options->history_bytes / 2,
+                .window_bytes = options->flow_window_bytes == 0
+                                    ? options->history_bytes / 2
+                                    : lli_min(options->flow_window_bytes, options->history_bytes / 2),
                 .quorum_percent = options->flow_quorum_percent,
                 .bytes_per_s_max = options->flow_bytes_per_s_max,
                 .rate = options->rate_bytes_per_s,

@@ -384,7 +384,10 @@ static int option_power(const char *name, uint64_t value, const struct lli_log *
                     (unsigned long long)value);
 }
 
-enum { OPTION_RATE_MIN = 65536 };
+enum {
+    OPTION_RATE_MIN = 65536,
+    OPTION_WINDOW_PACKETS_LEAST = 8, /* of flow_window_bytes: receivers report eight times in a window */
+};
 
 enum lli_flow_mode lli_options_flow(const struct llm_options *options)
 {
@@ -509,7 +512,14 @@ int lli_options_check_window(const struct llm_options *o, const struct lli_flow_
                              uint32_t packet_max, const struct lli_log *log)
 {
     const uint64_t lag = lli_min((uint64_t)flow->window_packets * packet_max, flow->window_bytes);
+    const uint64_t window_least = (uint64_t)OPTION_WINDOW_PACKETS_LEAST * packet_max;
 
+    if (o->flow_window_bytes != 0 && o->flow_window_bytes < window_least)
+        return lli_fail(
+            log, LLM_EOPTION,
+            "option flow_window_bytes: %llu is less than %d packets of %u bytes; raise it, or leave "
+            "it out",
+            (unsigned long long)o->flow_window_bytes, OPTION_WINDOW_PACKETS_LEAST, packet_max);
     if (o->slow_lag_bytes != 0 && o->slow_lag_bytes < packet_max)
         return lli_fail(log, LLM_EOPTION,
                         "option slow_lag_bytes: %llu is less than one packet, %u bytes, and no lag is "
@@ -519,8 +529,8 @@ int lli_options_check_window(const struct llm_options *o, const struct lli_flow_
         return LLM_OK;
     return lli_fail(log, LLM_EOPTION,
                     "option slow_lag_bytes: %llu is less than the lag that flow control allows, %llu bytes "
-                    "(%u packets of %u, but at most half of history_bytes); raise it, or lower "
-                    "flow_window_packets",
+                    "(%u packets of %u, but at most flow_window_bytes, which is half of history_bytes by "
+                    "default); raise it, or lower flow_window_packets",
                     (unsigned long long)o->slow_lag_bytes, (unsigned long long)lag, flow->window_packets,
                     packet_max);
 }

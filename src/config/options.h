@@ -63,8 +63,8 @@ struct lli_slow_policy lli_options_slow(const struct llm_options *options, uint6
 void lli_options_log_unused(const struct llm_options *options, const char *object, const struct lli_log *log);
 
 /*
- * Checks that slow_lag_bytes lets receivers lag by a packet of the largest size and, with flow control, by a
- * window of them. LLM_OK or LLM_EOPTION.
+ * Checks that flow_window_bytes has eight packets of the largest size, and that slow_lag_bytes lets receivers lag by
+ * such a packet and, with flow control, by a window of them. LLM_OK or LLM_EOPTION.
  */
 int lli_options_check_window(const struct llm_options *options, const struct lli_flow_config *flow,
                              uint32_t packet_max, const struct lli_log *log);

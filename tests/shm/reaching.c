@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include "shm_test.h"
+#include "engine/objects.h"
 
 #include <errno.h>
 #include <linux/filter.h>
@@ -63,6 +64,57 @@ static void a_receiver_does_not_sleep_on_available_packets(void **state)
     assert_int_equal(llm_receiver_close(&receiver), LLM_OK);
     assert_int_equal(llm_context_close(&far), LLM_OK);
     assert_int_equal(llm_context_close(&near), LLM_OK);
+}
+
+/* Returns how many bytes a transmitter with these options sends to a receiver that stops, before it refuses messages. */
+static uint64_t sent_to_stopped(const char *options)
+{
+    static const uint8_t bytes[30000]; /* a packet each */
+    struct llm_context *near = NULL, *far = NULL;
+    struct llm_transmitter *transmitter = NULL;
+    struct llm_receiver *receiver = NULL;
+    struct llm_topic *topic = NULL;
+    struct llm_receiver_handlers handlers;
+    int refused = 0;
+    char channel[256];
+    lli_seq first;
+    uint64_t sent;
+
+    snprintf(channel, sizeof channel,
+             "shm://" NAME
+             "?shm_directory=%s&flow=window&flow_quorum_percent=100&linger_ns=0&status_ns=60000000000%s",
+             directory, options);
+    llm_receiver_handlers_init(&handlers);
+    assert_int_equal(llm_context_open(NULL, &far), LLM_OK);
+    assert_int_equal(llm_receiver_open(far, channel, NULL, &handlers, &receiver), LLM_OK);
+    assert_int_equal(llm_context_open(NULL, &near), LLM_OK);
+    assert_int_equal(llm_transmitter_open(near, channel, NULL, NULL, &transmitter), LLM_OK);
+    assert_int_equal(llm_topic_open(transmitter, "topic", 0, &topic), LLM_OK);
+    while (llm_transmitter_receivers(transmitter) == 0) {
+        (void)llm_poll(near);
+        (void)llm_poll(far);
+    }
+    first = transmitter->tx.sent;
+    /* A message is refused for good if those before it could not be sent meanwhile. */
+    while (refused < 100) {
+        refused = llm_send(topic, bytes, sizeof bytes, 0) == LLM_EAGAIN ? refused + 1 : 0;
+        (void)llm_poll(near);
+    }
+    sent = lli_history_span(&transmitter->tx.history, first, transmitter->tx.sent);
+    assert_int_equal(llm_context_close(&far), LLM_OK);
+    assert_int_equal(llm_context_close(&near), LLM_OK);
+    return sent;
+}
+
+static void a_receiver_lags_by_the_bytes_of_the_window(void **state)
+{
+    const uint64_t full = 65536;
+
+    (void)state;
+    assert_in_range(sent_to_stopped(""), (12 << 20) - 2 * full, 12 << 20);
+    assert_in_range(sent_to_stopped("&flow_window_bytes=16M"), (12 << 20) - 2 * full, 12 << 20);
+    assert_in_range(sent_to_stopped("&flow_window_bytes=1M"), (1 << 20) - 2 * full, 1 << 20);
+    assert_in_range(sent_to_stopped("&flow_window_bytes=256K"), (256 << 10) - 2 * full, 256 << 10);
 }
 
 static void only_sleeping_readers_are_woken_and_only_once(void **state)
@@ -493,6 +545,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         shm_test(a_receiver_does_not_sleep_on_available_packets),
+        shm_test(a_receiver_lags_by_the_bytes_of_the_window),
         shm_test(only_sleeping_readers_are_woken_and_only_once),
         shm_test(all_sleeping_readers_are_woken_by_the_end_of_a_run),
         shm_test(a_flush_to_several_names_wakes_the_readers_of_each),

@@ -139,6 +139,9 @@ static void draw_flow(struct sim_scenario *s)
     s->flow.quorum_percent = chance(&random, 50) ? 100 : (uint32_t)draw(&random, 1, 100);
     s->flow.bytes_per_s_max = chance(&random, 80) ? 0 : draw(&random, 1u << 20, 1u << 27);
     s->flow.window_bytes = chance(&random, 50) ? 0 : s->history_bytes / 2;
+    if (s->flow.window_bytes != 0 && chance(&random, 50))
+        s->flow.window_bytes =
+            draw(&random, (uint64_t)SIM_WINDOW_PACKETS * s->packet_max, s->history_bytes / 2);
 }
 
 /* Likewise. */

@@ -23,6 +23,7 @@ enum {
     SIM_TOPICS_MAX = 48,
     SIM_ASSURED_MAX = 3,
     SIM_FAULTS_MAX = 64,
+    SIM_WINDOW_PACKETS = 8, /* fewest packets that a flow-control window of bytes has */
     SIM_RATES_MAX = 4,
 };
 

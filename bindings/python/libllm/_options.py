@@ -90,6 +90,8 @@ class Options:
     order: _enums.Order = _enums.Order.SEQUENCE
     #: paced, window: packets by which receivers may lag
     flow_window_packets: int = 4096
+    #: paced, window: bytes of the history by which receivers may lag, at most half of it; 0: half
+    flow_window_bytes: int = 0
     #: paced, window: share of the receivers that have to keep up
     flow_quorum_percent: int = 50
     #: paced: maximum rate; 0: none

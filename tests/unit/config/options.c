@@ -376,6 +376,20 @@ static void contradictory_slow_receiver_policies_are_refused(void **state)
     expect_both("status_ns", "100000000", "slow_lag_ns", "5");
 }
 
+static void a_window_of_bytes_has_at_least_eight_packets(void **state)
+{
+    const struct lli_flow_config flow = {.mode = LLI_FLOW_WINDOW, .window_packets = 16, .window_bytes = 8000};
+    struct llm_options options;
+
+    (void)state;
+    llm_options_init(&options);
+    assert_int_equal(lli_options_check_window(&options, &flow, 1001, &keeper), LLM_OK);
+    options.flow_window_bytes = 8000;
+    assert_int_equal(lli_options_check_window(&options, &flow, 1000, &keeper), LLM_OK);
+    assert_int_equal(lli_options_check_window(&options, &flow, 1001, &keeper), LLM_EOPTION);
+    expect_logged("flow_window_bytes: 8000 is less than 8 packets of 1001 bytes");
+}
+
 static void the_slow_receiver_policy_follows_the_options(void **state)
 {
     struct llm_options options;
@@ -469,7 +483,7 @@ static void a_window_of_flow_control_is_no_lag(void **state)
     assert_int_equal(lli_options_check_window(&options, &flow, 1001, &keeper), LLM_OK);
     options.slow_lag_bytes = 999999;
     assert_int_equal(lli_options_check_window(&options, &flow, 1001, &keeper), LLM_EOPTION);
-    expect_logged("1000000 bytes (1000 packets of 1001, but at most half of history_bytes)");
+    expect_logged("1000000 bytes (1000 packets of 1001, but at most flow_window_bytes");
 }
 
 static void the_structure_is_checked_like_its_text(void **state)
@@ -557,6 +571,7 @@ int main(void)
         cmocka_unit_test(contradictory_options_are_refused),
         cmocka_unit_test(unknown_words_are_refused_as_choices),
         cmocka_unit_test(contradictory_slow_receiver_policies_are_refused),
+        cmocka_unit_test(a_window_of_bytes_has_at_least_eight_packets),
         cmocka_unit_test(the_slow_receiver_policy_follows_the_options),
         cmocka_unit_test(policies_without_effect_are_logged),
         cmocka_unit_test(a_window_of_flow_control_is_no_lag),

@@ -390,6 +390,7 @@ pub struct llm_options {
     pub join_else: llm_join_else,
     pub order: llm_order,
     pub flow_window_packets: u32,
+    pub flow_window_bytes: u64,
     pub flow_quorum_percent: u32,
     pub flow_bytes_per_s_max: u64,
     pub rate_bytes_per_s: u64,

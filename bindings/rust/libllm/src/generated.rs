@@ -483,6 +483,8 @@ options! {
     order: word Order;
     /// Paced, window: packets by which receivers may lag.
     flow_window_packets: u32;
+    /// Paced, window: bytes of the history by which receivers may lag, at most half of it; 0: half.
+    flow_window_bytes: u64;
     /// Paced, window: share of the receivers that have to keep up.
     flow_quorum_percent: u32;
     /// Paced: maximum rate; 0: none.
