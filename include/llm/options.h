@@ -71,8 +71,9 @@ enum llm_keys_mode { LLM_KEYS_MODE_ENCRYPT = 0, LLM_KEYS_MODE_AUTHENTICATE = 1 }
  * transmitter ignores the options of receivers, and the reverse. Beyond the bounds below, heartbeat_ns_min <=
  * heartbeat_ns_max <= silence_ns <= session_timeout_ns, nak_retry_ns_min <= nak_retry_ns_max,
  * slow_warn_percent <= slow_unicast_percent, and more rules for slow_... in llm_options(7); history_bytes is
- * at least 16 packets, and flow_window_bytes, if not 0, at least 8. Channels of a context that agree in scheme, address family and the options of scope INSTANCE
- * share one instance of the transport; with keys they also have to agree in host and port.
+ * at least 16 packets, and flow_window_bytes, if not 0, at least 8. Channels of a context that agree in scheme,
+ * address family and the options of scope INSTANCE share one instance of the transport; with keys they also have to
+ * agree in host and port.
  *
  * X(type, scope, name, default, min, max, text): type is u32, u64, str (max is the array's size, with the
  * terminating zero) or word (min is the enum, max its last enumerator). scope is the object that reads the
