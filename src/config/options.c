@@ -530,7 +530,7 @@ int lli_options_check_window(const struct llm_options *o, const struct lli_flow_
     return lli_fail(log, LLM_EOPTION,
                     "option slow_lag_bytes: %llu is less than the lag that flow control allows, %llu bytes "
                     "(%u packets of %u, but at most flow_window_bytes, which is half of history_bytes by "
-                    "default); raise it, or lower flow_window_packets",
+                    "default); raise it, or lower flow_window_packets or flow_window_bytes",
                     (unsigned long long)o->slow_lag_bytes, (unsigned long long)lag, flow->window_packets,
                     packet_max);
 }

@@ -484,6 +484,7 @@ static void a_window_of_flow_control_is_no_lag(void **state)
     options.slow_lag_bytes = 999999;
     assert_int_equal(lli_options_check_window(&options, &flow, 1001, &keeper), LLM_EOPTION);
     expect_logged("1000000 bytes (1000 packets of 1001, but at most flow_window_bytes");
+    expect_logged("lower flow_window_packets or flow_window_bytes");
 }
 
 static void the_structure_is_checked_like_its_text(void **state)
