@@ -17,6 +17,9 @@ Each row is measured beside the bare transport with the same processes: a datagr
 The tail stands beside that of the bare transport and of a loop that only reads the clock on each CPU. In runs of their own, each process
 records when its loop stalled and what the kernel counted meanwhile, which gives the causes of the worst samples.
 
+Except in caching, slow, restart and two, the flow control of libllm waits for all consumers; over shared memory, with several
+consumers, flow_window_bytes is 1 MiB.
+
 The highest rate is found by doubling and bisection: every message reaches every consumer that watches it, and the supply takes at most
 2 % longer than planned. Fails if libllm lost a message, or if a consumer that rejoined lacks a last value.
 """
