@@ -38,7 +38,7 @@ static void opening_and_closing_leaves_no_descriptor_and_no_memory(void **state)
     size_t bytes;
 
     (void)state;
-    for (int i = 0; i < 10; i++) /* memory that the C library retains is retained from now on */
+    for (int i = 0; i < 50; i++) /* memory that the C library retains is retained from now on */
         work_once();
     before = descriptors_open();
     bytes = mallinfo2().uordblks;
