@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <linux/mempolicy.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -11,12 +12,17 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#include "system/clock.h"
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22 /* Linux 5.14 */
+#define MADV_POPULATE_WRITE 23
 #endif
 
 #define HUGE_PAGE ((size_t)2 << 20)
 #define PLAIN_PAGE ((size_t)4096)
+#define POPULATE_PIECE (16 * PLAIN_PAGE) /* 10 to 100 us */
+#define YIELDS_NS ((lli_ns)20000000)
 
 enum {
     NODES_MAX = 1024, /* the kernel has no more */
@@ -54,12 +60,43 @@ static void memory_bind(const struct lli_memory *memory, int node)
     (void)syscall(SYS_mbind, memory->base, memory->size, MPOL_BIND, bound, NODES_MAX, 0);
 }
 
-static void memory_populate(const struct lli_memory *memory)
+void lli_memory_yield(lli_ns *taken)
 {
-    if (madvise(memory->base, memory->size, MADV_POPULATE_WRITE) == 0)
+    lli_ns begun;
+
+    if (*taken >= YIELDS_NS)
         return;
-    for (size_t at = 0; at < memory->size; at += PLAIN_PAGE)
-        ((volatile uint8_t *)memory->base)[at] = 0;
+    begun = lli_clock_ns();
+    (void)sched_yield();
+    *taken += lli_clock_ns() - begun;
+}
+
+void lli_memory_populate(void *base, size_t size, enum lli_memory_access access)
+{
+    const int advice = access == LLI_MEMORY_WRITE ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
+    lli_ns yields = 0;
+
+    for (size_t at = 0, piece; at < size; at += piece) {
+        uint8_t *first = (uint8_t *)base + at;
+
+        piece = size - at < POPULATE_PIECE ? size - at : POPULATE_PIECE;
+        if (madvise(first, piece, advice) != 0 && access == LLI_MEMORY_WRITE)
+            for (size_t page = 0; page < piece; page += PLAIN_PAGE)
+                (void)__atomic_fetch_or(first + page, 0, __ATOMIC_RELAXED);
+        lli_memory_yield(&yields);
+    }
+}
+
+void lli_memory_release(void *base, size_t size)
+{
+    lli_ns yields = 0;
+
+    /* Pieces of huge pages would be split. */
+    for (size_t at = 0, piece; at < size; at += piece) {
+        piece = size - at < HUGE_PAGE ? size - at : HUGE_PAGE;
+        munmap((uint8_t *)base + at, piece);
+        lli_memory_yield(&yields);
+    }
 }
 
 /* Maps plain pages from a multiple of align on, which is a multiple of their size. Returns MAP_FAILED or the base. */
@@ -107,7 +144,7 @@ int lli_memory_map(struct lli_memory *memory, size_t size, const struct lli_memo
     }
     memory_bind(&map, policy->numa_node);
     if (policy->populate)
-        memory_populate(&map);
+        lli_memory_populate(map.base, map.size, LLI_MEMORY_WRITE);
     *memory = map;
     return LLM_OK;
 }
@@ -188,6 +225,6 @@ void lli_memory_unshare(const struct lli_memory *memory)
 void lli_memory_unmap(struct lli_memory *memory)
 {
     if (memory->base != NULL)
-        munmap(memory->base, memory->size);
+        lli_memory_release(memory->base, memory->size);
     *memory = (struct lli_memory){.base = NULL};
 }

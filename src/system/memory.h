@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/base/types.h"
 #include "system/log.h"
 
 struct lli_memory {
@@ -28,6 +29,24 @@ struct lli_memory_policy {
  */
 int lli_memory_map(struct lli_memory *memory, size_t size, const struct lli_memory_policy *policy,
                    const struct lli_log *log);
+
+enum lli_memory_access {
+    LLI_MEMORY_READ,
+    LLI_MEMORY_WRITE,
+};
+
+/*
+ * Yields the processor, for between the steps of work on memory that takes milliseconds: the other polling processes on
+ * this processor would be delayed by as much. taken is the time in earlier yields of this work, at first 0. Once they have
+ * taken 20 ms, does nothing: others that do not yield in turn would take their whole time slice at each step.
+ */
+void lli_memory_yield(lli_ns *taken);
+
+/* Faults pages in, so that their first use does not, with yields in between. Failure only costs time later. */
+void lli_memory_populate(void *base, size_t size, enum lli_memory_access access);
+
+/* Unmaps pages, with yields in between. */
+void lli_memory_release(void *base, size_t size);
 
 /* Maps the first size bytes of a file, shared. LLM_ENOMEM. */
 int lli_memory_map_file(struct lli_memory *memory, int fd, size_t size, const struct lli_log *log);

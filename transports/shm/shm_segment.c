@@ -20,11 +20,7 @@
 #include "system/owned.h"
 #include "core/base/types.h"
 
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22 /* Linux 5.14 */
-#endif
-
-enum { PATH_BYTES = 256, PAGE = 4096, PIECE = 1 << 20 };
+enum { PATH_BYTES = 256, PAGE = 4096, PIECE = 1 << 16 };
 
 static uint64_t pages(uint64_t bytes)
 {
@@ -42,9 +38,9 @@ static void segment_unmap(struct lli_shm_segment *segment)
     lli_shm_unguard(segment->guard);
     lli_shm_unguard(segment->bell_guard);
     if (segment->history != NULL)
-        munmap(segment->history, segment->history_bytes);
+        lli_memory_release(segment->history, segment->history_bytes);
     if (segment->header != NULL)
-        munmap(segment->header, segment->mapped);
+        lli_memory_release(segment->header, segment->mapped);
     if (segment->bell != NULL)
         munmap(segment->bell, sizeof *segment->bell);
     if (segment->fd >= 0)
@@ -222,12 +218,15 @@ static int make_failed(const struct lli_shm_root *root, const struct make *make,
 static int make_room(int fd, uint64_t from, uint64_t bytes)
 {
     const uint64_t end = from + bytes;
+    lli_ns yields = 0;
     int error = lli_memory_file_limit(end);
 
-    for (uint64_t at = from; at < end && error == 0; at += PIECE)
+    for (uint64_t at = from; at < end && error == 0; at += PIECE) {
         do
             error = posix_fallocate(fd, (off_t)at, (off_t)lli_min(PIECE, end - at));
         while (error == EINTR);
+        lli_memory_yield(&yields);
+    }
     if (error != 0)
         (void)!ftruncate(fd, (off_t)from);
     return error;
@@ -259,9 +258,12 @@ static int make_name(const struct lli_shm_root *root, const char *name, uint64_t
 
 static void *make_map(int fd, uint64_t offset, uint64_t bytes)
 {
-    void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, (off_t)offset);
+    void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
 
-    return base == MAP_FAILED ? NULL : base;
+    if (base == MAP_FAILED)
+        return NULL;
+    lli_memory_populate(base, bytes, LLI_MEMORY_WRITE);
+    return base;
 }
 
 static void make_header(struct lli_shm_segment *segment, const struct lli_shm_shape *shape,
@@ -467,8 +469,7 @@ static int attach_map(struct lli_shm_segment *segment, const char *path, const s
         if (segment->guard == LLI_SHM_GUARD_NONE)
             return attach_failed(path, EUSERS, log);
     }
-    /* Populate in advance; failure only costs time later. */
-    (void)madvise(segment->header, header.history_offset, MADV_POPULATE_READ);
+    lli_memory_populate(segment->header, header.history_offset, LLI_MEMORY_READ);
     segment_place(segment, &header);
     return LLM_OK;
 }
@@ -663,7 +664,7 @@ bool lli_shm_attach_history(struct lli_shm_segment *segment)
     base = mmap(NULL, bytes, PROT_READ, MAP_SHARED, segment->fd, (off_t)segment->mapped);
     if (base == MAP_FAILED)
         return false;
-    (void)madvise(base, bytes, MADV_POPULATE_READ);
+    lli_memory_populate(base, bytes, LLI_MEMORY_READ);
     segment->history = base;
     segment->history_bytes = bytes;
     lli_shm_guard_more(segment->guard, base, bytes);

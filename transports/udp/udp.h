@@ -23,6 +23,7 @@
 #include "common/follow.h"
 #include "common/ip.h"
 #include "common/peers.h"
+#include "system/memory.h"
 #include "transport.h"
 
 enum {
@@ -89,12 +90,12 @@ struct lli_udp_fetched {
 struct lli_udp_in {
     uint64_t free; /* bitmap of free receive buffers */
     struct lli_udp_fetched fetched;
-    uint8_t *buffers;
-    size_t stride;         /* distance of two buffers */
-    uint32_t buffer_bytes; /* usable bytes per buffer */
-    uint32_t packet_bytes; /* largest packet of the interface */
-    uint32_t size_at;      /* offset of the size field in packets; 0: none */
-    uint32_t turn;         /* counts calls of receive() */
+    struct lli_memory memory; /* of the buffers */
+    size_t stride;            /* distance of two buffers */
+    uint32_t buffer_bytes;    /* usable bytes per buffer */
+    uint32_t packet_bytes;    /* largest packet of the interface */
+    uint32_t size_at;         /* offset of the size field in packets; 0: none */
+    uint32_t turn;            /* counts calls of receive() */
     uint32_t polled_count;
     uint16_t polled_next;
     uint16_t polled[LLI_UDP_GROUPS_MAX]; /* compact list of the groups in use */

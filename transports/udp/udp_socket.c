@@ -262,8 +262,10 @@ uint32_t lli_udp_headers(const struct lli_udp *udp)
  */
 static int buffers_open(struct lli_udp *udp)
 {
+    const struct lli_memory_policy policy = {.populate = true, .numa_node = -1};
     const uint32_t largest = udp->interface.mtu < UINT16_MAX ? udp->interface.mtu : UINT16_MAX;
     size_t lines;
+    int status;
 
     udp->in.packet_bytes = largest - lli_udp_headers(udp);
     udp->in.buffer_bytes = udp->in.merges ? UINT16_MAX : udp->in.packet_bytes;
@@ -272,14 +274,12 @@ static int buffers_open(struct lli_udp *udp)
      */
     lines = (udp->in.buffer_bytes + CACHE_LINE) / CACHE_LINE | 1;
     udp->in.stride = lines * CACHE_LINE;
-    udp->in.buffers = aligned_alloc(CACHE_LINE, udp->in.stride * LLI_UDP_BUFFERS);
-    if (udp->in.buffers == NULL)
-        return lli_fail(udp->log, LLM_ENOMEM, "udp: no memory for %d receive buffers of %zu bytes",
-                        LLI_UDP_BUFFERS, udp->in.stride);
-    memset(udp->in.buffers, 0, udp->in.stride * LLI_UDP_BUFFERS); /* avoid later page faults */
+    if ((status = lli_memory_map(&udp->in.memory, udp->in.stride * LLI_UDP_BUFFERS, &policy, udp->log)) != 0)
+        return status;
     udp->in.free = UINT64_MAX;
     for (size_t i = 0; i < LLI_UDP_BUFFERS; i++) {
-        udp->in.pieces[i] = (struct iovec){udp->in.buffers + i * udp->in.stride, udp->in.buffer_bytes};
+        udp->in.pieces[i] =
+            (struct iovec){(uint8_t *)udp->in.memory.base + i * udp->in.stride, udp->in.buffer_bytes};
         udp->in.messages[i].msg_hdr.msg_iov = &udp->in.pieces[i];
         udp->in.messages[i].msg_hdr.msg_iovlen = 1;
         udp->in.messages[i].msg_hdr.msg_control = udp->in.notes[i];
@@ -382,8 +382,7 @@ void lli_udp_close(void *instance)
     lli_peers_fini(&udp->peers);
     free(udp->peer_addresses);
     udp->peer_addresses = NULL;
-    free(udp->in.buffers);
-    udp->in.buffers = NULL;
+    lli_memory_unmap(&udp->in.memory);
 }
 
 /* -------------------------------------------------------------------------------------------- join, leave */
