@@ -160,11 +160,13 @@ static bool rx_input_duplicate(struct lli_rx *rx)
 static LLI_OUT_OF_LINE bool rx_input_other(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_seq seq,
                                            lli_ns now)
 {
+    const unsigned others = rx->pending.slow_path & ~(unsigned)(LLI_RX_FILTERING | LLI_RX_RECORDING);
     struct lli_gap *gap = &rx->gap;
 
     lli_rx_need_service(rx);
-    if (rx->pending.slow_path == LLI_RX_FILTERING && seq == gap->next && lli_gap_in_order(gap, seq)) {
-        lli_rx_filter_begin(rx, &packet->header, packet->body, packet->body_size);
+    if (others == 0 && seq == gap->next && lli_gap_in_order(gap, seq)) {
+        lli_rx_record(rx, seq, packet->bytes, packet->size);
+        lli_rx_unpack(rx, seq, &packet->header, packet->body, packet->body_size);
         return !lli_rx_is_idle(rx);
     }
     if (seq < gap->next)
