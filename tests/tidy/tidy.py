@@ -18,9 +18,9 @@ TOP_LEVEL = {"meson.build", "meson_options.txt", "include", "src", "transports",
 CODE_DIRS = ("include", "src", "transports", "bench", "tests", "examples", "tools", "docs", "bindings", "packaging")
 
 # System headers that the core includes.
-CORE_SYSTEM = {"assert.h", "math.h", "stdatomic.h", "stdbool.h", "stddef.h", "stdint.h", "string.h", "sys/uio.h", "xxhash.h", "llm/llm.h"}
+CORE_SYSTEM = {"assert.h", "math.h", "stdatomic.h", "stdbool.h", "stddef.h", "stdint.h", "string.h", "sys/uio.h", "immintrin.h", "xxhash.h", "llm/llm.h"}
 # External symbols that the core's objects may need. The last ones are the compiler's own, by its flags.
-CORE_SYMBOLS = re.compile(r"(memcpy|memset|memmove|memcmp|bcmp|strlen|log|log1p|exp|__assert_fail|lli_\w+"
+CORE_SYMBOLS = re.compile(r"(memcpy|memset|memmove|memcmp|bcmp|strlen|__cpu_model|log|log1p|exp|__assert_fail|lli_\w+"
                           r"|__stack_chk_fail|__mem\w+_chk|_GLOBAL_OFFSET_TABLE_|__(asan|ubsan|tsan|sanitizer|gcov)_\w+)$")
 # Library headers that a transport includes, besides its own and those of transports/common.
 TRANSPORT_HEADERS = {"transport.h", "core/base/types.h", "system/clock.h", "system/log.h", "system/memory.h", "system/owned.h"}
@@ -233,7 +233,7 @@ COVERED_BY = {
     "api/context": "api/api", "api/numbered": "api/stream", "api/receiver": "api/api", "api/send": "api/answers", "api/transmitter": "api/api",
     "connection/confirm": "connection/connection", "connection/listener": "connection/connection",
     "connection/connections": "connection/connection", "connection/peers": "connection/connection",
-    "core/pack/pack_attributes": "core/pack/pack", "core/base/hash": "core/recording/block", "core/rx/former": "core/rx/rx_trust",
+    "core/pack/pack_attributes": "core/pack/pack", "core/base/hash_avx2": "core/base/hash", "core/rx/former": "core/rx/rx_trust",
     "core/rx/rx_deliver": "core/rx/rx_session", "core/rx/rx_filter": "core/select/filter_packets",
     "core/rx/rx_heartbeat": "core/rx/rx_trust", "core/rx/rx_hold": "api/seal", "core/rx/rx_nak": "core/rx/rx_session",
     "core/rx/rx_notice": "core/slow/slow",

@@ -112,7 +112,9 @@ static bool recorder_added(struct lli_recorder *recorder, struct lli_recorder_sl
                            const struct lli_block_mark *before, uint64_t message, uint64_t delivered)
 {
     if (recorder_marks(slot, before->used)) {
-        slot->mark = *before;
+        /* By member: a copy of the whole would wait for the stores that made it. */
+        slot->mark.used = before->used;
+        slot->mark.next = before->next;
         slot->mark.message = message;
         slot->mark_delivered = slot->delivered;
     }
