@@ -62,7 +62,7 @@ class Hop:
         pace = self.rate if self.packed else max(min(self.rate or most, most), BARE_RATE_MIN)
         flood = self.samples is not None and not self.rate
         sent, _, back = self.ends(True, duration, rate=0 if flood else pace, mode="flood" if flood else "paced", packed=self.packed,
-                                  samples=self.samples, grace=0.005)
+                                  samples=self.samples)
         self.bare.add(back["rtt"])
         self.bare_rates.append(sent["reached"] if flood else pace)
 
