@@ -91,7 +91,7 @@ void lli_memory_release(void *base, size_t size)
 {
     lli_ns yields = 0;
 
-    /* Pieces of huge pages would be split. */
+    /* A smaller piece would split a huge page. */
     for (size_t at = 0, piece; at < size; at += piece) {
         piece = size - at < HUGE_PAGE ? size - at : HUGE_PAGE;
         munmap((uint8_t *)base + at, piece);

@@ -36,9 +36,9 @@ enum lli_memory_access {
 };
 
 /*
- * Yields the processor, for between the steps of work on memory that takes milliseconds: the other polling processes on
- * this processor would be delayed by as much. taken is the time in earlier yields of this work, at first 0. Once they have
- * taken 20 ms, does nothing: others that do not yield in turn would take their whole time slice at each step.
+ * Yields the processor. Called between the steps of work on memory that takes milliseconds, so that other polling processes
+ * on this processor are delayed by one step only. *taken: the time in the yields of this work so far, at first 0. Does
+ * nothing once that is 20 ms: a process that does not yield in turn uses its whole time slice at each step.
  */
 void lli_memory_yield(lli_ns *taken);
 
