@@ -312,7 +312,7 @@ static void tap_packet(void *arg, struct lli_rx *rx, const struct lli_rx_recorde
     struct lli_store_channel *channel = arg;
     struct lli_recorded *recorded = *recorded_slot(channel, rx);
     struct lli_store_counters *counters = &channel->store->counters;
-    uint32_t blocks;
+    uint32_t full;
 
     if (recorded == NULL || recorded->stopped) {
         counters->store_packets_unrecorded++;
@@ -328,14 +328,14 @@ static void tap_packet(void *arg, struct lli_rx *rx, const struct lli_rx_recorde
     /* Read again from the recording itself, for a message that was not complete at its end. */
     if (packet->seq < recorded->recorder.end.packet)
         return;
-    blocks = recorded->recorder.used;
+    full = lli_recorder_waiting(&recorded->recorder);
     if (!recorded_add(recorded, packet)) {
         recorded_stop(recorded, ENOBUFS, "");
         return;
     }
     counters->store_packets++;
     counters->store_bytes += packet->size;
-    if (blocks > 0 && recorded->recorder.used > blocks)
+    if (lli_recorder_waiting(&recorded->recorder) > full)
         recorded_filled(recorded);
     (void)recorded_pace(recorded, rx);
 }

@@ -101,10 +101,18 @@ static inline bool lli_recorder_has_room(const struct lli_recorder *recorder)
     return recorder->used < LLI_RECORDER_BLOCKS;
 }
 
+/* Full blocks that wait to be written: all but the one that takes records. */
+static inline uint32_t lli_recorder_waiting(const struct lli_recorder *recorder)
+{
+    const uint32_t blocks = recorder->used - recorder->issued;
+
+    return blocks > 1 ? blocks - 1 : 0;
+}
+
 /* True if full blocks wait for writes that are under way: the disk is slower than the records. */
 static inline bool lli_recorder_is_behind(const struct lli_recorder *recorder)
 {
-    return recorder->flying > 0 && recorder->used - recorder->issued > 1;
+    return recorder->flying > 0 && lli_recorder_waiting(recorder) > 0;
 }
 
 /* True if everything added is on the disk. */

@@ -55,6 +55,9 @@ static struct {
     const struct lli_disk_ops *real;
     struct lli_disk_ops ops;
     uint64_t writes;
+    bool waits;   /* no write ends */
+    bool awaited; /* each has ended when completions are taken */
+    int under_way;
     uint64_t from, until; /* writes of these numbers fail */
     int error;
     uint64_t tags[FAILED_MAX]; /* of those that are under way */
@@ -87,6 +90,7 @@ static bool faulty_write(struct lli_disk *disk, const struct lli_disk_write *wri
     if (!faults.real->write(disk, &done))
         return false;
     faults.writes++;
+    faults.under_way++;
     if (fails && faults.files_count < FAILED_MAX) {
         faults.tags[faults.tags_count++] = write->tag;
         faults.files[faults.files_count] = dup(fd);
@@ -97,8 +101,11 @@ static bool faulty_write(struct lli_disk *disk, const struct lli_disk_write *wri
 
 static int faulty_completed(struct lli_disk *disk, struct lli_disk_completion *completions, int max)
 {
-    const int count = faults.real->completed(disk, completions, max);
+    int count = faults.waits ? 0 : faults.real->completed(disk, completions, max);
 
+    while (faults.awaited && count < faults.under_way)
+        count += faults.real->completed(disk, completions + count, max - count);
+    faults.under_way -= count;
     for (int i = 0; i < count; i++)
         for (int j = 0; j < faults.tags_count; j++)
             if (faults.tags[j] == completions[i].tag) {
@@ -313,6 +320,66 @@ static void a_file_system_without_o_direct_records_by_the_page_cache(void **stat
     atomic_store(&fault_direct, false);
 }
 
+/* Sends messages of a topic that is not assured, each in its own packet. */
+static void send_packets(struct llm_topic *topic, int count)
+{
+    static const uint8_t bytes[1400];
+
+    for (int i = 0; i < count; i++)
+        assert_int_equal(llm_send(topic, bytes, sizeof bytes, LLM_SEND_NOW), LLM_OK);
+}
+
+static uint64_t counter(const char *name)
+{
+    uint64_t value = 0;
+
+    assert_int_equal(llm_context_counter(context, name, &value), LLM_OK);
+    return value;
+}
+
+/* Most packets that one poll received, until `count` were received in all. */
+static uint64_t most_per_poll(uint64_t count)
+{
+    uint64_t most = 0, after = counter("packets_received");
+
+    for (int i = 0; after < count; i++) {
+        const uint64_t before = after;
+
+        assert_true(i < 1000000);
+        (void)llm_poll(context);
+        after = counter("packets_received");
+        most = lli_max(most, after - before);
+    }
+    return most;
+}
+
+/* A block is what arrived while the write before it was under way, however fast that was. */
+static void a_block_is_not_written_before_the_poll_ends(void **state)
+{
+    enum { PACKETS = 200 };
+    struct llm_topic *bulk;
+    uint64_t blocks;
+
+    (void)state;
+    store_up_faulty();
+    transmitter_up();
+    assert_int_equal(llm_topic_open(transmitter, "bulk", 0, &bulk), LLM_OK);
+    send_some(100);
+    await_acknowledged(100);
+    /* One is under way when the packets arrive, and ends as soon as the store looks. */
+    faults.waits = true;
+    send_packets(bulk, 1);
+    while (faults.under_way == 0)
+        (void)llm_poll(context);
+    faults.waits = false;
+    blocks = counter("store_blocks");
+    faults.awaited = true;
+    send_packets(bulk, PACKETS);
+    (void)most_per_poll(counter("packets_received") + PACKETS);
+    assert_true(counter("store_blocks") > blocks);
+    assert_true(counter("store_blocks") <= blocks + 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -323,6 +390,7 @@ int main(void)
         TEST(a_quota_counts_as_a_full_disk),
         TEST(a_quota_is_relieved_by_the_oldest_segment),
         TEST(a_file_system_without_o_direct_records_by_the_page_cache),
+        TEST(a_block_is_not_written_before_the_poll_ends),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
