@@ -265,11 +265,17 @@ static void recorded_keep_names(struct lli_recorded *recorded, const struct lli_
     }
 }
 
-/* Stalls or releases the session as the recorder has room. True: it was released. */
+/*
+ * Stalls or releases the session as the recorder has room. True: it was released. While it is stalled, polls are brief: the
+ * next write is then submitted soon after one has ended, and most packets wait in the transport, which is cheaper than in
+ * the reorder buffer.
+ */
 static bool recorded_pace(struct lli_recorded *recorded, struct lli_rx *rx)
 {
     const bool stalled = !recorded->stopped && recorded->begun && !lli_recorder_has_room(&recorded->recorder);
 
+    if (stalled)
+        lli_endpoint_be_brief(recorded->channel->receiver->endpoint);
     if (stalled == recorded->stalled)
         return false;
     recorded_store(recorded)->counters.store_stalls += stalled;

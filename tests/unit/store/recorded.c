@@ -353,6 +353,36 @@ static uint64_t most_per_poll(uint64_t count)
     return most;
 }
 
+/* So that the next write is submitted soon after one has ended. */
+static void polls_are_brief_while_the_disk_is_awaited(void **state)
+{
+    enum { BURST = 128, PACKETS = 5 * BURST };
+    struct llm_topic *bulk;
+    uint64_t most;
+
+    (void)state;
+    store_up_faulty();
+    transmitter_up();
+    assert_int_equal(llm_topic_open(transmitter, "bulk", 0, &bulk), LLM_OK);
+    send_some(100);
+    await_acknowledged(100);
+    send_packets(bulk, PACKETS);
+    assert_true(most_per_poll(counter("packets_received") + PACKETS) > BURST);
+    faults.waits = true;
+    while (counter("store_stalls") == 0) {
+        send_packets(bulk, 1);
+        (void)llm_poll(context);
+    }
+    send_packets(bulk, PACKETS);
+    most = most_per_poll(counter("packets_received") + PACKETS);
+    /* Before anything fails: the store would not close. */
+    faults.waits = false;
+    assert_int_equal(most, BURST);
+    send_some(100);
+    await_acknowledged(llm_transmitter_next(transmitter));
+    assert_int_equal(counter("store_gaps"), 0);
+}
+
 /* A block is what arrived while the write before it was under way, however fast that was. */
 static void a_block_is_not_written_before_the_poll_ends(void **state)
 {
@@ -390,6 +420,7 @@ int main(void)
         TEST(a_quota_counts_as_a_full_disk),
         TEST(a_quota_is_relieved_by_the_oldest_segment),
         TEST(a_file_system_without_o_direct_records_by_the_page_cache),
+        TEST(polls_are_brief_while_the_disk_is_awaited),
         TEST(a_block_is_not_written_before_the_poll_ends),
     };
 
