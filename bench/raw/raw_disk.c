@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -29,7 +30,7 @@
 
 #define DISK_SECOND_NS 1000000000u
 
-enum { DISK_ALIGN = 4096, DISK_FILL = 1 << 20, DISK_DEPTH_MAX = 16 };
+enum { DISK_ALIGN = 4096, DISK_HUGE = 2 << 20, DISK_FILL = 1 << 20, DISK_DEPTH_MAX = 16 };
 
 static struct {
     int file;
@@ -43,15 +44,19 @@ static struct {
 struct disk_writer {
     pthread_t thread;
     struct histogram times;
-    uint8_t *data;
+    const uint8_t *data;
 };
 
+/* On huge pages, as the memory of a store, if the size is a multiple of theirs. */
 static void *disk_memory(size_t size)
 {
-    void *memory = aligned_alloc(DISK_ALIGN, size);
+    const bool huge = size % DISK_HUGE == 0;
+    void *memory = aligned_alloc(huge ? DISK_HUGE : DISK_ALIGN, size);
 
     if (memory == NULL)
         control_fail("disk", "no memory");
+    if (huge)
+        (void)madvise(memory, size, MADV_HUGEPAGE);
     /* Not zeros, which a disk may store as none. */
     return memset(memory, 0x5a, size);
 }
@@ -91,21 +96,24 @@ static void disk_answer(const struct histogram *times, uint64_t bytes, uint64_t 
 
 static void disk_serve(const struct control *request)
 {
-    const uint64_t depth = control_number(request, "depth", 1), begun_at = llm_clock();
+    const uint64_t asked = control_number(request, "depth", 1),
+                   depth = asked < DISK_DEPTH_MAX ? asked : DISK_DEPTH_MAX;
     struct disk_writer writers[DISK_DEPTH_MAX] = {0};
-    uint64_t writes = 0;
+    uint64_t writes = 0, begun_at;
+    uint8_t *data;
 
     disk.size = control_number(request, "size", DISK_ALIGN);
+    data = disk_memory(depth * disk.size);
+    begun_at = llm_clock();
     disk.until = begun_at + control_ns(request, "duration", 0);
-    for (uint64_t i = 0; i < depth && i < DISK_DEPTH_MAX; i++) {
+    for (uint64_t i = 0; i < depth; i++) {
         histogram_init(&writers[i].times, 0);
-        writers[i].data = disk_memory(disk.size);
+        writers[i].data = data + i * disk.size;
         if (pthread_create(&writers[i].thread, NULL, disk_write, &writers[i]) != 0)
             control_fail("disk", "no thread");
     }
-    for (uint64_t i = 0; i < depth && i < DISK_DEPTH_MAX; i++) {
+    for (uint64_t i = 0; i < depth; i++) {
         (void)pthread_join(writers[i].thread, NULL);
-        free(writers[i].data);
         for (size_t at = 0; at < HISTOGRAM_COUNTS; at++) {
             writes += writers[i].times.counts[at];
             writers[0].times.counts[at] += i > 0 ? writers[i].times.counts[at] : 0;
@@ -114,8 +122,9 @@ static void disk_serve(const struct control *request)
             writers[0].times.max = writers[i].times.max;
     }
     disk_answer(&writers[0].times, writes * disk.size, begun_at);
-    for (uint64_t i = 0; i < depth && i < DISK_DEPTH_MAX; i++)
+    for (uint64_t i = 0; i < depth; i++)
         free(writers[i].times.counts);
+    free(data);
 }
 
 /* Waits until a time, and returns the time by then. */

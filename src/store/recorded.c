@@ -37,7 +37,11 @@ struct lli_rx *lli_recorded_rx(const struct lli_recorded *recorded)
 
 static int recorded_map(struct lli_recorded *recorded)
 {
-    const struct lli_memory_policy policy = {.numa_node = -1};
+    /* Few pieces for the kernel to hand to the disk, which reads them from few places. */
+    const struct lli_memory_policy policy = {.huge_pages =
+                                                 recorded_store(recorded)->context->options.huge_pages,
+                                             .populate = true,
+                                             .numa_node = -1};
     int error = lli_memory_map(&recorded->memory, LLI_RECORDER_MEMORY, &policy, recorded_log(recorded));
 
     if (error != LLM_OK)
