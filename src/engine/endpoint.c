@@ -948,8 +948,8 @@ bool lli_endpoint_is_unread(const struct lli_endpoint *endpoint)
 }
 
 /*
- * Returns the bursts left in a turn after a full one, or in one that has to be brief: none if it is, or if the turn, which
- * began at begin, has taken long, as it may in the application.
+ * Returns the bursts left in a turn after a full one: none if the turn has to be brief, or if it, which began at begin, has
+ * taken long, as it may in the application.
  */
 static LLI_OUT_OF_LINE int endpoint_left(struct lli_endpoint *endpoint, int left, lli_ns begin)
 {
@@ -977,7 +977,7 @@ void lli_endpoint_poll(struct lli_endpoint *endpoint, lli_ns now)
         }
         if (count < endpoint->more)
             break;
-        left = count < ENDPOINT_BURST && !endpoint->brief ? left - 1 : endpoint_left(endpoint, left - 1, now);
+        left = count < ENDPOINT_BURST ? left - 1 : endpoint_left(endpoint, left - 1, now);
     } while (left > 0);
     if (now >= endpoint->deadline || endpoint->stuck ||
         (endpoint->unsettled && (count > 0 || left < ENDPOINT_BURSTS))) {

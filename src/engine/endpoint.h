@@ -96,7 +96,7 @@ struct lli_endpoint {
     bool inspects;   /* bursts take the slow path: there is a latency monitor, a guard, or a second line */
     bool unread;     /* the latest poll ended before the transport ran out of packets */
     bool stuck;      /* the transport could not send all of them yet */
-    bool brief;      /* the next poll ends after one burst: lli_endpoint_be_brief() */
+    bool brief;      /* the next poll ends after a full burst: lli_endpoint_be_brief() */
     lli_ns deadline; /* nothing is due before */
     /*
      * Next look at the transport (endpoint_look()); LLI_NEVER: it has nothing to report, and no address is
@@ -125,7 +125,7 @@ int lli_endpoint_open(struct llm_context *context, const struct lli_channel *cha
                       struct lli_endpoint **result);
 
 /*
- * Ends the poll that is under way, or else the next one, after one burst, since other work of the context is due before
+ * Ends the poll that is under way, or else the next one, after a full burst, since other work of the context is due before
  * more packets are.
  */
 static inline void lli_endpoint_be_brief(struct lli_endpoint *endpoint)
