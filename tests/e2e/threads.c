@@ -129,8 +129,8 @@ int main(int argc, char **argv)
 {
     char channel[256];
 
-    /* Closing waits until the receiver has everything. */
-    (void)snprintf(channel, sizeof channel, "%s?linger_ns=60000000000",
+    /* Closing waits until the receiver has everything, also one that gets no processor for longer than slow_silence_ns. */
+    (void)snprintf(channel, sizeof channel, "%s?linger_ns=60000000000&slow=off",
                    argc > 1 ? argv[1] : "loop://threads:1");
     round_of(LLM_WAIT_BLOCK, channel);
     round_of(LLM_WAIT_SPIN, channel);
