@@ -337,6 +337,19 @@ static uint64_t counter(const char *name)
     return value;
 }
 
+/* A faulty store that has recorded some messages, and a topic that is not assured. */
+static struct llm_topic *bulk_up(void)
+{
+    struct llm_topic *bulk = NULL;
+
+    store_up_faulty();
+    transmitter_up();
+    assert_int_equal(llm_topic_open(transmitter, "bulk", 0, &bulk), LLM_OK);
+    send_some(100);
+    await_acknowledged(100);
+    return bulk;
+}
+
 /* Most packets that one poll received, until `count` were received in all. */
 static uint64_t most_per_poll(uint64_t count)
 {
@@ -361,11 +374,7 @@ static void polls_are_brief_while_the_disk_is_awaited(void **state)
     uint64_t most;
 
     (void)state;
-    store_up_faulty();
-    transmitter_up();
-    assert_int_equal(llm_topic_open(transmitter, "bulk", 0, &bulk), LLM_OK);
-    send_some(100);
-    await_acknowledged(100);
+    bulk = bulk_up();
     send_packets(bulk, PACKETS);
     assert_true(most_per_poll(counter("packets_received") + PACKETS) > BURST);
     faults.waits = true;
@@ -391,11 +400,7 @@ static void a_block_is_not_written_before_the_poll_ends(void **state)
     uint64_t blocks;
 
     (void)state;
-    store_up_faulty();
-    transmitter_up();
-    assert_int_equal(llm_topic_open(transmitter, "bulk", 0, &bulk), LLM_OK);
-    send_some(100);
-    await_acknowledged(100);
+    bulk = bulk_up();
     /* One is under way when the packets arrive, and ends as soon as the store looks. */
     faults.waits = true;
     send_packets(bulk, 1);
