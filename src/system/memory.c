@@ -21,7 +21,6 @@
 
 #define HUGE_PAGE ((size_t)2 << 20)
 #define PLAIN_PAGE ((size_t)4096)
-#define POPULATE_PIECE (16 * PLAIN_PAGE) /* 10 to 100 us */
 #define YIELDS_NS ((lli_ns)20000000)
 
 enum {
@@ -79,7 +78,7 @@ void lli_memory_populate(void *base, size_t size, enum lli_memory_access access)
     for (size_t at = 0, piece; at < size; at += piece) {
         uint8_t *first = (uint8_t *)base + at;
 
-        piece = size - at < POPULATE_PIECE ? size - at : POPULATE_PIECE;
+        piece = size - at < LLI_MEMORY_PIECE ? size - at : LLI_MEMORY_PIECE;
         if (madvise(first, piece, advice) != 0 && access == LLI_MEMORY_WRITE)
             for (size_t page = 0; page < piece; page += PLAIN_PAGE)
                 (void)__atomic_fetch_or(first + page, 0, __ATOMIC_RELAXED);

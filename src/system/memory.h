@@ -35,6 +35,8 @@ enum lli_memory_access {
     LLI_MEMORY_WRITE,
 };
 
+enum { LLI_MEMORY_PIECE = 64 << 10 }; /* bytes to populate or allocate between two yields: 10 to 100 us */
+
 /*
  * Yields the processor. Called between the steps of work on memory that takes milliseconds, so that other polling processes
  * on this processor are delayed by one step only. *taken: the time in the yields of this work so far, at first 0. Does

@@ -20,7 +20,7 @@
 #include "system/owned.h"
 #include "core/base/types.h"
 
-enum { PATH_BYTES = 256, PAGE = 4096, PIECE = 1 << 16 };
+enum { PATH_BYTES = 256, PAGE = 4096 };
 
 static uint64_t pages(uint64_t bytes)
 {
@@ -221,9 +221,9 @@ static int make_room(int fd, uint64_t from, uint64_t bytes)
     lli_ns yields = 0;
     int error = lli_memory_file_limit(end);
 
-    for (uint64_t at = from; at < end && error == 0; at += PIECE) {
+    for (uint64_t at = from; at < end && error == 0; at += LLI_MEMORY_PIECE) {
         do
-            error = posix_fallocate(fd, (off_t)at, (off_t)lli_min(PIECE, end - at));
+            error = posix_fallocate(fd, (off_t)at, (off_t)lli_min(LLI_MEMORY_PIECE, end - at));
         while (error == EINTR);
         lli_memory_yield(&yields);
     }
