@@ -37,17 +37,15 @@ struct lli_rx *lli_recorded_rx(const struct lli_recorded *recorded)
 
 static int recorded_map(struct lli_recorded *recorded)
 {
-    /* Few pieces for the kernel to hand to the disk, which reads them from few places. */
-    const struct lli_memory_policy policy = {.huge_pages =
-                                                 recorded_store(recorded)->context->options.huge_pages,
-                                             .populate = true,
-                                             .numa_node = -1};
+    const struct llm_store *store = recorded_store(recorded);
+    /* Writes from huge pages are faster (docs/performance.md). */
+    const struct lli_memory_policy policy = {
+        .huge_pages = store->context->options.huge_pages, .populate = true, .numa_node = -1};
     int error = lli_memory_map(&recorded->memory, LLI_RECORDER_MEMORY, &policy, recorded_log(recorded));
 
     if (error != LLM_OK)
         return error;
-    recorded->buffer =
-        lli_disk_buffer_add(recorded_store(recorded)->disk, recorded->memory.base, recorded->memory.size);
+    recorded->buffer = lli_disk_buffer_add(store->disk, recorded->memory.base, recorded->memory.size);
     return recorded->buffer < 0 ? recorded->buffer : LLM_OK;
 }
 
@@ -270,9 +268,8 @@ static void recorded_keep_names(struct lli_recorded *recorded, const struct lli_
 }
 
 /*
- * Stalls or releases the session as the recorder has room. True: it was released. While it is stalled, polls are brief: the
- * next write is then submitted soon after one has ended, and most packets wait in the transport, which is cheaper than in
- * the reorder buffer.
+ * Stalls or releases the session as the recorder has room. True: it was released. While it is stalled, polls are brief, so
+ * that the next write is submitted soon after one has ended.
  */
 static bool recorded_pace(struct lli_recorded *recorded, struct lli_rx *rx)
 {
