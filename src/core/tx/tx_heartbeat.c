@@ -101,6 +101,8 @@ static size_t tx_build_heartbeat(struct lli_tx *tx, lli_ns now, uint8_t *buffer)
         heartbeat.flags |= LLI_WIRE_HEARTBEAT_HELD;
     if (tx->ack.count > 0)
         tx_heartbeat_assured(tx, &heartbeat);
+    tx->heartbeat.asks = heartbeat.flags & LLI_WIRE_HEARTBEAT_HELD;
+    tx->heartbeat.fixed = tx->heartbeat.ended;
     if (now < tx->opened_at + LLI_TX_YOUNG && heartbeat.trail == heartbeat.start)
         heartbeat.flags |= LLI_WIRE_HEARTBEAT_YOUNG;
     if (tx->heartbeat.ended && whole) {
@@ -219,7 +221,7 @@ void lli_tx_end(struct lli_tx *tx, lli_ns now)
     if (tx->pack.claim != NULL)
         lli_pack_abort(&tx->pack);
     lli_pack_flush(&tx->pack);
-    tx->heartbeat.ended = true;
+    tx->heartbeat.ended = tx->heartbeat.fixed = true;
     tx_heartbeat_set(tx, tx->heartbeat.steady, false);
     lli_tx_flows(tx);
     tx->heartbeat.at = now;

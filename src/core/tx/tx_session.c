@@ -105,6 +105,7 @@ void lli_tx_assured(struct lli_tx *tx, struct lli_ack_topic *topic, lli_seq seq,
 {
     lli_ack_sent(&tx->ack, topic, tx->pack.number - 1, seq, size);
     tx->counters.messages_assured++;
+    tx->heartbeat.fixed |= !tx->heartbeat.asks;
     tx_plan_retained(tx);
 }
 

@@ -183,6 +183,8 @@ struct lli_tx_heartbeat {
     bool followed;      /* data was sent since the heartbeat before that */
     bool steady;        /* data follows data soon: the first heartbeat waits longer (ADR 54) */
     bool sparing;       /* the first heartbeat waits longer still (ADR 67) */
+    bool asks;          /* the latest heartbeat asks for reports */
+    bool fixed;         /* data does not postpone the next one, which has to ask, or announces the end */
     bool ended;
     uint32_t ends_sent; /* heartbeats with END sent */
 };
@@ -409,10 +411,12 @@ static inline void lli_tx_sent_at(struct lli_tx *tx, lli_ns now)
     /*
      * Tail loss: a heartbeat follows soon, unless more data does; while data flows, one every heartbeat_busy.
      */
-    tx->heartbeat.at =
+    lli_ns at =
         lli_min(now + tx->heartbeat.first, lli_max(tx->heartbeat.last + tx->config.heartbeat_busy, now));
-    if (tx->heartbeat.ended)
-        tx->heartbeat.at = now;
+
+    if (tx->heartbeat.fixed)
+        at = tx->heartbeat.ended ? now : lli_min(tx->heartbeat.at, at);
+    tx->heartbeat.at = at;
 }
 
 /*

@@ -667,6 +667,46 @@ static void unacknowledged_packets_stay_in_the_history_and_in_heartbeats(void **
     free(t.memory);
 }
 
+static void send_assured(struct lli_tx *tx, lli_ns now)
+{
+    pack_one(tx, "assured");
+    lli_tx_assured(tx, &topic, tx->history.next - 1, 7);
+    lli_tx_sent(tx, 1, now);
+}
+
+static void data_postpones_a_heartbeat_only_if_the_one_before_has_asked_for_acknowledgements(void **state)
+{
+    enum { STEP = 20 * US };
+    const struct lli_tx_config config = tx_config();
+    const lli_ns first = config.heartbeat_min;
+    struct lli_ack_rule rule = rule_of(1, NULL);
+    struct lli_wire_heartbeat heartbeat;
+    struct lli_packet packet;
+    struct transmitter t;
+    lli_ns now = 10 * MS;
+
+    (void)state;
+    transmitter_make(&t, &config, now);
+    assert_true(lli_tx_assure(&t.tx, &topic, &rule, ring, PLACES));
+    send_assured(&t.tx, now);
+    acknowledge(&t.tx, 9, 1, 0, now);
+    expect_heartbeat(&t.tx, now += MS, &heartbeat);
+    assert_int_equal(heartbeat.flags & LLI_WIRE_HEARTBEAT_HELD, 0);
+    for (lli_ns at = now; at < now + first; at += STEP) {
+        assert_false(lli_tx_control(&t.tx, at, buffer, sizeof buffer, &packet));
+        send_assured(&t.tx, at);
+    }
+    now += first;
+    assert_false(lli_tx_control(&t.tx, now - 1, buffer, sizeof buffer, &packet));
+    expect_heartbeat(&t.tx, now, &heartbeat);
+    assert_int_equal(heartbeat.flags & LLI_WIRE_HEARTBEAT_HELD, LLI_WIRE_HEARTBEAT_HELD);
+    for (int i = 0; i < PLACES - 4; i++) {
+        send_assured(&t.tx, now);
+        assert_false(lli_tx_control(&t.tx, now += STEP, buffer, sizeof buffer, &packet));
+    }
+    free(t.memory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -689,6 +729,8 @@ int main(void)
         cmocka_unit_test(random_reports_agree_with_a_simple_model),
         cmocka_unit_test_setup_teardown(unacknowledged_packets_stay_in_the_history_and_in_heartbeats, up,
                                         down),
+        cmocka_unit_test_setup_teardown(
+            data_postpones_a_heartbeat_only_if_the_one_before_has_asked_for_acknowledgements, up, down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
