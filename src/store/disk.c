@@ -4,16 +4,12 @@
 #include "store/disk.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "store/disk_internal.h"
-#include "system/clock.h"
-
-/* Distance of calls of sched_yield(). */
-#define DISK_YIELD_NS ((lli_ns)10000)
+#include "system/yield.h"
 
 /* ----------------------------------------------------------------------------------------- open and close */
 
@@ -181,28 +177,17 @@ void lli_disk_submit(struct lli_disk *disk)
     disk->ops->submit(disk);
 }
 
-/*
- * Lets other tasks of the core run, of which one has to end the writes: the thread, or with io_uring a worker of
- * the kernel, which flushes a disk without forced unit access on the core of the submission. Without
- * this, a caller that polls on that core delays each of them by a time slice.
- */
-static void disk_yield(struct lli_disk *disk)
-{
-    const lli_ns now = lli_clock_ns();
-
-    if (now < disk->yield_at)
-        return;
-    disk->yield_at = now + DISK_YIELD_NS;
-    (void)sched_yield();
-}
-
 int lli_disk_completed(struct lli_disk *disk, struct lli_disk_completion *completions, int max)
 {
     const int count = disk->ops->completed(disk, completions, max);
 
     disk->pending -= (uint32_t)count;
+    /*
+     * To the task that has to end the writes: the thread, or with io_uring a worker of the kernel, which flushes a disk
+     * without forced unit access on the core of the submission.
+     */
     if (count == 0 && disk->pending > 0)
-        disk_yield(disk);
+        lli_yield(&disk->yield_at);
     return count;
 }
 

@@ -22,6 +22,7 @@
 
 #include "system/clock.h"
 #include "system/memory.h"
+#include "system/yield.h"
 
 #define POOL_LOCK_NS ((lli_ns)2000000000)       /* how long open() waits for the lock ... */
 #define POOL_LOCK_GONE_NS ((lli_ns)30000000000) /* ... of a process that is gone */
@@ -69,6 +70,7 @@ struct lli_pool {
     atomic_uint_fast64_t ended; /* requests that are finished */
     uint64_t requested;         /* requests, of the caller */
     uint64_t taken;             /* finished requests that were taken, of the caller */
+    lli_ns yield_at;            /* of lli_yield(), of the caller */
     int wake;                   /* eventfd: there are jobs, or the stop */
     int ready;                  /* eventfd: counts finished requests that were not taken */
     atomic_bool stop;
@@ -876,8 +878,11 @@ bool lli_pool_take(struct lli_pool *pool, struct lli_pool_segment *segment)
 {
     pool_report(pool);
     /* Acquire: the segment that the thread wrote is visible. */
-    if (pool->taken == atomic_load_explicit(&pool->ended, memory_order_acquire))
+    if (pool->taken == atomic_load_explicit(&pool->ended, memory_order_acquire)) {
+        if (pool->taken < pool->requested)
+            lli_yield(&pool->yield_at);
         return false;
+    }
     *segment = pool->finished[pool->taken++ % LLI_POOL_REQUESTS];
     pool_uncount(pool);
     return true;

@@ -62,7 +62,7 @@ bool lli_pool_request(struct lli_pool *pool, uint64_t session, uint64_t packet);
 
 /*
  * Returns the next finished request, in the order of the requests. False: there is none. Logs what the thread
- * has met, for example that it cannot make spare files; so call it in each poll.
+ * has met, for example that it cannot make spare files; so call it in each poll. Yields to it while a request is not finished.
  */
 bool lli_pool_take(struct lli_pool *pool, struct lli_pool_segment *segment);
 

@@ -26,9 +26,19 @@ enum { SEGMENT = 3 << 20 };
 static const struct lli_log keeper = {.function = log_keep, .level = LLM_LEVEL_INFO};
 static atomic_int fault_allocate; /* errno of fallocate() */
 static atomic_int fault_write;    /* errno of pwrite() of a MiB; EIO: it is short */
+static atomic_bool wait_allocate; /* fallocate() waits */
+static atomic_uint yields;
+
+int sched_yield(void)
+{
+    atomic_fetch_add(&yields, 1);
+    return (int)syscall(SYS_sched_yield);
+}
 
 int fallocate(int fd, int mode, off_t offset, off_t size)
 {
+    while (atomic_load(&wait_allocate))
+        (void)usleep(1000);
     if (atomic_load(&fault_allocate) != 0) {
         errno = atomic_load(&fault_allocate);
         return -1;
@@ -423,6 +433,28 @@ static void a_file_system_without_allocation_gets_sparse_segments(void **state)
     lli_pool_close(&pool);
 }
 
+/* On a core that both share, the thread would else wait for the end of the caller's time slice. */
+static void a_caller_yields_to_the_thread_while_a_request_is_not_finished(void **state)
+{
+    struct lli_pool *pool = pool_with(0, 0);
+    struct lli_pool_segment segment;
+
+    (void)state;
+    atomic_store(&yields, 0);
+    assert_false(lli_pool_take(pool, &segment));
+    assert_int_equal(atomic_load(&yields), 0);
+    atomic_store(&wait_allocate, true);
+    assert_true(lli_pool_request(pool, 5, 1));
+    assert_false(lli_pool_take(pool, &segment));
+    assert_int_equal(atomic_load(&yields), 1);
+    atomic_store(&wait_allocate, false);
+    close(await_segment(pool).fd);
+    atomic_store(&yields, 0);
+    assert_false(lli_pool_take(pool, &segment));
+    assert_int_equal(atomic_load(&yields), 0);
+    lli_pool_close(&pool);
+}
+
 static void a_spare_that_cannot_be_written_is_removed_and_reported(void **state)
 {
     struct lli_pool *pool;
@@ -730,6 +762,7 @@ int main(void)
         POOL_TEST(a_reserve_that_is_reached_fails_requests),
         POOL_TEST(an_error_of_allocation_ends_the_request_with_it),
         POOL_TEST(a_file_system_without_allocation_gets_sparse_segments),
+        POOL_TEST(a_caller_yields_to_the_thread_while_a_request_is_not_finished),
         POOL_TEST(a_spare_that_cannot_be_written_is_removed_and_reported),
         POOL_TEST(a_full_disk_fails_requests_until_a_segment_is_retired),
         POOL_TEST(a_read_only_file_system_is_refused),
