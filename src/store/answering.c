@@ -223,16 +223,21 @@ static bool answering_move(struct lli_answering *answering, enum lli_index_key k
     return lli_cursor_seek(answering->cursor, key, value) == LLM_OK;
 }
 
-/* Number of the first message of the recording, which changes when its first segment is removed. */
-static bool answering_first(struct lli_answering *answering, lli_seq first)
+/*
+ * Number of the first message of the recording, which changes when its first segment is removed. It is read if an earlier
+ * run has written that segment: the disk may take milliseconds for it.
+ */
+static bool answering_first(struct lli_answering *answering, const struct lli_catalogue_segment *first)
 {
-    struct lli_record record;
+    struct lli_record record = {.message = first->number};
 
-    if (answering->first == first && first > 0)
+    if (answering->first == first->packet && first->packet > 0)
         return true;
-    if (!answering_move(answering, LLI_INDEX_PACKET, first) || !answering_next_record(answering, &record))
+    if (first->number == LLI_BLOCK_UNNUMBERED &&
+        (!answering_move(answering, LLI_INDEX_PACKET, first->packet) ||
+         !answering_next_record(answering, &record)))
         return false;
-    answering->first = first;
+    answering->first = first->packet;
     answering->first_number = record.message;
     return true;
 }
@@ -283,7 +288,7 @@ static bool answering_extent(struct lli_answering *answering, const struct lli_r
         extent = answering->answers.extent;
         extent.first = recording->segments[0].packet;
     }
-    if (extent.end <= extent.first || !answering_first(answering, extent.first))
+    if (extent.end <= extent.first || !answering_first(answering, recording->segments))
         return false;
     extent.first_number = answering->first_number;
     lli_answers_recorded(&answering->answers, &extent);

@@ -149,6 +149,7 @@ static bool recording_append(struct lli_recording *recording, const struct lli_s
     recording->segments = grown;
     grown[recording->count++] = (struct lli_catalogue_segment){.packet = segment->first.packet,
                                                                .message = segment->first.message,
+                                                               .number = LLI_BLOCK_UNNUMBERED,
                                                                .ordinal = segment->ordinal,
                                                                .sequence = segment->first.sequence,
                                                                .previous = segment->first.previous,
@@ -207,13 +208,32 @@ int lli_catalogue_add(struct lli_catalogue *catalogue, const struct lli_segment 
     return LLM_OK;
 }
 
-void lli_catalogue_fail(struct lli_catalogue *catalogue, uint64_t session, lli_seq packet)
+/* Returns a segment; NULL: there is none. */
+static struct lli_catalogue_segment *catalogue_segment(struct lli_catalogue *catalogue, uint64_t session,
+                                                       lli_seq packet)
 {
     struct lli_recording *recording = catalogue_get(catalogue, session);
 
     for (uint32_t i = 0; recording != NULL && i < recording->count; i++)
         if (recording->segments[i].packet == packet)
-            recording->segments[i].failed = true;
+            return recording->segments + i;
+    return NULL;
+}
+
+void lli_catalogue_number(struct lli_catalogue *catalogue, uint64_t session, lli_seq packet, uint64_t number)
+{
+    struct lli_catalogue_segment *segment = catalogue_segment(catalogue, session, packet);
+
+    if (segment != NULL)
+        segment->number = number;
+}
+
+void lli_catalogue_fail(struct lli_catalogue *catalogue, uint64_t session, lli_seq packet)
+{
+    struct lli_catalogue_segment *segment = catalogue_segment(catalogue, session, packet);
+
+    if (segment != NULL)
+        segment->failed = true;
 }
 
 bool lli_catalogue_remove(struct lli_catalogue *catalogue, uint64_t session, lli_seq packet)

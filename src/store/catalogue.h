@@ -22,6 +22,7 @@ struct lli_catalogue_age {
 struct lli_catalogue_segment {
     lli_seq packet;    /* its first packet, which names its file */
     uint64_t message;  /* the greatest message number before that packet, or near it */
+    uint64_t number;   /* of the first message that starts in it; LLI_BLOCK_UNNUMBERED: not known */
     uint64_t ordinal;  /* number of the segment in its recording */
     uint64_t sequence; /* of its first block; blocks of earlier segments from this one on do not count */
     uint64_t previous; /* hash of the block before that */
@@ -73,6 +74,9 @@ const struct lli_recording *lli_catalogue_find(const struct lli_catalogue *catal
  * Allocates. LLM_ENOMEM.
  */
 int lli_catalogue_add(struct lli_catalogue *catalogue, const struct lli_segment *segment);
+
+/* Notes the number of the first message that starts in a segment. No effect if there is no such segment. */
+void lli_catalogue_number(struct lli_catalogue *catalogue, uint64_t session, lli_seq packet, uint64_t number);
 
 /* Notes that a write to a segment has failed. No effect if there is no such segment. */
 void lli_catalogue_fail(struct lli_catalogue *catalogue, uint64_t session, lli_seq packet);

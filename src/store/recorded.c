@@ -443,12 +443,15 @@ static void index_flush(struct lli_recorded *recorded)
 static void index_add(struct lli_recorded *recorded, const struct lli_write *write)
 {
     struct lli_recorded_segment *segment = &recorded->segment;
+    const bool first = segment->index_at + segment->indexed == 0;
     struct lli_block block;
 
     if (lli_block_get(write->bytes, write->size, &block) != LLI_BLOCK_OK ||
-        !lli_index_wants(segment->index_at + segment->indexed == 0 ? NULL : &segment->latest, &block,
-                         write->offset))
+        !lli_index_wants(first ? NULL : &segment->latest, &block, write->offset))
         return;
+    if (first)
+        lli_catalogue_number(recorded_store(recorded)->catalogue, recorded->session, segment->packet,
+                             block.message);
     segment->latest = (struct lli_index_entry){
         .packet = block.packet, .message = block.message, .wall = block.wall, .offset = write->offset};
     lli_index_put(segment->index + segment->indexed * LLI_INDEX_ENTRY, &segment->latest);

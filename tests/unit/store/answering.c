@@ -5,7 +5,17 @@
 
 #include "store_joiner.h"
 
+#include <sys/syscall.h>
 #include <unistd.h>
+
+/* Calls of pread(), with which stores read. */
+static unsigned reads;
+
+ssize_t pread(int fd, void *bytes, size_t size, off_t offset)
+{
+    reads++;
+    return syscall(SYS_pread64, fd, bytes, size, offset);
+}
 
 static int up_with_store(void **state)
 {
@@ -204,6 +214,31 @@ static void a_position_that_retention_removed_is_refused_and_named(void **state)
     assert_int_equal(got.lives, 1);
 }
 
+/* It is announced from where the recording begins then. */
+static void a_session_of_which_retention_removes_segments_is_announced_without_reading(void **state)
+{
+    const struct lli_recording *recording;
+    uint64_t first, adverts, later;
+
+    (void)state;
+    send_past(14000);
+    first = lli_catalogue_find(store->catalogue, session)->segments[0].packet;
+    assert_true(lli_retention_make_room(store));
+    assert_int_equal(llm_context_counter(context, "adverts_sent", &adverts), LLM_OK);
+    reads = 0;
+    do {
+        (void)llm_wait(context, 10000000);
+        assert_int_equal(llm_context_counter(context, "adverts_sent", &later), LLM_OK);
+    } while (later < adverts + 2);
+    recording = lli_catalogue_find(store->catalogue, session);
+    assert_true(recording->segments[0].packet > first);
+    assert_int_equal(reads, 0);
+    receiver_up(SMALL "&join=oldest");
+    await_next(14000);
+    assert_true(reads > 0);
+    assert_int_equal(got.first, recording->segments[0].number);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -216,6 +251,7 @@ int main(void)
         TEST(without_stores_a_late_joiner_gets_what_the_transmitter_has),
         TEST(a_middle_that_nobody_has_is_a_gap_for_joiners_and_in_replays),
         TEST(a_position_that_retention_removed_is_refused_and_named),
+        TEST(a_session_of_which_retention_removes_segments_is_announced_without_reading),
     };
 
     char name[64];
