@@ -12,11 +12,11 @@ PAGE = 4096
 
 
 class Place:
-    """A directory on a file system: everything in it is removed when bench/run ends, however it ends."""
+    """A directory on a file system, named tmpfs in memory: everything in it is removed when bench/run ends, however it ends."""
 
     def __init__(self, name, base):
         self.name = name
-        status, text = request("directory", base)
+        status, text = request("directory", base, *(["tmpfs"] if name == "tmpfs" else []))
         if status:
             fail(f"{base}: no directory can be made there: {text}; choose another one with --directory", 2)
         self.path, self.count = pathlib.Path(text), 0

@@ -8,7 +8,8 @@ Cases:
                afterwards: each message once, in order
   acknowledge  on the disk, by level: from when a message was due until the transmitter's application is informed that the store has
                acknowledged it; beside a bare durable write of 4 KiB, the hop to an ordinary receiver, and bare writes of messages
-               that come due as often: each write has those that came during the one before
+               that come due as often: each write has those that came during the one before. The store uses its oldest segments
+               again, as after its first --mib: writes wait for those that make new files
   others       hop of a reference receiver while the store records, while an ordinary receiver is in the place of the store, and
                while bare writes like the store's are done beside that one
   start        a store is killed while it records, and opened again with so many more segments, which are sparse files: until
@@ -46,7 +47,7 @@ START_MIB, START_RATE = 256, 10000  # segments of start, and messages a second w
 LIVE_RATE = 10000  # messages a second beside a replay, and beside joiners
 REPLAY = "replay_bytes_per_s=4G"  # no limit of the store for what it sends to joiners
 HISTORY = 1024  # packets of the transmitter's history in join
-FILLS = 20  # most sends before the measurement of record
+FILLS = 20  # most sends before a measurement
 WARM_S, FILL_S, JOIN_S = 0.05, 0.2, 120
 NEEDED_MIB, RESERVE_MIB = 4096, 1024  # free, besides twice --mib: spare files, segments that wait for retention; the reserve of a store
 CPUS = {1: "0,0,0,0", 2: "0,1,1,1", 3: "0,1,2,2"}.get(os.cpu_count(), "0,1,2,3")
@@ -161,6 +162,16 @@ def write_beside(stores, name, size):
     return mib
 
 
+def recycle(stores, sender, store):
+    """Sends flat out until the store uses its oldest segments again, and writes no spare files. Returns its figures."""
+    for _ in range(FILLS):
+        found = store.ask("stats")
+        if found["store_block_bytes"] >= (stores.o.mib + stores.segment_mib) << 20:
+            break
+        sender.ask("send", rate=0, duration=stores.o.duration, round=1)
+    return found
+
+
 def record(stores, what, name, size):
     """One measurement: the store, a receiver in its place, or bare writes."""
     o = stores.o
@@ -174,13 +185,7 @@ def record(stores, what, name, size):
     sender = stores.transmitter(size)
     sender.ask("await")
     sender.ask("send", rate=0, duration=o.duration, round=1)
-    before = end.ask("stats") if directory else None
-    # Before the measurement, so that the oldest segments are used again in it.
-    for _ in range(FILLS):
-        if before is None or before["store_block_bytes"] >= (o.mib + stores.segment_mib) << 20:
-            break
-        sender.ask("send", rate=0, duration=o.duration, round=1)
-        before = end.ask("stats")
+    before = recycle(stores, sender, end) if directory else None
     sent = sender.ask("send", rate=0, duration=o.duration, round=1)
     after = end.ask("stats") if directory else None
     stores.machine = sender.ask("stats")["machine"]
@@ -255,10 +260,13 @@ def acknowledge(stores, level):
     """All rates at a level; level None: the hop to an ordinary receiver, and bare writes."""
     o = stores.o
     directory = stores.places["disk"].new() if level else None
-    end = stores.store(directory, level)[0] if level else stores.receiver(measured=list(range(len(o.rate))))
+    end = stores.store(directory, level, mib_max=o.mib)[0] if level else stores.receiver(measured=list(range(len(o.rate))))
     assured = {"level": "assured", "by": 0, "names": NAME, "unacknowledged": 1 << 16} if level else {}
     sender = stores.transmitter(o.size[0], **assured)
     sender.ask("await")
+    if level:
+        recycle(stores, sender, end)
+        end.ask("prepared")
     rates = []
     for phase, rate in enumerate(o.rate):
         sender.ask("send", rate=rate, duration=WARM_S, round=1, drain=WARM_S)
