@@ -622,14 +622,18 @@ bool lli_recorded_is_settled(const struct lli_recorded *recorded)
                : lli_recorder_is_settled(recorder);
 }
 
+/* Acknowledges what has reached the level of the store, in the poll in which it does. */
 static void recorded_acknowledge(struct lli_recorded *recorded, struct lli_rx *rx, lli_ns now)
 {
-    const uint64_t durable = lli_min(recorded->recorder.delivered, lli_rx_delivered(rx));
+    const uint64_t received = lli_rx_delivered(rx);
+    const uint64_t reached = recorded_store(recorded)->options.level == LLM_STORE_RECEIVED
+                                 ? received
+                                 : lli_min(recorded->recorder.delivered, received);
 
-    if (recorded->stopped || durable <= recorded->acknowledged)
+    if (recorded->stopped || reached <= recorded->acknowledged)
         return;
-    recorded->acknowledged = durable;
-    if (rx->config->application_acknowledges && lli_rx_acknowledge(rx, durable - 1, now))
+    recorded->acknowledged = reached;
+    if (lli_rx_acknowledge(rx, reached - 1, now))
         lli_endpoint_due(recorded->channel->receiver->endpoint, lli_rx_deadline(rx));
 }
 

@@ -546,7 +546,7 @@ static int store_follow(struct llm_store *store, const char *text, const struct 
         return error;
     }
     channel->receiver->join = (struct llm_join){.mode = LLM_JOIN_OLDEST};
-    channel->receiver->config.application_acknowledges = store->options.level != LLM_STORE_RECEIVED;
+    channel->receiver->config.application_acknowledges = true;
     channel->next = store->channels;
     store->channels = channel;
     return LLM_OK;

@@ -59,6 +59,23 @@ static void all_levels_acknowledge(void **state)
     }
 }
 
+/* Without waiting for a report that is due by time or number. */
+static void what_was_received_is_acknowledged_in_the_next_polls(void **state)
+{
+    (void)state;
+    (void)snprintf(always, sizeof always, "&status_ns=1G&silence_ns=1G&session_timeout_ns=2G");
+    options.level = LLM_STORE_RECEIVED;
+    assert_int_equal(store_up_in(context), LLM_OK);
+    always[0] = '\0';
+    transmitter_up_with("&heartbeat_ns_min=300M&heartbeat_ns_max=300M&silence_ns=1G&session_timeout_ns=2G");
+    send_some(1);
+    await_acknowledged(1);
+    send_some(1);
+    for (int i = 0; i < 10; i++)
+        (void)llm_poll(context);
+    assert_int_equal(acknowledged, 2);
+}
+
 /* The second store finds where the first one stopped, in the middle of a message that spans packets. */
 static void a_store_that_is_opened_again_continues_the_recording(void **state)
 {
@@ -267,6 +284,7 @@ int main(void)
         TEST(acknowledged_messages_are_on_the_disk_by_uring),
         TEST(acknowledged_messages_are_on_the_disk_by_a_thread),
         TEST(all_levels_acknowledge),
+        TEST(what_was_received_is_acknowledged_in_the_next_polls),
         TEST(a_store_that_is_opened_again_continues_the_recording),
         TEST(a_recording_has_as_many_segments_as_it_needs),
         TEST(the_oldest_segments_are_removed),
