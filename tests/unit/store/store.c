@@ -63,11 +63,11 @@ static void all_levels_acknowledge(void **state)
 static void what_was_received_is_acknowledged_in_the_next_polls(void **state)
 {
     (void)state;
-    (void)snprintf(always, sizeof always, "&status_ns=1G&silence_ns=1G&session_timeout_ns=2G");
+    (void)snprintf(always, sizeof always, "&status_ns=5G&silence_ns=6G&session_timeout_ns=6G");
     options.level = LLM_STORE_RECEIVED;
     assert_int_equal(store_up_in(context), LLM_OK);
     always[0] = '\0';
-    transmitter_up_with("&heartbeat_ns_min=300M&heartbeat_ns_max=300M&silence_ns=1G&session_timeout_ns=2G");
+    transmitter_up_with("&heartbeat_ns_min=2G&heartbeat_ns_max=2G&silence_ns=6G&session_timeout_ns=6G");
     send_some(1);
     await_acknowledged(1);
     send_some(1);
