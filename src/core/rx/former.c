@@ -27,6 +27,13 @@ void lli_former_note(struct lli_former *former, const struct lli_former_session 
     place->noted = ++former->noted;
 }
 
+void lli_former_forget(struct lli_former *former, uint64_t session)
+{
+    for (int i = 0; i < LLI_FORMER_MAX; i++)
+        if (former->sessions[i].session == session)
+            former->sessions[i] = (struct lli_former_session){.session = 0};
+}
+
 const struct lli_former_session *lli_former_find(const struct lli_former *former, uint64_t session)
 {
     for (int i = 0; i < LLI_FORMER_MAX; i++)

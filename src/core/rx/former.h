@@ -36,6 +36,9 @@ struct lli_former {
  */
 void lli_former_note(struct lli_former *former, const struct lli_former_session *session);
 
+/* Forgets a session. */
+void lli_former_forget(struct lli_former *former, uint64_t session);
+
 /* Returns the entry of a session, NULL if there is none. */
 const struct lli_former_session *lli_former_find(const struct lli_former *former, uint64_t session);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Delivery of a followed session: messages and events, in order. */
+#include "core/rx/former.h"
 #include "core/rx/rx_internal.h"
 
 void lli_rx_deliver_start(struct lli_rx *rx)
@@ -443,6 +444,9 @@ static bool rx_end_item(struct lli_rx *rx, lli_ns now, uint64_t number, struct l
     rx->state = LLI_RX_ENDED;
     if (reason == LLM_REASON_CLOSED || reason == LLM_REASON_TIMEOUT)
         lli_rx_note(rx, number, reason);
+    /* To an expelled receiver that returns the session is new, even if it has resumed before. */
+    if (reason == LLM_REASON_EXPELLED && rx->config->former != NULL)
+        lli_former_forget(rx->config->former, rx->session);
     lli_rx_stream_reached(rx, number);
     lli_rx_stream_left(rx);
     /* Nothing is requested any more, but an expelled receiver may return: lli_rx_may_return(). */

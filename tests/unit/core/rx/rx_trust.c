@@ -721,6 +721,28 @@ static void a_session_that_timed_out_continues_where_it_ended(void **state)
     assert_int_equal(got.gaps, 0);
 }
 
+/* It would resume where it resumed before, with messages that were delivered since. */
+static void a_session_that_expelled_this_receiver_does_not_resume(void **state)
+{
+    struct lli_wire_notice notice = {
+        .session = SESSION, .receiver = RECEIVER, .standing = LLI_STANDING_EXPELLED, .rejoin_ms = 300};
+
+    (void)state;
+    beat();
+    send(10);
+    (void)naks(now + 2000 * MS);
+    assert_non_null(lli_former_find(&former, SESSION));
+    beat();
+    assert_int_equal(got.news, 2);
+    send(10);
+    notice.decided_at = now;
+    rx_take(buffer, lli_wire_put_notice(buffer, &notice));
+    assert_int_equal(got.ends, 2);
+    assert_int_equal(got.end.reason, LLM_REASON_EXPELLED);
+    assert_int_equal(got.end.first, 20);
+    assert_null(lli_former_find(&former, SESSION));
+}
+
 /*
  * The last packets came early, were dropped as the reorder buffer was full, and no heartbeat said how many messages they
  * have: they are not reported lost, so the session resumes with them, even if nothing else is sent.
@@ -974,6 +996,7 @@ int main(void)
         T(a_receiver_absent_for_half_the_number_space_goes_live),
         T(one_forged_lead_gives_up_no_packet),
         T(a_session_that_timed_out_continues_where_it_ended),
+        T(a_session_that_expelled_this_receiver_does_not_resume),
         cmocka_unit_test_setup_teardown(
             a_session_that_timed_out_continues_with_messages_that_were_not_counted, up_narrow, down),
         cmocka_unit_test_setup_teardown(a_heartbeat_far_behind_does_not_begin_a_session_anew, up_short, down),
