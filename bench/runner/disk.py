@@ -12,7 +12,10 @@ PAGE = 4096
 
 
 class Place:
-    """A directory on a file system, named tmpfs in memory: everything in it is removed when bench/run ends, however it ends."""
+    """
+    A directory on a file system; that of the name tmpfs is in memory, on huge pages if they can be had. It is removed with everything in
+    it when bench/run ends, however it ends.
+    """
 
     def __init__(self, name, base):
         self.name = name

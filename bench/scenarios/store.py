@@ -8,8 +8,8 @@ Cases:
                afterwards: each message once, in order
   acknowledge  on the disk, by level: from when a message was due until the transmitter's application is informed that the store has
                acknowledged it; beside a bare durable write of 4 KiB, the hop to an ordinary receiver, and bare writes of messages
-               that come due as often: each write has those that came during the one before. The store uses its oldest segments
-               again, as after its first --mib: writes wait for those that make new files
+               that come due as often: each write has those that came during the one before. The store has recorded --mib before,
+               so it uses its oldest segments again; until then its writes wait for those that make new files
   others       hop of a reference receiver while the store records, while an ordinary receiver is in the place of the store, and
                while bare writes like the store's are done beside that one
   start        a store is killed while it records, and opened again with so many more segments, which are sparse files: until
@@ -163,12 +163,13 @@ def write_beside(stores, name, size):
 
 
 def recycle(stores, sender, store):
-    """Sends flat out until the store uses its oldest segments again, and writes no spare files. Returns its figures."""
+    """Sends flat out until the store uses its oldest segments again. Returns its figures after that."""
+    found = store.ask("stats")
     for _ in range(FILLS):
-        found = store.ask("stats")
         if found["store_block_bytes"] >= (stores.o.mib + stores.segment_mib) << 20:
             break
         sender.ask("send", rate=0, duration=stores.o.duration, round=1)
+        found = store.ask("stats")
     return found
 
 
