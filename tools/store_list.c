@@ -111,7 +111,7 @@ static void show_segments(const struct lli_recording *recording)
         const struct lli_catalogue_segment *segment = recording->segments + i;
 
         printf("%016" PRIx64 ".segment  %8" PRIu64 " %12" PRIu64 " %12" PRIu64 " %8.1f  %s\n",
-               segment->packet, segment->ordinal, segment->packet, segment->sequence,
+               segment->ordinal, segment->ordinal, segment->packet, segment->sequence,
                (double)segment->size / (1 << 20), store_time(time, segment->begun));
     }
 }
@@ -151,7 +151,7 @@ static void show_json_lists(const struct lli_recording *recording, const struct 
     for (uint32_t i = 0; i < recording->count; i++)
         printf("%s\n  {\"file\": \"%016" PRIx64 ".segment\", \"number\": %" PRIu64 ", \"packet\": %" PRIu64
                ", \"block\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"begun_ns\": %" PRIu64 "}",
-               i == 0 ? "" : ",", recording->segments[i].packet, recording->segments[i].ordinal,
+               i == 0 ? "" : ",", recording->segments[i].ordinal, recording->segments[i].ordinal,
                recording->segments[i].packet, recording->segments[i].sequence, recording->segments[i].size,
                recording->segments[i].begun);
     printf("],\n \"topics\": [");

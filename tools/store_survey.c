@@ -95,7 +95,7 @@ static void survey_damage(struct survey *survey, struct lli_cursor_place place, 
 {
     survey->damages = store_grow(survey->damages, survey->damages_count, sizeof *survey->damages);
     survey->damages[survey->damages_count++] =
-        (struct survey_damage){.segment = place.packet, .offset = place.offset, .is_removed = is_removed};
+        (struct survey_damage){.segment = place.ordinal, .offset = place.offset, .is_removed = is_removed};
 }
 
 static void survey_record(struct survey *survey, struct lli_cursor *cursor, const struct lli_record *record)

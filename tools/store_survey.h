@@ -15,7 +15,7 @@ struct survey_gap {
 };
 
 struct survey_damage {
-    uint64_t segment; /* its first packet, which names its file */
+    uint64_t segment; /* its number in the recording, which names its file */
     uint64_t offset;
     bool is_removed; /* the file is not there */
 };

@@ -45,7 +45,7 @@ static void segments_make(const char *directory, struct lli_block_position *at, 
     (void)snprintf(name, sizeof name, "%s/%016llx", directory, (unsigned long long)at->session);
     (void)mkdir(name, 0777);
     (void)snprintf(name, sizeof name, "%s/%016llx/%016llx.segment", directory,
-                   (unsigned long long)at->session, (unsigned long long)at->packet);
+                   (unsigned long long)at->session, (unsigned long long)ordinal);
     memset(image, 0, sizeof image);
     lli_segment_put(image, &segment);
     lli_block_begin(&builder, image + LLI_SEGMENT_HEADER, LLI_BLOCK_ALIGN, at);

@@ -16,11 +16,11 @@ enum { CATALOGUE_DIGITS = 16 };
 static const char *const suffixes[] = {
     [LLI_CATALOGUE_SEGMENT] = ".segment", [LLI_CATALOGUE_INDEX] = ".index"};
 
-void lli_catalogue_name(char name[static LLI_CATALOGUE_NAME], uint64_t session, lli_seq packet,
+void lli_catalogue_name(char name[static LLI_CATALOGUE_NAME], uint64_t session, uint64_t ordinal,
                         enum lli_catalogue_suffix suffix)
 {
     (void)snprintf(name, LLI_CATALOGUE_NAME, "%016llx/%016llx%s", (unsigned long long)session,
-                   (unsigned long long)packet, suffixes[suffix]);
+                   (unsigned long long)ordinal, suffixes[suffix]);
 }
 
 /* Reads the 16 hexadecimal digits that a name has before `rest`. False: it has other ones, or another end. */
@@ -166,9 +166,7 @@ static int recording_compare(const void *left, const void *right)
 {
     const struct lli_catalogue_segment *a = left, *b = right;
 
-    if (a->ordinal != b->ordinal)
-        return a->ordinal < b->ordinal ? -1 : 1;
-    return a->packet < b->packet ? -1 : a->packet > b->packet;
+    return a->ordinal < b->ordinal ? -1 : a->ordinal > b->ordinal;
 }
 
 static void recording_sort(struct lli_recording *recording)
@@ -176,12 +174,12 @@ static void recording_sort(struct lli_recording *recording)
     qsort(recording->segments, recording->count, sizeof *recording->segments, recording_compare);
 }
 
-static bool recording_remove(struct lli_recording *recording, lli_seq packet)
+static bool recording_remove(struct lli_recording *recording, uint64_t ordinal)
 {
     for (uint32_t i = 0; i < recording->count; i++) {
         struct lli_catalogue_segment *at = recording->segments + i;
 
-        if (at->packet != packet)
+        if (at->ordinal != ordinal)
             continue;
         memmove(at, at + 1, (--recording->count - i) * sizeof *at);
         return true;
@@ -197,7 +195,7 @@ int lli_catalogue_add(struct lli_catalogue *catalogue, const struct lli_segment 
         recording = catalogue_begin(catalogue, segment->first.session);
     if (recording == NULL)
         return catalogue_no_memory(catalogue);
-    (void)recording_remove(recording, segment->first.packet);
+    (void)recording_remove(recording, segment->ordinal);
     if (!recording_append(recording, segment)) {
         if (recording->count == 0)
             catalogue_drop(catalogue, recording);
@@ -210,37 +208,38 @@ int lli_catalogue_add(struct lli_catalogue *catalogue, const struct lli_segment 
 
 /* Returns a segment; NULL: there is none. */
 static struct lli_catalogue_segment *catalogue_segment(struct lli_catalogue *catalogue, uint64_t session,
-                                                       lli_seq packet)
+                                                       uint64_t ordinal)
 {
     struct lli_recording *recording = catalogue_get(catalogue, session);
 
     for (uint32_t i = 0; recording != NULL && i < recording->count; i++)
-        if (recording->segments[i].packet == packet)
+        if (recording->segments[i].ordinal == ordinal)
             return recording->segments + i;
     return NULL;
 }
 
-void lli_catalogue_number(struct lli_catalogue *catalogue, uint64_t session, lli_seq packet, uint64_t number)
+void lli_catalogue_number(struct lli_catalogue *catalogue, uint64_t session, uint64_t ordinal,
+                          uint64_t number)
 {
-    struct lli_catalogue_segment *segment = catalogue_segment(catalogue, session, packet);
+    struct lli_catalogue_segment *segment = catalogue_segment(catalogue, session, ordinal);
 
     if (segment != NULL)
         segment->number = number;
 }
 
-void lli_catalogue_fail(struct lli_catalogue *catalogue, uint64_t session, lli_seq packet)
+void lli_catalogue_fail(struct lli_catalogue *catalogue, uint64_t session, uint64_t ordinal)
 {
-    struct lli_catalogue_segment *segment = catalogue_segment(catalogue, session, packet);
+    struct lli_catalogue_segment *segment = catalogue_segment(catalogue, session, ordinal);
 
     if (segment != NULL)
         segment->failed = true;
 }
 
-bool lli_catalogue_remove(struct lli_catalogue *catalogue, uint64_t session, lli_seq packet)
+bool lli_catalogue_remove(struct lli_catalogue *catalogue, uint64_t session, uint64_t ordinal)
 {
     struct lli_recording *recording = catalogue_get(catalogue, session);
 
-    if (recording == NULL || !recording_remove(recording, packet))
+    if (recording == NULL || !recording_remove(recording, ordinal))
         return false;
     if (recording->count == 0)
         catalogue_drop(catalogue, recording);
@@ -286,9 +285,21 @@ static bool catalogue_header(int fd, enum lli_segment_fault *fault, struct lli_s
     return size >= 0;
 }
 
+static int catalogue_add_ready(struct lli_catalogue *catalogue, uint64_t session, uint64_t ordinal)
+{
+    struct lli_catalogue_ready *grown =
+        catalogue_grow(catalogue->ready, catalogue->ready_count, &catalogue->ready_capacity, sizeof *grown);
+
+    if (grown == NULL)
+        return catalogue_no_memory(catalogue);
+    catalogue->ready = grown;
+    grown[catalogue->ready_count++] = (struct lli_catalogue_ready){session, ordinal};
+    return LLM_OK;
+}
+
 /* Reads a file that has the name of a segment. */
 static int catalogue_read_file(struct lli_catalogue *catalogue, int folder, const char *name,
-                               uint64_t session, lli_seq packet, struct lli_recording *recording)
+                               uint64_t session, uint64_t ordinal, struct lli_recording *recording)
 {
     /* A file that is a pipe has to be opened without waiting for its other end. */
     const int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -297,7 +308,7 @@ static int catalogue_read_file(struct lli_catalogue *catalogue, int folder, cons
     struct lli_segment segment;
     bool read;
 
-    lli_catalogue_name(path, session, packet, LLI_CATALOGUE_SEGMENT);
+    lli_catalogue_name(path, session, ordinal, LLI_CATALOGUE_SEGMENT);
     /* It was removed meanwhile, or is a link. */
     if (fd < 0 && (errno == ENOENT || errno == ELOOP))
         return LLM_OK;
@@ -314,7 +325,9 @@ static int catalogue_read_file(struct lli_catalogue *catalogue, int folder, cons
                 "wrote it",
                 catalogue->directory, path, llm_version());
     }
-    if (fault != LLI_SEGMENT_OK || segment.first.session != session || segment.first.packet != packet) {
+    if (fault == LLI_SEGMENT_READY)
+        return catalogue_add_ready(catalogue, session, ordinal);
+    if (fault != LLI_SEGMENT_OK || segment.first.session != session || segment.ordinal != ordinal) {
         catalogue->ignored++;
         return LLM_OK;
     }
@@ -327,10 +340,10 @@ static int catalogue_read_files(struct lli_catalogue *catalogue, DIR *folder, ui
     int error = LLM_OK;
 
     for (struct dirent *entry = readdir(folder); entry != NULL && error == LLM_OK; entry = readdir(folder)) {
-        lli_seq packet;
+        uint64_t ordinal;
 
-        if (catalogue_number(entry->d_name, suffixes[LLI_CATALOGUE_SEGMENT], &packet))
-            error = catalogue_read_file(catalogue, dirfd(folder), entry->d_name, session, packet, recording);
+        if (catalogue_number(entry->d_name, suffixes[LLI_CATALOGUE_SEGMENT], &ordinal))
+            error = catalogue_read_file(catalogue, dirfd(folder), entry->d_name, session, ordinal, recording);
     }
     return error;
 }
@@ -430,6 +443,7 @@ void lli_catalogue_close(struct lli_catalogue **catalogue)
     for (uint32_t i = 0; i < closed->count; i++)
         recording_free(closed->recordings[i]);
     free(closed->recordings);
+    free(closed->ready);
     lli_opener_close(closed->opener);
     if (closed->fd >= 0)
         close(closed->fd);

@@ -20,10 +20,10 @@ struct lli_catalogue_age {
 };
 
 struct lli_catalogue_segment {
-    lli_seq packet;    /* its first packet, which names its file */
+    lli_seq packet;    /* its first packet */
     uint64_t message;  /* the greatest message number before that packet, or near it */
     uint64_t number;   /* of the first message that starts in it; LLI_BLOCK_UNNUMBERED: not known */
-    uint64_t ordinal;  /* number of the segment in its recording */
+    uint64_t ordinal;  /* number of the segment in its recording, which names its file */
     uint64_t sequence; /* of its first block; blocks of earlier segments from this one on do not count */
     uint64_t previous; /* hash of the block before that */
     lli_ns wall;       /* wall clock of the block before that: nothing in the segment arrived earlier */
@@ -44,6 +44,12 @@ struct lli_recording {
     struct lli_catalogue_age age; /* since the last write, or since it was followed; of retention */
 };
 
+/* A file with a cleared header in the place of a segment. */
+struct lli_catalogue_ready {
+    uint64_t session;
+    uint64_t ordinal;
+};
+
 struct lli_catalogue {
     char *directory; /* its path, for messages */
     int fd;          /* of the directory */
@@ -51,8 +57,12 @@ struct lli_catalogue {
     struct lli_recording **recordings; /* in ascending order of sessions */
     uint32_t count;
     uint32_t capacity;
-    uint64_t ignored;  /* files without the header that their name asks for, when the directory was read */
-    uint64_t versions; /* of these, segments of another version */
+    struct lli_catalogue_ready *ready; /* files that wait to become segments; of a process that was killed */
+    uint32_t ready_count;
+    uint32_t ready_capacity;
+    uint64_t
+        ignored; /* other files without the header that their name asks for, when the directory was read */
+    uint64_t versions;         /* of these, segments of another version */
     struct lli_opener *opener; /* keys of recordings; NULL: none were added */
 };
 
@@ -70,21 +80,22 @@ int lli_catalogue_add_keys(struct lli_catalogue *catalogue, const char *path);
 const struct lli_recording *lli_catalogue_find(const struct lli_catalogue *catalogue, uint64_t session);
 
 /*
- * Notes a segment that was begun; one with the same first packet, which has nothing but names, is replaced.
- * Allocates. LLM_ENOMEM.
+ * Notes a segment that was begun; one with the same number, which has nothing but names, is replaced. Allocates.
+ * LLM_ENOMEM.
  */
 int lli_catalogue_add(struct lli_catalogue *catalogue, const struct lli_segment *segment);
 
 /* Notes the number of the first message that starts in a segment. No effect if there is no such segment. */
-void lli_catalogue_number(struct lli_catalogue *catalogue, uint64_t session, lli_seq packet, uint64_t number);
+void lli_catalogue_number(struct lli_catalogue *catalogue, uint64_t session, uint64_t ordinal,
+                          uint64_t number);
 
 /* Notes that a write to a segment has failed. No effect if there is no such segment. */
-void lli_catalogue_fail(struct lli_catalogue *catalogue, uint64_t session, lli_seq packet);
+void lli_catalogue_fail(struct lli_catalogue *catalogue, uint64_t session, uint64_t ordinal);
 
 /*
  * Forgets a segment, and with the last one its recording. False: there is no such segment. Files stay.
  */
-bool lli_catalogue_remove(struct lli_catalogue *catalogue, uint64_t session, lli_seq packet);
+bool lli_catalogue_remove(struct lli_catalogue *catalogue, uint64_t session, uint64_t ordinal);
 
 void lli_catalogue_close(struct lli_catalogue **catalogue);
 
@@ -96,8 +107,8 @@ enum lli_catalogue_suffix { LLI_CATALOGUE_SEGMENT, LLI_CATALOGUE_INDEX };
 
 enum { LLI_CATALOGUE_NAME = 48 }; /* bytes of the name of a file, with that of its folder */
 
-/* Writes the name of a file in the directory: "<session>/<first packet>.segment" or ".index". */
-void lli_catalogue_name(char name[static LLI_CATALOGUE_NAME], uint64_t session, lli_seq packet,
+/* Writes the name of a file in the directory: "<session>/<number of the segment>.segment" or ".index". */
+void lli_catalogue_name(char name[static LLI_CATALOGUE_NAME], uint64_t session, uint64_t ordinal,
                         enum lli_catalogue_suffix suffix);
 
 #endif

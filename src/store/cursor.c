@@ -25,7 +25,7 @@ static int cursor_fail(struct lli_cursor *cursor, int error, uint64_t offset, co
 {
     char name[LLI_CATALOGUE_NAME];
 
-    lli_catalogue_name(name, cursor->session, cursor->segment.packet, LLI_CATALOGUE_SEGMENT);
+    lli_catalogue_name(name, cursor->session, cursor->segment.ordinal, LLI_CATALOGUE_SEGMENT);
     cursor->failed_at = offset;
     cursor->error = error;
     return cursor->quiet ? error
@@ -48,7 +48,7 @@ static bool cursor_is_there(const struct lli_cursor *cursor)
     char name[LLI_CATALOGUE_NAME];
     struct stat opened, named;
 
-    lli_catalogue_name(name, cursor->session, cursor->segment.packet, LLI_CATALOGUE_SEGMENT);
+    lli_catalogue_name(name, cursor->session, cursor->segment.ordinal, LLI_CATALOGUE_SEGMENT);
     return fstat(cursor->fd, &opened) == 0 &&
            fstatat(cursor->catalogue->fd, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
            opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
@@ -215,7 +215,7 @@ int lli_cursor_enter(struct lli_cursor *cursor, const struct lli_catalogue_segme
     cursor_leave(cursor);
     cursor->segment = *segment;
     cursor_to_start(cursor);
-    lli_catalogue_name(name, cursor->session, segment->packet, LLI_CATALOGUE_SEGMENT);
+    lli_catalogue_name(name, cursor->session, segment->ordinal, LLI_CATALOGUE_SEGMENT);
     cursor->fd = openat(cursor->catalogue->fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (cursor->fd < 0)
         return cursor_system(cursor, 0);
@@ -413,7 +413,7 @@ void lli_cursor_limit(struct lli_cursor *cursor, lli_seq end)
 
 struct lli_cursor_place lli_cursor_place(const struct lli_cursor *cursor)
 {
-    return (struct lli_cursor_place){.packet = cursor->segment.packet,
+    return (struct lli_cursor_place){.ordinal = cursor->segment.ordinal,
                                      .offset = cursor->error != LLM_OK ? cursor->failed_at : cursor->offset};
 }
 

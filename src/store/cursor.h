@@ -73,7 +73,7 @@ void lli_cursor_limit(struct lli_cursor *cursor, lli_seq end);
 
 /* Place of the block that was read last, or of the damage, for messages. */
 struct lli_cursor_place {
-    lli_seq packet; /* first packet of the segment, which names its file */
+    uint64_t ordinal; /* of the segment, which names its file */
     uint64_t offset;
 };
 struct lli_cursor_place lli_cursor_place(const struct lli_cursor *cursor);
@@ -83,8 +83,8 @@ struct lli_recording_end {
     struct lli_block_position next; /* the recording goes on here, in a new segment ... */
     uint64_t ordinal;               /* ... with this number */
     /*
-     * The last segment has nothing but names: the new one has the same number and the same first packet, so
-     * the same name, and takes its place.
+     * The last segment has nothing but names: the new one has the same number, so the same name, and takes
+     * its place.
      */
     bool replaces;
     uint64_t messages;  /* number of the first message that starts in next.packet or later */

@@ -82,7 +82,7 @@ static void recover_warn(struct lli_cursor *cursor, const struct recover *recove
 {
     char name[LLI_CATALOGUE_NAME];
 
-    lli_catalogue_name(name, cursor->session, cursor->segment.packet, LLI_CATALOGUE_SEGMENT);
+    lli_catalogue_name(name, cursor->session, cursor->segment.ordinal, LLI_CATALOGUE_SEGMENT);
     lli_log(&cursor->log, LLM_LEVEL_WARNING,
             "%s/%s: offset %" PRIu64
             ": damaged: the block that was written here is not whole, and later ones "

@@ -62,7 +62,7 @@ int lli_cursor_read_index(struct lli_cursor *cursor)
         cursor->entries = entries;
         cursor->entries_room = room;
     }
-    lli_catalogue_name(name, cursor->session, cursor->segment.packet, LLI_CATALOGUE_INDEX);
+    lli_catalogue_name(name, cursor->session, cursor->segment.ordinal, LLI_CATALOGUE_INDEX);
     fd = openat(cursor->catalogue->fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
         return LLM_OK;

@@ -42,9 +42,10 @@ enum {
 
 struct pool_job {
     uint64_t session;
-    uint64_t packet;
+    uint64_t ordinal;
     bool retire;
-    bool reuse; /* a retired segment may become a spare */
+    bool reuse;    /* a retired segment may become a spare */
+    bool replaces; /* another one will be retired for one that is requested */
 };
 
 struct pool_spare {
@@ -94,7 +95,8 @@ struct lli_pool {
     uint64_t filled;
     uint64_t filled_from; /* `recorded` when that file was begun */
     lli_ns retry_at;
-    lli_ns quiet_until; /* a segment that is retired for one that was requested may become the spare */
+    lli_ns quiet_until; /* a segment that is retired for one that was requested may become the spare ... */
+    bool awaits;        /* ... and one will, when that is begun */
     uint8_t *zeros;
 };
 
@@ -105,9 +107,9 @@ static void pool_spare_name(char *name, uint64_t number, const char *suffix)
     (void)snprintf(name, POOL_NAME, "%" PRIu64 ".%s", number, suffix);
 }
 
-static void pool_segment_name(char *name, uint64_t session, uint64_t packet, const char *suffix)
+static void pool_segment_name(char *name, uint64_t session, uint64_t ordinal, const char *suffix)
 {
-    (void)snprintf(name, LLI_POOL_NAME_MAX, "%016" PRIx64 "/%016" PRIx64 ".%s", session, packet, suffix);
+    (void)snprintf(name, LLI_POOL_NAME_MAX, "%016" PRIx64 "/%016" PRIx64 ".%s", session, ordinal, suffix);
 }
 
 /* ------------------------------------------------------------------------------------------------- space */
@@ -164,12 +166,12 @@ static unsigned pool_unwritten(const struct lli_pool *pool)
     return at;
 }
 
-/* True if there is no room for a written spare, which may take the place of one that is not. */
-static bool pool_is_full(const struct lli_pool *pool)
+/* True if there is no room for a written spare beside those that are expected; it may take the place of one that is not written. */
+static bool pool_is_full(const struct lli_pool *pool, unsigned expected)
 {
     const unsigned spares = atomic_load(&pool->spares);
 
-    return spares >= pool->config.spares && pool_unwritten(pool) == spares;
+    return spares + expected >= pool->config.spares && pool_unwritten(pool) == spares;
 }
 
 /* Adds a spare to the stock, which is not full. */
@@ -230,7 +232,7 @@ static bool pool_fill_begin(struct lli_pool *pool)
     char name[POOL_NAME];
     int error;
 
-    if (pool_is_full(pool) || lli_clock_ns() < pool->retry_at)
+    if (pool_is_full(pool, pool->awaits) || lli_clock_ns() < pool->retry_at)
         return false;
     if (pool_space(pool) < pool->config.segment_bytes) {
         pool_trouble(pool, ENOSPC);
@@ -300,8 +302,8 @@ static bool pool_fill(struct lli_pool *pool)
         return false;
     if (pool->filling < 0 && !pool_fill_begin(pool))
         return false;
-    if (pool_is_full(pool)) {
-        /* Retired segments have become spares meanwhile. */
+    if (pool_is_full(pool, pool->awaits)) {
+        /* Retired segments have become spares meanwhile, or will. */
         pool_fill_end(pool, ECANCELED);
         return false;
     }
@@ -317,7 +319,7 @@ static int pool_idle_ms(const struct lli_pool *pool)
 {
     const bool waits = pool_is_recent(&pool->recorded_at) || lli_clock_ns() < pool->quiet_until;
 
-    return waits && !pool_is_full(pool) ? POOL_CREDIT_MS : POOL_IDLE_MS;
+    return waits && !pool_is_full(pool, pool->awaits) ? POOL_CREDIT_MS : POOL_IDLE_MS;
 }
 
 /* Makes a file at once, of which the blocks are allocated and not written; its name remains `name`. */
@@ -351,10 +353,29 @@ static int pool_session(struct lli_pool *pool, const char *name)
     return fsync(pool->directory) == 0 ? 0 : errno;
 }
 
-/* Moves a file of spare/ to its place, and has both directories on the disk. */
-static int pool_place(struct lli_pool *pool, const char *from, const struct lli_pool_segment *segment)
+static void pool_unlink_index(const struct lli_pool *pool, uint64_t session, uint64_t ordinal)
 {
-    char session[LLI_POOL_NAME_MAX], index[LLI_POOL_NAME_MAX];
+    char name[LLI_POOL_NAME_MAX];
+
+    pool_segment_name(name, session, ordinal, "index");
+    (void)unlinkat(pool->directory, name, 0);
+}
+
+/* Makes the index of a segment, a hint: without it reading takes longer. */
+static void pool_make_index(const struct lli_pool *pool, struct lli_pool_segment *segment)
+{
+    char name[LLI_POOL_NAME_MAX];
+
+    pool_unlink_index(pool, segment->session, segment->ordinal);
+    pool_segment_name(name, segment->session, segment->ordinal, "index");
+    segment->index_fd =
+        openat(pool->directory, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+}
+
+/* Moves a file of spare/ to its place, makes its index, and has both directories on the disk. */
+static int pool_place(struct lli_pool *pool, const char *from, struct lli_pool_segment *segment)
+{
+    char session[LLI_POOL_NAME_MAX];
     int error, fd;
 
     (void)snprintf(session, sizeof session, "%016" PRIx64, segment->session);
@@ -364,8 +385,7 @@ static int pool_place(struct lli_pool *pool, const char *from, const struct lli_
     fd = openat(pool->directory, session, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return errno;
-    pool_segment_name(index, segment->session, segment->packet, "index");
-    (void)unlinkat(pool->directory, index, 0);
+    pool_make_index(pool, segment);
     if (renameat(pool->spare, from, pool->directory, segment->name) != 0) {
         error = errno;
     } else if (fsync(fd) != 0 || fsync(pool->spare) != 0) {
@@ -391,10 +411,10 @@ static void pool_serve(struct lli_pool *pool, const struct pool_job *job)
 {
     const uint64_t ended = atomic_load_explicit(&pool->ended, memory_order_relaxed);
     struct lli_pool_segment segment = {
-        .session = job->session, .packet = job->packet, .fd = -1, .direct = pool->direct};
+        .session = job->session, .ordinal = job->ordinal, .fd = -1, .index_fd = -1, .direct = pool->direct};
     char from[POOL_NAME];
 
-    pool_segment_name(segment.name, job->session, job->packet, "segment");
+    pool_segment_name(segment.name, job->session, job->ordinal, "segment");
     /* A spare that cannot be opened is lost; the next one may be there. */
     segment.error = ENOENT;
     while (segment.error != 0 && atomic_load(&pool->spares) > 0)
@@ -406,13 +426,13 @@ static void pool_serve(struct lli_pool *pool, const struct pool_job *job)
     }
     if (segment.error == 0) {
         segment.error = pool_place(pool, from, &segment);
-        if (segment.error != 0)
-            close(segment.fd);
+        if (segment.error != 0) {
+            lli_pool_segment_close(&segment);
+            pool_unlink_index(pool, job->session, job->ordinal);
+        }
     }
-    if (segment.error != 0) {
-        segment.fd = -1;
+    if (segment.error != 0)
         (void)unlinkat(pool->spare, from, 0);
-    }
     pool->finished[ended % LLI_POOL_REQUESTS] = segment;
     /*
      * The count rises first, so that it is never less than the number that can be taken: a caller that takes some
@@ -439,7 +459,7 @@ static bool pool_clear(struct lli_pool *pool, const char *name)
         return false;
     done = fstat(fd, &file) == 0 && S_ISREG(file.st_mode) && file.st_nlink == 1 &&
            (uint64_t)file.st_size == pool->config.segment_bytes &&
-           pwrite(fd, pool->zeros, POOL_ALIGN, 0) == POOL_ALIGN && fsync(fd) == 0;
+           pwrite(fd, pool->zeros, POOL_ALIGN, 0) == POOL_ALIGN && fdatasync(fd) == 0;
     close(fd);
     return done;
 }
@@ -450,7 +470,7 @@ static void pool_recycle(struct lli_pool *pool, const char *name, bool reuse)
     char to[POOL_NAME];
 
     pool_spare_name(to, pool->number_next, "segment");
-    if (reuse && !pool_is_full(pool) && pool_clear(pool, name) &&
+    if (reuse && !pool_is_full(pool, 0) && pool_clear(pool, name) &&
         renameat(pool->directory, name, pool->spare, to) == 0) {
         pool_stock(pool, (struct pool_spare){pool->number_next++, true});
     } else {
@@ -458,16 +478,15 @@ static void pool_recycle(struct lli_pool *pool, const char *name, bool reuse)
     }
 }
 
-static void pool_remove(struct lli_pool *pool, uint64_t session, uint64_t packet, bool reuse)
+static void pool_remove(struct lli_pool *pool, const struct pool_job *job)
 {
     char name[LLI_POOL_NAME_MAX];
 
     /* The index first: one without a segment would remain for ever. */
-    pool_segment_name(name, session, packet, "index");
-    (void)unlinkat(pool->directory, name, 0);
-    pool_segment_name(name, session, packet, "segment");
-    pool_recycle(pool, name, reuse);
-    (void)snprintf(name, sizeof name, "%016" PRIx64, session);
+    pool_unlink_index(pool, job->session, job->ordinal);
+    pool_segment_name(name, job->session, job->ordinal, "segment");
+    pool_recycle(pool, name, job->reuse);
+    (void)snprintf(name, sizeof name, "%016" PRIx64, job->session);
     /* Fails if it has other segments. */
     (void)unlinkat(pool->directory, name, AT_REMOVEDIR);
     (void)pool_space(pool);
@@ -475,23 +494,34 @@ static void pool_remove(struct lli_pool *pool, uint64_t session, uint64_t packet
 
 /* -------------------------------------------------------------------------------------------- the thread */
 
-/* Does the next job. False: there is none. */
-static bool pool_work(struct lli_pool *pool)
+/* Takes the next job. False: there is none. */
+static bool pool_next(struct lli_pool *pool, struct pool_job *job)
 {
     const uint64_t begun = atomic_load_explicit(&pool->begun, memory_order_relaxed);
-    struct pool_job job;
 
     /* Acquire: the job that the caller wrote is visible. */
     if (begun == atomic_load_explicit(&pool->asked, memory_order_acquire))
         return false;
-    job = pool->jobs[begun % LLI_POOL_RETIRED];
+    *job = pool->jobs[begun % LLI_POOL_RETIRED];
     /* Release: the caller may write the place again, now that it was read. */
     atomic_store_explicit(&pool->begun, begun + 1, memory_order_release);
+    return true;
+}
+
+/* Does the next job. False: there is none. */
+static bool pool_work(struct lli_pool *pool)
+{
+    struct pool_job job;
+
+    if (!pool_next(pool, &job))
+        return false;
     if (job.retire) {
-        pool_remove(pool, job.session, job.packet, job.reuse);
+        pool->awaits = false;
+        pool_remove(pool, &job);
         return true;
     }
     pool_serve(pool, &job);
+    pool->awaits = job.replaces;
     pool->quiet_until = lli_clock_ns() + POOL_REST_NS;
     return true;
 }
@@ -788,6 +818,25 @@ int lli_pool_open(const struct lli_pool_config *config, const struct lli_log *lo
     return LLM_OK;
 }
 
+/* Does what is left once the thread has ended: nothing is left that no later run would find. */
+static void pool_drain(struct lli_pool *pool)
+{
+    struct pool_job job;
+
+    for (; pool->taken < atomic_load(&pool->ended); pool->taken++) {
+        struct lli_pool_segment *segment = &pool->finished[pool->taken % LLI_POOL_REQUESTS];
+
+        job = (struct pool_job){.session = segment->session, .ordinal = segment->ordinal, .reuse = true};
+        if (segment->fd >= 0) {
+            lli_pool_segment_close(segment);
+            pool_remove(pool, &job);
+        }
+    }
+    while (pool_next(pool, &job))
+        if (job.retire)
+            pool_remove(pool, &job);
+}
+
 void lli_pool_close(struct lli_pool **pool)
 {
     struct lli_pool *closed = *pool;
@@ -796,20 +845,12 @@ void lli_pool_close(struct lli_pool **pool)
         return;
     *pool = NULL;
     for (uint64_t at = closed->taken; closed->owner != getpid() && at < atomic_load(&closed->ended); at++)
-        if (closed->finished[at % LLI_POOL_REQUESTS].fd >= 0)
-            close(closed->finished[at % LLI_POOL_REQUESTS].fd);
+        lli_pool_segment_close(&closed->finished[at % LLI_POOL_REQUESTS]);
     if (closed->owner == getpid()) {
         atomic_store(&closed->stop, true);
         (void)eventfd_write(closed->wake, 1);
         pthread_join(closed->thread, NULL);
-        for (; closed->taken < atomic_load(&closed->ended); closed->taken++) {
-            const struct lli_pool_segment *segment = &closed->finished[closed->taken % LLI_POOL_REQUESTS];
-
-            if (segment->fd < 0)
-                continue;
-            close(segment->fd);
-            pool_remove(closed, segment->session, segment->packet, true);
-        }
+        pool_drain(closed);
     }
     pool_fini(closed);
 }
@@ -829,9 +870,9 @@ static bool pool_ask(struct lli_pool *pool, const struct pool_job *job)
     return true;
 }
 
-bool lli_pool_request(struct lli_pool *pool, uint64_t session, uint64_t packet)
+bool lli_pool_request(struct lli_pool *pool, uint64_t session, uint64_t ordinal, bool replaces)
 {
-    const struct pool_job job = {.session = session, .packet = packet};
+    const struct pool_job job = {.session = session, .ordinal = ordinal, .replaces = replaces};
 
     if (pool->requested - pool->taken == LLI_POOL_REQUESTS || !pool_ask(pool, &job))
         return false;
@@ -839,9 +880,9 @@ bool lli_pool_request(struct lli_pool *pool, uint64_t session, uint64_t packet)
     return true;
 }
 
-bool lli_pool_retire(struct lli_pool *pool, uint64_t session, uint64_t packet, bool reuse)
+bool lli_pool_retire(struct lli_pool *pool, uint64_t session, uint64_t ordinal, bool reuse)
 {
-    const struct pool_job job = {.session = session, .packet = packet, .retire = true, .reuse = reuse};
+    const struct pool_job job = {.session = session, .ordinal = ordinal, .retire = true, .reuse = reuse};
 
     return pool_ask(pool, &job);
 }
@@ -898,6 +939,15 @@ void lli_pool_recorded(struct lli_pool *pool, uint64_t bytes, bool behind)
     atomic_store_explicit(&pool->recorded_at, now, memory_order_relaxed);
     if (behind)
         atomic_store_explicit(&pool->behind_at, now, memory_order_relaxed);
+}
+
+void lli_pool_segment_close(struct lli_pool_segment *segment)
+{
+    if (segment->fd >= 0)
+        close(segment->fd);
+    if (segment->index_fd >= 0)
+        close(segment->index_fd);
+    segment->fd = segment->index_fd = -1;
 }
 
 int lli_pool_fd(const struct lli_pool *pool)

@@ -32,10 +32,11 @@ struct lli_pool_config {
 
 struct lli_pool_segment {
     uint64_t session;
-    uint64_t packet;
-    int fd;      /* open for reading and writing, the caller's to close; -1: failed */
-    int error;   /* 0, or errno: ENOSPC also if the reserve is reached */
-    bool direct; /* opened with O_DIRECT: addresses, sizes and offsets are multiples of 4096 */
+    uint64_t ordinal;
+    int fd;       /* open for reading and writing, the caller's to close; -1: failed */
+    int index_fd; /* of its index, empty and open for writing, the caller's to close; -1: there is none */
+    int error;    /* 0, or errno: ENOSPC also if the reserve is reached */
+    bool direct;  /* opened with O_DIRECT: addresses, sizes and offsets are multiples of 4096 */
     bool
         written; /* it was written before; else its blocks are allocated only, and first writes take longer */
     char name[LLI_POOL_NAME_MAX]; /* its path in the directory */
@@ -55,10 +56,12 @@ struct lli_pool;
 int lli_pool_open(const struct lli_pool_config *config, const struct lli_log *log, struct lli_pool **pool);
 
 /*
- * Asks for a segment; lli_pool_take() returns it. A file of the same name is replaced: nothing in it was
- * durable if the first packet of another segment is the same. False: LLI_POOL_REQUESTS are pending.
+ * Asks for a segment by its number in its recording, before it is due: it takes as long as the file system takes to have
+ * directories on the disk. lli_pool_take() returns it, with a cleared header. A file of the same name is replaced.
+ * replaces: another segment will be retired for it, when it is begun; no spare file is made until then, or until the next
+ * request. False: LLI_POOL_REQUESTS are pending.
  */
-bool lli_pool_request(struct lli_pool *pool, uint64_t session, uint64_t packet);
+bool lli_pool_request(struct lli_pool *pool, uint64_t session, uint64_t ordinal, bool replaces);
 
 /*
  * Returns the next finished request, in the order of the requests. False: there is none. Logs what the thread
@@ -66,12 +69,15 @@ bool lli_pool_request(struct lli_pool *pool, uint64_t session, uint64_t packet);
  */
 bool lli_pool_take(struct lli_pool *pool, struct lli_pool_segment *segment);
 
+/* Closes the descriptors of a segment; its files stay. */
+void lli_pool_segment_close(struct lli_pool_segment *segment);
+
 /*
  * Retires a segment that no longer belongs to its recording: the file becomes a spare, if it may be used again, or is
  * removed; its index is removed, and the directory of the session too if it is empty. Who still reads the file may
  * find the blocks of another recording in it. False: too many wait for the thread.
  */
-bool lli_pool_retire(struct lli_pool *pool, uint64_t session, uint64_t packet, bool reuse);
+bool lli_pool_retire(struct lli_pool *pool, uint64_t session, uint64_t ordinal, bool reuse);
 
 /*
  * Notes that bytes of recordings are being written: spare files are filled twice as fast, no faster. behind: the recorder waits for the
@@ -93,8 +99,8 @@ uint64_t lli_pool_free_bytes(const struct lli_pool *pool);
 uint32_t lli_pool_spares(const struct lli_pool *pool);
 
 /*
- * Waits for what the thread is doing, and closes the pool. Requests and retirements that are not begun are
- * dropped; segments that were not taken become spares or are removed. Sets *pool to NULL; NULL is allowed.
+ * Waits for what the thread is doing, retires what is still to be retired, and closes the pool. Requests that are not
+ * begun are dropped; segments that were not taken become spares or are removed. Sets *pool to NULL; NULL is allowed.
  */
 void lli_pool_close(struct lli_pool **pool);
 

@@ -74,6 +74,7 @@ static struct lli_recorded *recorded_new(struct lli_store_channel *channel, stru
     recorded->rx = rx;
     recorded->buffer = -1;
     recorded->segment.fd = recorded->segment.index_fd = recorded->segment.file = -1;
+    recorded->next.fd = -1;
     store->sessions[place] = recorded;
     store->sessions_recorded++;
     if (recorded_map(recorded) != LLM_OK) {
@@ -101,11 +102,25 @@ static void recorded_segment_close(struct lli_recorded *recorded)
     segment->fd = segment->index_fd = segment->file = -1;
 }
 
+/* Gives back the segment that was to follow. */
+static void recorded_return(struct lli_recorded *recorded)
+{
+    struct lli_pool_segment *next = &recorded->next;
+
+    if (next->fd < 0)
+        return;
+    lli_pool_segment_close(next);
+    /* In a child process it is the parent's. */
+    if (!recorded_store(recorded)->context->orphaned)
+        (void)lli_pool_retire(recorded_store(recorded)->pool, next->session, next->ordinal, true);
+}
+
 void lli_recorded_free(struct lli_recorded *recorded)
 {
     struct llm_store *store = recorded_store(recorded);
 
     recorded_segment_close(recorded);
+    recorded_return(recorded);
     /* In a child process the engine is the parent's, and the receiver is gone. */
     if (!store->context->orphaned) {
         if (recorded->buffer >= 0)
@@ -423,15 +438,9 @@ static void recorded_stop(struct lli_recorded *recorded, int error, const char *
 static void index_flush(struct lli_recorded *recorded)
 {
     struct lli_recorded_segment *segment = &recorded->segment;
-    char name[LLI_CATALOGUE_NAME];
 
     if (segment->indexed == 0)
         return;
-    if (segment->index_fd < 0) {
-        lli_catalogue_name(name, recorded->session, segment->packet, LLI_CATALOGUE_INDEX);
-        segment->index_fd = openat(recorded_store(recorded)->catalogue->fd, name,
-                                   O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    }
     if (segment->index_fd >= 0)
         (void)!pwrite(segment->index_fd, segment->index, segment->indexed * LLI_INDEX_ENTRY,
                       (off_t)(segment->index_at * LLI_INDEX_ENTRY));
@@ -450,7 +459,7 @@ static void index_add(struct lli_recorded *recorded, const struct lli_write *wri
         !lli_index_wants(first ? NULL : &segment->latest, &block, write->offset))
         return;
     if (first)
-        lli_catalogue_number(recorded_store(recorded)->catalogue, recorded->session, segment->packet,
+        lli_catalogue_number(recorded_store(recorded)->catalogue, recorded->session, segment->ordinal,
                              block.message);
     segment->latest = (struct lli_index_entry){
         .packet = block.packet, .message = block.message, .wall = block.wall, .offset = write->offset};
@@ -461,39 +470,68 @@ static void index_add(struct lli_recorded *recorded, const struct lli_write *wri
 
 /* ------------------------------------------------------------------------------------------------- writes */
 
-/* The header of a segment: the pool has to supply the file first. */
+/* The header of a segment comes next: the pool has to have supplied the file. */
 static void recorded_want(struct lli_recorded *recorded)
 {
-    struct lli_recorded_segment *segment = &recorded->segment;
-
     index_flush(recorded);
     recorded_segment_close(recorded);
-    *segment = (struct lli_recorded_segment){.fd = -1,
-                                             .file = -1,
-                                             .index_fd = -1,
-                                             .packet = recorded->recorder.segment.first.packet,
-                                             .wanted = true};
+    recorded->segment = (struct lli_recorded_segment){
+        .fd = -1, .file = -1, .index_fd = -1, .ordinal = recorded->write.ordinal, .wanted = true};
+}
+
+/* Begins the segment that is wanted in the file that was supplied. */
+static void recorded_use(struct lli_recorded *recorded)
+{
+    struct llm_store *store = recorded_store(recorded);
+    struct lli_recorded_segment *segment = &recorded->segment;
+    struct lli_pool_segment *supply = &recorded->next;
+
+    assert(supply->ordinal == segment->ordinal);
+    segment->file = lli_disk_file_add(store->disk, supply->fd);
+    segment->fd = supply->fd;
+    segment->index_fd = supply->index_fd;
+    memcpy(segment->name, supply->name, sizeof segment->name);
+    supply->fd = -1;
+    segment->wanted = false;
+    if (segment->file >= 0)
+        store->counters.store_segments_begun++;
+    else
+        recorded_stop(recorded, EMFILE, segment->name);
 }
 
 void lli_recorded_take(struct lli_recorded *recorded, const struct lli_pool_segment *supply)
 {
     struct llm_store *store = recorded_store(recorded);
-    struct lli_recorded_segment *segment = &recorded->segment;
 
-    segment->requested = false;
-    if (supply->error == 0) {
-        segment->file = lli_disk_file_add(store->disk, supply->fd);
-        segment->fd = supply->fd;
-        memcpy(segment->name, supply->name, sizeof segment->name);
-        segment->wanted = false;
-        store->counters.store_segments_begun += segment->file >= 0;
-        if (segment->file >= 0)
-            return;
-    }
-    if ((supply->error == ENOSPC || supply->error == EDQUOT) && store->options.full == LLM_STORE_OLDEST &&
-        lli_retention_make_room(store))
-        return;
-    recorded_stop(recorded, supply->error == 0 ? EMFILE : supply->error, supply->name);
+    recorded->requested = false;
+    if (supply->error == 0)
+        recorded->next = *supply;
+    else if ((supply->error == ENOSPC || supply->error == EDQUOT) &&
+             store->options.full == LLM_STORE_OLDEST && lli_retention_make_room(store))
+        recorded->segment.has_next = false;
+    else if (recorded->segment.wanted)
+        recorded_stop(recorded, supply->error, supply->name);
+}
+
+static bool recorded_request(const struct lli_recorded *recorded, uint64_t ordinal)
+{
+    const struct llm_store *store = recorded_store(recorded);
+
+    return lli_pool_request(store->pool, recorded->session, ordinal, lli_retention_is_reached(store));
+}
+
+/*
+ * Asks for the segment that follows when half of this one is full: its directory takes milliseconds to be on the disk where a
+ * journal is written. A session that ends before takes no space for it.
+ */
+static void recorded_ask_next(struct lli_recorded *recorded)
+{
+    struct lli_recorded_segment *segment = &recorded->segment;
+    const struct lli_recorder *recorder = &recorded->recorder;
+
+    if (!segment->has_next && !segment->wanted && !recorded->over && !recorded->stopped &&
+        recorder->offset > recorder->segment.size / 2)
+        segment->has_next = recorded->requested = recorded_request(recorded, recorder->ordinal);
 }
 
 /* Hands the next write to the engine. False: the segment or the engine has no place for it yet. */
@@ -503,11 +541,14 @@ static bool recorded_issue(struct lli_recorded *recorded)
     struct lli_recorded_segment *segment = &recorded->segment;
     const struct lli_write *write = &recorded->write;
 
+    if (segment->wanted && recorded->next.fd >= 0)
+        recorded_use(recorded);
     if (segment->wanted) {
-        segment->requested =
-            segment->requested || lli_pool_request(store->pool, recorded->session, segment->packet);
+        recorded->requested = recorded->requested || recorded_request(recorded, segment->ordinal);
         return false;
     }
+    if (recorded->stopped)
+        return false;
     if (!lli_disk_write(store->disk, &(struct lli_disk_write){
                                          .file = segment->file,
                                          .buffer = recorded->buffer,
@@ -577,6 +618,7 @@ static void recorded_write(struct lli_recorded *recorded, lli_ns now)
         if (recorded->write.offset == 0)
             recorded_want(recorded);
     }
+    recorded_ask_next(recorded);
     lli_disk_submit(store->disk);
     bytes = store->counters.store_block_bytes - bytes;
     if (bytes > 0 || lli_recorder_is_behind(recorder))
@@ -594,7 +636,10 @@ void lli_recorded_written(struct lli_recorded *recorded, uint32_t id, int error)
     if (error != 0) {
         recorded->error = error;
         store->counters.store_write_failures++;
-        lli_catalogue_fail(store->catalogue, recorded->session, recorded->segment.packet);
+        lli_catalogue_fail(store->catalogue, recorded->session, recorded->segment.ordinal);
+        /* Nothing is in it. */
+        if (heading)
+            (void)lli_pool_retire(store->pool, recorded->session, recorded->segment.ordinal, false);
         lli_log(recorded_log(recorded), LLM_LEVEL_ERROR,
                 "%s: writing %s/%s failed: %s; what is not on the disk goes to another segment",
                 store->object, store->directory, recorded->segment.name, strerror(error));
@@ -617,9 +662,13 @@ bool lli_recorded_is_settled(const struct lli_recorded *recorded)
     if (!recorded->begun)
         return true;
     /* A write that waits for its place counts as under way in the recorder. */
-    return recorded->stopped
-               ? recorder->flying == (recorded->has_write ? 1u : 0u) && !recorded->segment.requested
-               : lli_recorder_is_settled(recorder);
+    return recorded->stopped ? recorder->flying == (recorded->has_write ? 1u : 0u)
+                             : lli_recorder_is_settled(recorder);
+}
+
+bool lli_recorded_may_end(const struct lli_recorded *recorded)
+{
+    return lli_recorded_is_settled(recorded) && !recorded->requested;
 }
 
 /* Acknowledges what has reached the level of the store, in the poll in which it does. */
@@ -715,7 +764,7 @@ bool lli_recorded_service(struct lli_recorded *recorded, lli_ns now)
     if (!lli_recorded_is_settled(recorded))
         return true;
     recorded->settled_at = now;
-    if (!recorded->over)
+    if (!lli_recorded_may_end(recorded) || !recorded->over)
         return true;
     index_flush(recorded);
     return false;

@@ -53,7 +53,7 @@ static lli_ns retention_written(const struct llm_store *store, const struct lli_
     char name[LLI_CATALOGUE_NAME];
     struct stat file;
 
-    lli_catalogue_name(name, recording->session, last->packet, LLI_CATALOGUE_SEGMENT);
+    lli_catalogue_name(name, recording->session, last->ordinal, LLI_CATALOGUE_SEGMENT);
     if (fstatat(store->catalogue->fd, name, &file, AT_SYMLINK_NOFOLLOW) != 0)
         return last->begun;
     return lli_max(last->begun, (lli_ns)file.st_mtim.tv_sec * 1000000000u + (lli_ns)file.st_mtim.tv_nsec);
@@ -103,14 +103,14 @@ static const struct lli_recording *retention_oldest(const struct llm_store *stor
 
 static bool retention_remove(struct llm_store *store, const struct lli_recording *recording)
 {
-    const lli_seq packet = recording->segments[0].packet;
+    const uint64_t ordinal = recording->segments[0].ordinal;
     const uint64_t session = recording->session;
 
     /* After a failed write the kernel may have pages of the file that are not on the disk, and count as clean. */
-    if (!lli_pool_retire(store->pool, session, packet, !recording->segments[0].failed))
+    if (!lli_pool_retire(store->pool, session, ordinal, !recording->segments[0].failed))
         return false;
     store->counters.store_segments_retired++;
-    return lli_catalogue_remove(store->catalogue, session, packet);
+    return lli_catalogue_remove(store->catalogue, session, ordinal);
 }
 
 /* Removes the oldest segment that may be removed. Returns its bytes; 0: there is none. */
@@ -136,6 +136,12 @@ static uint64_t retention_bytes(const struct llm_store *store)
         for (uint32_t j = 0; j < store->catalogue->recordings[i]->count; j++)
             bytes += store->catalogue->recordings[i]->segments[j].size;
     return bytes;
+}
+
+bool lli_retention_is_reached(const struct llm_store *store)
+{
+    return store->options.bytes_max > 0 &&
+           retention_bytes(store) + store->options.segment_bytes > store->options.bytes_max;
 }
 
 /* Removes segments that are too old; when a recording has none left, the next one takes its place. */

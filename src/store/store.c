@@ -69,7 +69,7 @@ static void store_take_segments(struct llm_store *store)
     while (lli_pool_take(store->pool, &segment)) {
         struct lli_recorded *recorded = lli_store_recorded(store, segment.session);
 
-        assert(recorded != NULL && recorded->segment.requested && recorded->segment.packet == segment.packet);
+        assert(recorded != NULL && recorded->requested);
         lli_recorded_take(recorded, &segment);
     }
 }
@@ -100,7 +100,7 @@ static lli_ns store_service(struct llm_store *store, lli_ns now)
             continue;
         if (!lli_recorded_service(recorded, now))
             lli_recorded_free(recorded);
-        else if (recorded->has_write && !recorded->segment.requested)
+        else if (recorded->has_write && !recorded->requested)
             at = lli_min(at, now + STORE_RETRY_NS);
     }
     lli_disk_submit(store->disk);
@@ -167,6 +167,16 @@ static lli_ns store_lag(const struct llm_store *store, lli_ns now)
     return lag;
 }
 
+/* Spare files, with those that have the name of the segment of a session already. */
+static uint64_t store_spares(const struct llm_store *store)
+{
+    uint64_t spares = lli_pool_spares(store->pool);
+
+    for (uint32_t i = 0; i < store->sessions_used; i++)
+        spares += store->sessions[i] != NULL && store->sessions[i]->next.fd >= 0;
+    return spares;
+}
+
 static const struct lli_stats_row answers_rows[] = {
 #define ANSWERS_ROW(name, text) {#name, offsetof(struct lli_answers_counters, name)},
     LLI_ANSWERS_COUNTERS(ANSWERS_ROW)};
@@ -183,7 +193,7 @@ static void store_stats(const struct llm_store *store, const struct lli_stats_vi
     lli_stats_put(to, LLM_STATS_GAUGE, "store_waiting_packets", store_waiting(store));
     lli_stats_put(to, LLM_STATS_GAUGE, "store_lag_ns", store_lag(store, lli_clock_ns()));
     lli_stats_put(to, LLM_STATS_GAUGE, "store_free_bytes", lli_pool_free_bytes(store->pool));
-    lli_stats_put(to, LLM_STATS_GAUGE, "store_spares", lli_pool_spares(store->pool));
+    lli_stats_put(to, LLM_STATS_GAUGE, "store_spares", store_spares(store));
     lli_stats_put(to, LLM_STATS_GAUGE, "store_write_ns_max", store->slowest);
 }
 
@@ -221,7 +231,7 @@ static void store_free(struct llm_store *store)
 static bool store_is_settled(const struct llm_store *store)
 {
     for (uint32_t i = 0; i < store->sessions_used; i++)
-        if (store->sessions[i] != NULL && !lli_recorded_is_settled(store->sessions[i]))
+        if (store->sessions[i] != NULL && !lli_recorded_may_end(store->sessions[i]))
             return false;
     return true;
 }
@@ -378,6 +388,10 @@ static int store_open_disk(struct llm_store *store)
 
     if (error == LLM_OK)
         error = lli_catalogue_open(store->directory, log, &store->catalogue);
+    /* Files that a process which was killed had ready. */
+    for (uint32_t i = 0; error == LLM_OK && i < store->catalogue->ready_count; i++)
+        (void)lli_pool_retire(store->pool, store->catalogue->ready[i].session,
+                              store->catalogue->ready[i].ordinal, true);
     if (error == LLM_OK)
         error = lli_disk_open((enum lli_disk_engine)options->engine, options->level == LLM_STORE_SYNCED, log,
                               &store->disk);

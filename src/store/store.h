@@ -70,14 +70,14 @@ struct lli_store_channel {
     char text[LLI_SEGMENT_CHANNEL_MAX + 1];
 };
 
-/* The segment that a session is written to. */
+/* The segment that a session is written to, or is to be written to next. */
 struct lli_recorded_segment {
     int fd;   /* -1: none, or the pool has yet to supply it */
     int file; /* of the engine */
-    lli_seq packet;
-    bool wanted;    /* the header waits for the pool ... */
-    bool requested; /* ... which was asked */
-    int index_fd;
+    uint64_t ordinal;
+    bool wanted;       /* the header waits for the pool */
+    bool has_next;     /* the pool was asked for the one that follows, which is not due yet */
+    int index_fd;      /* -1: there is no index */
     uint64_t index_at; /* entries written to the file of the index */
     uint32_t indexed;  /* entries that wait for it ... */
     uint8_t index[LLI_STORE_INDEX_MAX * LLI_INDEX_ENTRY];
@@ -98,6 +98,8 @@ struct lli_recorded {
     struct lli_write write; /* a write that the engine or the pool has no place for yet */
     bool has_write;
     struct lli_recorded_segment segment;
+    bool requested;               /* the pool was asked for the segment that is wanted, or for the next one */
+    struct lli_pool_segment next; /* that it supplied before it was wanted; fd is -1: none */
     struct lli_recording_end found; /* at the start, in an earlier run of the store */
     bool resumes;                   /* packets from found.resume on have to be read again */
     bool over;                      /* the session has ended, or is no longer followed */
@@ -158,12 +160,18 @@ struct lli_rx *lli_recorded_rx(const struct lli_recorded *recorded);
 /* True if nothing of it is being written. */
 bool lli_recorded_is_settled(const struct lli_recorded *recorded);
 
+/* True if, in addition, the pool owes it no segment. */
+bool lli_recorded_may_end(const struct lli_recorded *recorded);
+
 void lli_recorded_free(struct lli_recorded *recorded);
 
 /* --------------------------------------------------------------------------------------------- retention.c */
 
 /* Removes segments that the options no longer want. */
 void lli_retention_service(struct llm_store *store);
+
+/* True if another segment makes one too many. */
+bool lli_retention_is_reached(const struct llm_store *store);
 
 /* Removes the oldest segment to make room. False: none may be removed. */
 bool lli_retention_make_room(struct llm_store *store);

@@ -33,7 +33,7 @@ enum {
 };
 
 struct file {
-    lli_seq packet; /* its name */
+    uint64_t ordinal; /* its name */
     uint8_t *bytes;
     uint32_t writes; /* under way: the bytes are needed */
     bool removed;
@@ -53,6 +53,7 @@ static struct sim {
     struct file *files[FILES + 1]; /* of the directory, in the order of their names */
     uint32_t count;
     struct file *current;
+    struct file *ahead; /* of the segment that follows; NULL: none */
     struct flight flying[LLI_RECOVERY_FLIGHT];
     uint32_t flights;
     lli_seq sent; /* the next packet to be recorded */
@@ -148,29 +149,37 @@ static void file_remove(uint32_t place)
 }
 
 /* Makes a file; another one of that name is replaced. It has what an older one had, with the header cleared. */
-static struct file *file_make(lli_seq packet)
+static struct file *file_make(uint64_t ordinal)
 {
     struct file *file = calloc(1, sizeof *file);
     uint32_t place = 0;
 
     if (file == NULL)
         abort();
-    file->packet = packet;
+    file->ordinal = ordinal;
     file->bytes = sim_memory(FILE_SIZE);
     if (s.count > 1 && below(2) == 0)
         memcpy(file->bytes, s.files[0]->bytes, FILE_SIZE);
     else
         memset(file->bytes, 0, FILE_SIZE);
     memset(file->bytes, 0, LLI_SEGMENT_HEADER);
-    while (place < s.count && s.files[place]->packet < packet)
+    while (place < s.count && s.files[place]->ordinal < ordinal)
         place++;
-    if (place < s.count && s.files[place]->packet == packet)
+    if (place < s.count && s.files[place]->ordinal == ordinal)
         file_remove(place);
     memmove(s.files + place + 1, s.files + place, (s.count++ - place) * sizeof *s.files);
     s.files[place] = file;
     if (s.count > FILES)
         file_remove(0);
     return file;
+}
+
+/* Returns the file of a segment, made before if it was due soon. */
+static struct file *file_of(uint64_t ordinal)
+{
+    struct file *last = s.count == 0 ? NULL : s.files[s.count - 1];
+
+    return last != NULL && last == s.ahead && last->ordinal == ordinal ? last : file_make(ordinal);
 }
 
 /* --------------------------------------------------------------------------------------------------- disk */
@@ -185,8 +194,11 @@ static void begin_write(const struct lli_write *write)
             s.flights--;
             return;
         }
-        s.current = file_make(s.recorder.segment.first.packet);
+        s.current = file_of(write->ordinal);
+        s.ahead = NULL;
         s.names = 0;
+    } else if (s.ahead == NULL && write->offset > FILE_SIZE / 2) {
+        s.ahead = file_make(s.recorder.ordinal);
     }
     *flight = (struct flight){.write = *write, .file = s.current, .copy = sim_memory(write->size)};
     memcpy(flight->copy, write->bytes, write->size);
@@ -278,9 +290,7 @@ static int found_compare(const void *left, const void *right)
     const struct lli_segment *a = &((const struct found *)left)->segment;
     const struct lli_segment *b = &((const struct found *)right)->segment;
 
-    if (a->ordinal != b->ordinal)
-        return a->ordinal < b->ordinal ? -1 : 1;
-    return a->first.packet < b->first.packet ? -1 : a->first.packet > b->first.packet;
+    return a->ordinal < b->ordinal ? -1 : a->ordinal > b->ordinal;
 }
 
 /* Reads the headers of all files, as a catalogue does. */
@@ -290,7 +300,7 @@ static uint32_t find_segments(struct found *found)
 
     for (uint32_t i = 0; i < s.count; i++)
         if (lli_segment_get(s.files[i]->bytes, &found[count].segment) == LLI_SEGMENT_OK &&
-            found[count].segment.first.packet == s.files[i]->packet)
+            found[count].segment.ordinal == s.files[i]->ordinal)
             found[count++].file = s.files[i];
     qsort(found, count, sizeof *found, found_compare);
     return count;
@@ -383,6 +393,9 @@ static void start(void)
                                   .channel = "loop://a:1"};
 
     (void)recover(&segment);
+    if (s.ahead != NULL)
+        file_remove(s.count - 1);
+    s.ahead = NULL;
     s.sent = segment.first.packet;
     s.stopped = false;
     memset(s.memory, 0xa5, LLI_RECORDER_MEMORY);
@@ -427,6 +440,7 @@ static bool run_seed(uint64_t seed)
     }
     while (s.count > 0)
         file_remove(0);
+    s.ahead = NULL;
     return !s.violated;
 }
 

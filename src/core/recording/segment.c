@@ -53,13 +53,21 @@ void lli_segment_put(uint8_t *bytes, const struct lli_segment *segment)
     lli_store_u64(bytes + AT_HASH, lli_hash(bytes + AT_MAGIC, LLI_SEGMENT_HEADER - AT_MAGIC));
 }
 
+/* True if the header was cleared. */
+static bool segment_is_clear(const uint8_t *bytes)
+{
+    static const uint8_t zeros[LLI_SEGMENT_HEADER];
+
+    return memcmp(bytes, zeros, sizeof zeros) == 0;
+}
+
 enum lli_segment_fault lli_segment_get(const uint8_t *bytes, struct lli_segment *segment)
 {
     const uint32_t channel_size = lli_load_u32(bytes + AT_CHANNEL_SIZE);
 
     if (lli_load_u64(bytes + AT_MAGIC) != SEGMENT_MAGIC ||
         lli_load_u64(bytes + AT_HASH) != lli_hash(bytes + AT_MAGIC, LLI_SEGMENT_HEADER - AT_MAGIC))
-        return LLI_SEGMENT_NONE;
+        return segment_is_clear(bytes) ? LLI_SEGMENT_READY : LLI_SEGMENT_NONE;
     if (lli_load_u32(bytes + AT_VERSION) != LLI_SEGMENT_VERSION)
         return LLI_SEGMENT_VERSION_BAD;
     *segment = (struct lli_segment){

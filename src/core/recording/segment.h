@@ -9,7 +9,7 @@
 #include "core/recording/block.h"
 
 enum {
-    LLI_SEGMENT_VERSION = 1,
+    LLI_SEGMENT_VERSION = 2,
     LLI_SEGMENT_HEADER = 4096,     /* bytes of the header, and the offset of the first block */
     LLI_SEGMENT_CHANNEL_MAX = 511, /* bytes of the longest channel */
     LLI_SEGMENT_MIN = LLI_SEGMENT_HEADER + LLI_BLOCK_MAX,
@@ -35,6 +35,7 @@ struct lli_segment {
 enum lli_segment_fault {
     LLI_SEGMENT_OK = 0,
     LLI_SEGMENT_NONE,        /* no segment: other contents, or a header that was written in part */
+    LLI_SEGMENT_READY,       /* zeros: a file that waits to become a segment */
     LLI_SEGMENT_VERSION_BAD, /* a whole header of another version */
 };
 

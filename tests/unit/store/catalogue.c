@@ -61,7 +61,7 @@ static void put_segment(uint64_t session, lli_seq packet, uint64_t ordinal)
     uint8_t bytes[LLI_SEGMENT_HEADER];
 
     lli_segment_put(bytes, &segment);
-    lli_catalogue_name(name, session, packet, LLI_CATALOGUE_SEGMENT);
+    lli_catalogue_name(name, session, ordinal, LLI_CATALOGUE_SEGMENT);
     put(name, bytes, sizeof bytes);
 }
 
@@ -113,14 +113,14 @@ static void segments_are_in_the_order_of_their_ordinals(void **state)
 
 static void what_is_no_segment_of_its_name_is_ignored_and_counted(void **state)
 {
-    struct lli_segment segment = segment_of(5, 9, 0);
+    struct lli_segment segment = segment_of(5, 90, 9);
     uint8_t bytes[LLI_SEGMENT_HEADER];
     struct lli_catalogue *catalogue;
 
     (void)state;
-    put_segment(5, 1, 0);
+    put_segment(5, 1, 1);
     lli_segment_put(bytes, &segment);
-    put("0000000000000005/000000000000000a.segment", bytes, sizeof bytes);     /* begins elsewhere */
+    put("0000000000000005/000000000000000a.segment", bytes, sizeof bytes);     /* another number */
     put("0000000000000006/0000000000000009.segment", bytes, sizeof bytes);     /* of another session */
     put("0000000000000005/0000000000000009.segment", bytes, sizeof bytes - 1); /* not whole */
     put("0000000000000005/0000000000000008.segment", "", 0);
@@ -140,6 +140,28 @@ static void what_is_no_segment_of_its_name_is_ignored_and_counted(void **state)
     assert_int_equal(catalogue->ignored, 5);
     assert_int_equal(catalogue->versions, 0);
     assert_string_equal(logged, "");
+    lli_catalogue_close(&catalogue);
+}
+
+/* One that waits to become a segment was cleared; nothing is wrong with it. */
+static void files_with_a_cleared_header_are_ready(void **state)
+{
+    static uint8_t bytes[LLI_SEGMENT_HEADER + 4096];
+    struct lli_catalogue *catalogue;
+
+    (void)state;
+    memset(bytes + LLI_SEGMENT_HEADER, 0xa5, 4096);
+    put_segment(5, 1, 1);
+    put("0000000000000005/0000000000000002.segment", bytes, sizeof bytes);
+    put("0000000000000006/0000000000000000.segment", bytes, sizeof bytes);
+    catalogue = open_it();
+    assert_int_equal(catalogue->count, 1);
+    assert_int_equal(catalogue->recordings[0]->count, 1);
+    assert_int_equal(catalogue->ignored, 0);
+    assert_int_equal(catalogue->ready_count, 2);
+    for (uint32_t i = 0; i < 2; i++)
+        assert_int_equal(catalogue->ready[i].ordinal, catalogue->ready[i].session == 5 ? 2 : 0);
+    assert_true(catalogue->ready[0].session != catalogue->ready[1].session);
     lli_catalogue_close(&catalogue);
 }
 
@@ -168,7 +190,7 @@ static void links_and_pipes_are_not_read(void **state)
     char name[160], target[160];
 
     (void)state;
-    put_segment(5, 1, 0);
+    put_segment(5, 1, 1);
     (void)snprintf(target, sizeof target, "%s/0000000000000005/0000000000000001.segment", path);
     (void)snprintf(name, sizeof name, "%s/0000000000000005/0000000000000002.segment", path);
     assert_int_equal(symlink(target, name), 0);
@@ -196,14 +218,14 @@ static void a_running_store_adds_replaces_and_removes_segments(void **state)
     }
     assert_int_equal(catalogue->count, 2);
     assert_int_equal(lli_catalogue_find(catalogue, 8)->count, 10);
-    segment = segment_of(8, 18, 19);
+    segment = segment_of(8, 180, 18);
     assert_int_equal(lli_catalogue_add(catalogue, &segment), LLM_OK);
     assert_int_equal(lli_catalogue_find(catalogue, 8)->count, 10);
-    assert_int_equal(lli_catalogue_find(catalogue, 8)->segments[9].ordinal, 19);
+    assert_int_equal(lli_catalogue_find(catalogue, 8)->segments[9].packet, 180);
     assert_false(lli_catalogue_remove(catalogue, 8, 1));
     assert_false(lli_catalogue_remove(catalogue, 9, 0));
     for (uint64_t i = 0; i < 20; i += 2) {
-        assert_int_equal(lli_catalogue_find(catalogue, 8)->segments[0].packet, i);
+        assert_int_equal(lli_catalogue_find(catalogue, 8)->segments[0].ordinal, i);
         assert_true(lli_catalogue_remove(catalogue, 8, i));
     }
     assert_null(lli_catalogue_find(catalogue, 8));
@@ -223,7 +245,7 @@ static void a_directory_that_cannot_be_read_is_refused(void **state)
     put("file", "x", 1);
     (void)snprintf(name, sizeof name, "%s/file", path);
     assert_int_equal(lli_catalogue_open(name, &log_kept, &catalogue), LLM_ENOTFOUND);
-    put_segment(5, 1, 0);
+    put_segment(5, 1, 1);
     (void)snprintf(name, sizeof name, "%s/0000000000000005/0000000000000001.segment", path);
     assert_int_equal(chmod(name, 0), 0);
     if (geteuid() != 0) {
@@ -239,6 +261,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(segments_are_in_the_order_of_their_ordinals),
         TEST(what_is_no_segment_of_its_name_is_ignored_and_counted),
+        TEST(files_with_a_cleared_header_are_ready),
         TEST(a_segment_of_another_version_is_named),
         TEST(links_and_pipes_are_not_read),
         TEST(a_running_store_adds_replaces_and_removes_segments),

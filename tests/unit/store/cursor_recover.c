@@ -148,7 +148,7 @@ static void model_the_rest(struct directory *d)
  */
 static lli_seq end_at(const struct directory *d, uint64_t offset, bool truncated)
 {
-    lli_seq end = d->segment;
+    lli_seq end = d->segment_first;
 
     for (uint32_t i = 0; i < d->blocks; i++)
         if (d->block[i].segment == d->segment &&
@@ -191,7 +191,7 @@ static void a_recording_cut_at_any_sector_ends_with_its_last_whole_block(void **
             recover(&d, 1 << 18, &end);
             /* Names do not count. */
             check(&d, &end, end_at(&d, cut, truncated), false);
-            assert_int_equal(end.replaces, end_at(&d, cut, truncated) == d.segment);
+            assert_int_equal(end.replaces, end_at(&d, cut, truncated) == d.segment_first);
             assert_int_equal(end.ordinal, d.recorder.segment.ordinal + !end.replaces);
             assert_false(end.damaged);
             restore(file, bytes, sizeof bytes);
@@ -293,7 +293,7 @@ static void a_last_segment_with_names_only_is_replaced(void **state)
     segment.first = d.recorder.durable;
     segment.ordinal = d.recorder.ordinal;
     lli_segment_put(header, &segment);
-    directory_file(&d, segment.first.packet, "segment", file);
+    directory_file(&d, segment.ordinal, "segment", file);
     fd = open(file, O_WRONLY | O_CREAT, 0644);
     assert_int_equal(write(fd, header, sizeof header), sizeof header);
     assert_int_equal(ftruncate(fd, DIRECTORY_SEGMENT), 0);

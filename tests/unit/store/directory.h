@@ -62,7 +62,8 @@ struct directory {
     struct lli_recorder recorder;
     uint8_t *memory;
     int fd;
-    lli_seq segment; /* being written */
+    uint64_t segment;      /* number of the one being written */
+    lli_seq segment_first; /* its first packet */
     lli_seq recorded_from;
     struct lli_index_entry entry;
     bool indexed;
@@ -83,10 +84,10 @@ struct directory {
 static const char *const directory_topics[DIRECTORY_TOPICS] = {"prices.a", "prices.b", "orders",
                                                                "trades",   "late.x",   "late.y"};
 
-static inline void directory_file(const struct directory *d, lli_seq packet, const char *suffix, char *path)
+static inline void directory_file(const struct directory *d, uint64_t segment, const char *suffix, char *path)
 {
     (void)sprintf(path, "%.63s/%016llx/%016llx.%s", d->path, (unsigned long long)d->session,
-                  (unsigned long long)packet, suffix);
+                  (unsigned long long)segment, suffix);
 }
 
 /* ---------------------------------------------------------------------------------------------- open */
@@ -199,9 +200,10 @@ static inline void directory_begin_segment(struct directory *d, const uint8_t *h
     d->fd = open(made, O_RDWR | O_CREAT | O_TRUNC, 0644);
     assert_true(d->fd >= 0);
     assert_int_equal(ftruncate(d->fd, DIRECTORY_SEGMENT), 0);
-    directory_file(d, segment.first.packet, "segment", path);
+    directory_file(d, segment.ordinal, "segment", path);
     assert_int_equal(rename(made, path), 0);
-    d->segment = segment.first.packet;
+    d->segment = segment.ordinal;
+    d->segment_first = segment.first.packet;
     d->indexed = false;
     d->segments++;
     directory_file(d, d->segment, "index", path);

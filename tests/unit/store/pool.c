@@ -80,6 +80,13 @@ static struct lli_pool_segment await_segment(struct lli_pool *pool)
     return segment;
 }
 
+static void close_segment(struct lli_pool *pool)
+{
+    struct lli_pool_segment segment = await_segment(pool);
+
+    lli_pool_segment_close(&segment);
+}
+
 static bool is_there(const char *name)
 {
     struct stat file;
@@ -123,14 +130,14 @@ static void a_request_takes_a_spare_that_is_replaced(void **state)
 
     (void)state;
     await_spares(pool, 2);
-    assert_true(lli_pool_request(pool, 0x1122334455667788, 100));
+    assert_true(lli_pool_request(pool, 0x1122334455667788, 100, false));
     segment = await_segment(pool);
-    assert_true(segment.session == 0x1122334455667788 && segment.packet == 100);
+    assert_true(segment.session == 0x1122334455667788 && segment.ordinal == 100);
     expect_segment(&segment, "1122334455667788/0000000000000064.segment");
     assert_true(segment.written);
     assert_int_equal(fstat(segment.fd, &file), 0);
     assert_true((uint64_t)file.st_blocks * 512 >= SEGMENT);
-    close(segment.fd);
+    lli_pool_segment_close(&segment);
     await_spares(pool, 2);
     assert_true(lli_pool_free_bytes(pool) > 0);
     lli_pool_close(&pool);
@@ -142,16 +149,16 @@ static void a_request_without_a_spare_is_served_at_once(void **state)
     struct lli_pool *pool = pool_with(0, 0);
 
     (void)state;
-    for (uint64_t packet = 0; packet < 3; packet++)
-        assert_true(lli_pool_request(pool, 7, packet));
-    for (uint64_t packet = 0; packet < 3; packet++) {
+    for (uint64_t ordinal = 0; ordinal < 3; ordinal++)
+        assert_true(lli_pool_request(pool, 7, ordinal, false));
+    for (uint64_t ordinal = 0; ordinal < 3; ordinal++) {
         struct lli_pool_segment segment = await_segment(pool);
         char name[64];
 
-        (void)snprintf(name, sizeof name, "0000000000000007/%016x.segment", (unsigned)packet);
+        (void)snprintf(name, sizeof name, "0000000000000007/%016x.segment", (unsigned)ordinal);
         expect_segment(&segment, name);
         assert_false(segment.written);
-        close(segment.fd);
+        lli_pool_segment_close(&segment);
     }
     assert_false(is_there("spare/0.part"));
     lli_pool_close(&pool);
@@ -165,17 +172,17 @@ static void a_segment_takes_writes_as_it_says(void **state)
     (void)state;
     assert_non_null(bytes);
     memset(bytes, 1, 4096);
-    for (uint64_t packet = 0; packet < 2; packet++) {
+    for (uint64_t ordinal = 0; ordinal < 2; ordinal++) {
         struct lli_pool_segment segment;
 
-        assert_true(lli_pool_request(pool, 8, packet));
+        assert_true(lli_pool_request(pool, 8, ordinal, false));
         segment = await_segment(pool);
         assert_int_equal((fcntl(segment.fd, F_GETFL) & O_DIRECT) != 0, segment.direct);
         assert_int_equal(pwrite(segment.fd, bytes, 4096, SEGMENT - 4096), 4096);
         assert_int_equal(pread(segment.fd, bytes, 4096, 0), 4096);
         assert_int_equal(bytes[0], 0);
         memset(bytes, 1, 4096);
-        close(segment.fd);
+        lli_pool_segment_close(&segment);
     }
     free(bytes);
     lli_pool_close(&pool);
@@ -194,15 +201,15 @@ static void a_retired_segment_is_used_again_without_its_header(void **state)
     await_spares(pool, 1);
     /* No further spare can be made: a retired segment takes its place. */
     atomic_store(&fault_write, ENOSPC);
-    assert_true(lli_pool_request(pool, 5, 1));
+    assert_true(lli_pool_request(pool, 5, 1, false));
     segment = await_segment(pool);
     assert_int_equal(fstat(segment.fd, &before), 0);
     assert_int_equal(pwrite(segment.fd, bytes, 4096, 0), 4096);
-    close(segment.fd);
+    lli_pool_segment_close(&segment);
     put_file("0000000000000005/0000000000000001.index", 32);
     assert_true(lli_pool_retire(pool, 5, 1, true));
     await_spares(pool, 1);
-    assert_true(lli_pool_request(pool, 6, 9));
+    assert_true(lli_pool_request(pool, 6, 9, false));
     segment = await_segment(pool);
     assert_true(segment.written);
     assert_int_equal(fstat(segment.fd, &after), 0);
@@ -210,7 +217,7 @@ static void a_retired_segment_is_used_again_without_its_header(void **state)
     assert_int_equal(pread(segment.fd, bytes, 4096, 0), 4096);
     for (int at = 0; at < 4096; at++)
         assert_int_equal(bytes[at], 0);
-    close(segment.fd);
+    lli_pool_segment_close(&segment);
     atomic_store(&fault_write, 0);
     assert_false(is_there("0000000000000005"));
     free(bytes);
@@ -232,13 +239,41 @@ static void a_spare_is_filled_beside_a_recording(void **state)
 
     (void)state;
     await_spares(pool, 1);
-    for (uint64_t packet = 0; packet < 2; packet++) {
-        assert_true(lli_pool_request(pool, 5, packet));
-        close(await_segment(pool).fd);
+    for (uint64_t ordinal = 0; ordinal < 2; ordinal++) {
+        assert_true(lli_pool_request(pool, 5, ordinal, false));
+        close_segment(pool);
         record_until_spare(pool, false);
     }
-    assert_true(lli_pool_request(pool, 5, 2));
+    assert_true(lli_pool_request(pool, 5, 2, false));
     assert_true(await_segment(pool).written);
+    lli_pool_close(&pool);
+}
+
+/* Everything would be written twice if one was filled for each segment, though another one is retired for it. */
+static void no_spare_is_filled_where_a_retired_segment_is_expected(void **state)
+{
+    enum { LONGER_US = 300000 }; /* than the thread rests after each request */
+    struct lli_pool *pool = pool_with(1, 0);
+    struct lli_pool_segment segment;
+    struct stat before, after;
+
+    (void)state;
+    await_spares(pool, 1);
+    assert_true(lli_pool_request(pool, 5, 0, true));
+    segment = await_segment(pool);
+    assert_int_equal(fstat(segment.fd, &before), 0);
+    lli_pool_segment_close(&segment);
+    (void)usleep(LONGER_US);
+    assert_int_equal(lli_pool_spares(pool), 0);
+    assert_true(lli_pool_retire(pool, 5, 0, true));
+    await_spares(pool, 1);
+    /* None is expected now. */
+    assert_true(lli_pool_request(pool, 5, 1, false));
+    segment = await_segment(pool);
+    assert_int_equal(fstat(segment.fd, &after), 0);
+    assert_true(before.st_ino == after.st_ino);
+    lli_pool_segment_close(&segment);
+    await_spares(pool, 1);
     lli_pool_close(&pool);
 }
 
@@ -252,27 +287,27 @@ static void a_recorder_that_is_behind_gets_a_spare_that_is_not_written(void **st
     await_spares(pool, 1);
     /* None can be written either, if this process does not run for so long that the recorder seems to be idle. */
     atomic_store(&fault_write, ENOSPC);
-    assert_true(lli_pool_request(pool, 5, 1));
+    assert_true(lli_pool_request(pool, 5, 1, false));
     segment = await_segment(pool);
     assert_true(segment.written);
     assert_int_equal(fstat(segment.fd, &before), 0);
-    close(segment.fd);
+    lli_pool_segment_close(&segment);
     record_until_spare(pool, true);
-    assert_true(lli_pool_request(pool, 5, 2));
+    assert_true(lli_pool_request(pool, 5, 2, false));
     segment = await_segment(pool);
     assert_false(segment.written);
     assert_int_equal(fstat(segment.fd, &after), 0);
     assert_true((uint64_t)after.st_size == SEGMENT && after.st_ino != before.st_ino);
-    close(segment.fd);
+    lli_pool_segment_close(&segment);
     /* A retired segment, which is written, takes the place of the spare that is not. */
     record_until_spare(pool, true);
     assert_true(lli_pool_retire(pool, 5, 1, true));
-    assert_true(lli_pool_request(pool, 6, 9));
+    assert_true(lli_pool_request(pool, 6, 9, false));
     segment = await_segment(pool);
     assert_true(segment.written);
     assert_int_equal(fstat(segment.fd, &after), 0);
     assert_true(before.st_ino == after.st_ino);
-    close(segment.fd);
+    lli_pool_segment_close(&segment);
     atomic_store(&fault_write, 0);
     lli_pool_close(&pool);
 }
@@ -282,20 +317,20 @@ static void retired_segments_beyond_the_spares_are_removed(void **state)
     struct lli_pool *pool = pool_with(0, 0);
 
     (void)state;
-    for (uint64_t packet = 0; packet < 2; packet++) {
-        assert_true(lli_pool_request(pool, 5, packet));
-        close(await_segment(pool).fd);
+    for (uint64_t ordinal = 0; ordinal < 2; ordinal++) {
+        assert_true(lli_pool_request(pool, 5, ordinal, false));
+        close_segment(pool);
     }
     assert_true(lli_pool_retire(pool, 5, 0, true));
     /* Jobs are done in order. */
-    assert_true(lli_pool_request(pool, 6, 0));
-    close(await_segment(pool).fd);
+    assert_true(lli_pool_request(pool, 6, 0, false));
+    close_segment(pool);
     assert_false(is_there("0000000000000005/0000000000000000.segment"));
     assert_true(is_there("0000000000000005/0000000000000001.segment"));
     assert_true(lli_pool_retire(pool, 5, 1, true));
     assert_true(lli_pool_retire(pool, 99, 1, true));
-    assert_true(lli_pool_request(pool, 6, 1));
-    close(await_segment(pool).fd);
+    assert_true(lli_pool_request(pool, 6, 1, false));
+    close_segment(pool);
     assert_false(is_there("0000000000000005"));
     assert_int_equal(lli_pool_spares(pool), 0);
     lli_pool_close(&pool);
@@ -309,10 +344,10 @@ static void a_segment_that_must_not_be_used_again_is_removed(void **state)
     await_spares(pool, 1);
     /* No further spare can be made: only a retired segment could take its place. */
     atomic_store(&fault_write, ENOSPC);
-    assert_true(lli_pool_request(pool, 5, 0));
-    close(await_segment(pool).fd);
+    assert_true(lli_pool_request(pool, 5, 0, false));
+    close_segment(pool);
     assert_true(lli_pool_retire(pool, 5, 0, false));
-    assert_true(lli_pool_request(pool, 6, 0));
+    assert_true(lli_pool_request(pool, 6, 0, false));
     assert_false(await_segment(pool).written);
     assert_false(is_there("0000000000000005"));
     assert_int_equal(lli_pool_spares(pool), 0);
@@ -330,15 +365,18 @@ static void a_segment_of_the_same_name_is_replaced(void **state)
         struct lli_pool_segment segment;
         struct stat file;
 
-        assert_true(lli_pool_request(pool, 5, 0));
+        assert_true(lli_pool_request(pool, 5, 0, false));
         segment = await_segment(pool);
         expect_segment(&segment, "0000000000000005/0000000000000000.segment");
         assert_int_equal(fstat(segment.fd, &file), 0);
         assert_true(file.st_ino != inode);
         inode = file.st_ino;
-        assert_false(is_there("0000000000000005/0000000000000000.index"));
+        assert_int_equal(fstat(segment.index_fd, &file), 0);
+        assert_int_equal(file.st_size, 0);
         put_file("0000000000000005/0000000000000000.index", 32);
-        close(segment.fd);
+        assert_int_equal(fstat(segment.index_fd, &file), 0);
+        assert_int_equal(file.st_size, 32);
+        lli_pool_segment_close(&segment);
     }
     lli_pool_close(&pool);
 }
@@ -352,11 +390,26 @@ static void segments_that_nobody_took_are_gone_after_close(void **state)
     (void)state;
     poller = (struct pollfd){.fd = lli_pool_fd(pool), .events = POLLIN};
     await_spares(pool, 1);
-    assert_true(lli_pool_request(pool, 5, 0));
+    assert_true(lli_pool_request(pool, 5, 0, false));
     assert_int_equal(poll(&poller, 1, 60000), 1);
     lli_pool_close(&pool);
     assert_false(is_there("0000000000000005"));
     assert_int_equal(descriptors_open(), before);
+}
+
+static void segments_that_were_retired_are_gone_after_close(void **state)
+{
+    struct lli_pool *pool = pool_with(0, 0);
+
+    (void)state;
+    for (uint64_t ordinal = 0; ordinal < 8; ordinal++) {
+        assert_true(lli_pool_request(pool, 5, ordinal, false));
+        close_segment(pool);
+    }
+    for (uint64_t ordinal = 0; ordinal < 8; ordinal++)
+        assert_true(lli_pool_retire(pool, 5, ordinal, true));
+    lli_pool_close(&pool);
+    assert_false(is_there("0000000000000005"));
 }
 
 static void too_many_requests_are_refused(void **state)
@@ -366,18 +419,18 @@ static void too_many_requests_are_refused(void **state)
     struct lli_pool_segment segment;
 
     (void)state;
-    for (uint64_t packet = 0; packet < LLI_POOL_REQUESTS; packet++)
-        assert_true(lli_pool_request(pool, 5, packet));
-    assert_false(lli_pool_request(pool, 5, LLI_POOL_REQUESTS));
-    for (uint64_t packet = 0; packet < LLI_POOL_REQUESTS; packet++) {
+    for (uint64_t ordinal = 0; ordinal < LLI_POOL_REQUESTS; ordinal++)
+        assert_true(lli_pool_request(pool, 5, ordinal, false));
+    assert_false(lli_pool_request(pool, 5, LLI_POOL_REQUESTS, false));
+    for (uint64_t ordinal = 0; ordinal < LLI_POOL_REQUESTS; ordinal++) {
         segment = await_segment(pool);
-        assert_true(segment.packet == packet);
-        close(segment.fd);
+        assert_true(segment.ordinal == ordinal);
+        lli_pool_segment_close(&segment);
     }
     assert_int_equal(poll(&poller, 1, 0), 0);
     assert_false(lli_pool_take(pool, &segment));
-    assert_true(lli_pool_request(pool, 5, LLI_POOL_REQUESTS));
-    close(await_segment(pool).fd);
+    assert_true(lli_pool_request(pool, 5, LLI_POOL_REQUESTS, false));
+    close_segment(pool);
     lli_pool_close(&pool);
 }
 
@@ -389,7 +442,7 @@ static void a_reserve_that_is_reached_fails_requests(void **state)
     struct lli_pool_segment segment;
 
     (void)state;
-    assert_true(lli_pool_request(pool, 5, 0));
+    assert_true(lli_pool_request(pool, 5, 0, false));
     segment = await_segment(pool);
     assert_int_equal(segment.error, ENOSPC);
     assert_int_equal(segment.fd, -1);
@@ -409,7 +462,7 @@ static void an_error_of_allocation_ends_the_request_with_it(void **state)
         struct lli_pool_segment segment;
 
         atomic_store(&fault_allocate, errors[i]);
-        assert_true(lli_pool_request(pool, 5, 0));
+        assert_true(lli_pool_request(pool, 5, 0, false));
         segment = await_segment(pool);
         atomic_store(&fault_allocate, 0);
         assert_int_equal(segment.error, errors[i]);
@@ -425,11 +478,11 @@ static void a_file_system_without_allocation_gets_sparse_segments(void **state)
 
     (void)state;
     atomic_store(&fault_allocate, EOPNOTSUPP);
-    assert_true(lli_pool_request(pool, 5, 0));
+    assert_true(lli_pool_request(pool, 5, 0, false));
     segment = await_segment(pool);
     atomic_store(&fault_allocate, 0);
     expect_segment(&segment, "0000000000000005/0000000000000000.segment");
-    close(segment.fd);
+    lli_pool_segment_close(&segment);
     lli_pool_close(&pool);
 }
 
@@ -444,11 +497,11 @@ static void a_caller_yields_to_the_thread_while_a_request_is_not_finished(void *
     assert_false(lli_pool_take(pool, &segment));
     assert_int_equal(atomic_load(&yields), 0);
     atomic_store(&wait_allocate, true);
-    assert_true(lli_pool_request(pool, 5, 1));
+    assert_true(lli_pool_request(pool, 5, 1, false));
     assert_false(lli_pool_take(pool, &segment));
     assert_int_equal(atomic_load(&yields), 1);
     atomic_store(&wait_allocate, false);
-    close(await_segment(pool).fd);
+    close_segment(pool);
     atomic_store(&yields, 0);
     assert_false(lli_pool_take(pool, &segment));
     assert_int_equal(atomic_load(&yields), 0);
@@ -499,19 +552,19 @@ static int fill_a_small_disk(void)
 {
     struct lli_pool *pool = pool_with(0, 0);
     struct lli_pool_segment segment;
-    uint64_t packet = 0;
+    uint64_t ordinal = 0;
 
     do {
-        if (!lli_pool_request(pool, 5, packet++))
+        if (!lli_pool_request(pool, 5, ordinal++, false))
             return 1;
         segment = await_segment(pool);
         if (segment.fd >= 0)
-            close(segment.fd);
-    } while (segment.error == 0 && packet < 10);
-    if (segment.error != ENOSPC || packet != 3)
+            lli_pool_segment_close(&segment);
+    } while (segment.error == 0 && ordinal < 10);
+    if (segment.error != ENOSPC || ordinal != 3)
         return 2;
     /* A retired segment makes room. */
-    if (!lli_pool_retire(pool, 5, 0, true) || !lli_pool_request(pool, 5, packet))
+    if (!lli_pool_retire(pool, 5, 0, true) || !lli_pool_request(pool, 5, ordinal, false))
         return 3;
     segment = await_segment(pool);
     lli_pool_close(&pool);
@@ -615,8 +668,8 @@ static void a_forked_process_closes_without_harm(void **state)
     assert_int_equal(status, 0);
     /* The lock is still that of this process, and so is the thread. */
     expect_refused(&config, LLM_ESTATE, "has this directory");
-    assert_true(lli_pool_request(pool, 5, 0));
-    close(await_segment(pool).fd);
+    assert_true(lli_pool_request(pool, 5, 0, false));
+    close_segment(pool);
     lli_pool_close(&pool);
 }
 
@@ -706,10 +759,10 @@ static void spares_are_found_again_and_what_was_not_completed_is_removed(void **
     assert_false(is_there("spare/78.segment"));
     assert_false(is_there("spare/other"));
     assert_false(is_there("spare/079.segment"));
-    assert_true(lli_pool_request(pool, 5, 0));
+    assert_true(lli_pool_request(pool, 5, 0, false));
     segment = await_segment(pool);
     assert_true(segment.written);
-    close(segment.fd);
+    lli_pool_segment_close(&segment);
     lli_pool_close(&pool);
     /* Fewer are wanted now. */
     pool = pool_with(1, 0);
@@ -753,11 +806,13 @@ int main(void)
         POOL_TEST(a_segment_takes_writes_as_it_says),
         POOL_TEST(a_retired_segment_is_used_again_without_its_header),
         POOL_TEST(a_spare_is_filled_beside_a_recording),
+        POOL_TEST(no_spare_is_filled_where_a_retired_segment_is_expected),
         POOL_TEST(a_recorder_that_is_behind_gets_a_spare_that_is_not_written),
         POOL_TEST(retired_segments_beyond_the_spares_are_removed),
         POOL_TEST(a_segment_that_must_not_be_used_again_is_removed),
         POOL_TEST(a_segment_of_the_same_name_is_replaced),
         POOL_TEST(segments_that_nobody_took_are_gone_after_close),
+        POOL_TEST(segments_that_were_retired_are_gone_after_close),
         POOL_TEST(too_many_requests_are_refused),
         POOL_TEST(a_reserve_that_is_reached_fails_requests),
         POOL_TEST(an_error_of_allocation_ends_the_request_with_it),

@@ -20,6 +20,7 @@
 enum { FAILED_MAX = 64 };
 
 static atomic_int fault_allocate; /* so many calls of fallocate() find the quota used up */
+static atomic_bool fault_stand;   /* it does not return */
 static atomic_bool fault_direct;  /* there is no O_DIRECT */
 
 int fallocate(int fd, int mode, off_t offset, off_t size)
@@ -29,6 +30,8 @@ int fallocate(int fd, int mode, off_t offset, off_t size)
         errno = EDQUOT;
         return -1;
     }
+    while (atomic_load(&fault_stand))
+        (void)usleep(1000);
     return (int)syscall(SYS_fallocate, fd, mode, offset, size);
 }
 
@@ -199,6 +202,14 @@ static void await_stopped(void)
     }
 }
 
+static uint64_t counter(const char *name)
+{
+    uint64_t value = 0;
+
+    assert_int_equal(llm_context_counter(context, name, &value), LLM_OK);
+    return value;
+}
+
 /* Messages are refused while too many wait for the store. */
 static void send_until_stopped(void)
 {
@@ -298,6 +309,68 @@ static void a_quota_is_relieved_by_the_oldest_segment(void **state)
     assert_int_equal(stopped.kind, 0);
 }
 
+/* The segment that follows is asked for before it is due: only then has it to be there. */
+static void a_quota_before_a_segment_is_due_stops_nothing(void **state)
+{
+    (void)state;
+    assert_int_equal(store_up_in(context), LLM_OK);
+    transmitter_up();
+    send_some(100);
+    await_acknowledged(100);
+    atomic_store(&fault_allocate, 1);
+    while (counter("store_segments_begun") < 2)
+        send_some(100);
+    assert_int_equal(atomic_load(&fault_allocate), 0);
+    await_acknowledged(llm_transmitter_next(transmitter));
+    assert_int_equal(stopped.kind, 0);
+    assert_int_equal(read_all().next, llm_transmitter_next(transmitter));
+}
+
+/* The pool owes it a segment: another session of that number must not get it. */
+static void a_session_ends_when_the_segment_that_was_asked_for_is_there(void **state)
+{
+    struct lli_recorded *recorded;
+
+    (void)state;
+    assert_int_equal(store_up_in(context), LLM_OK);
+    transmitter_up();
+    send_some(100);
+    await_acknowledged(100);
+    recorded = lli_store_recorded(store, session);
+    atomic_store(&fault_stand, true);
+    while (!recorded->segment.has_next)
+        send_some(100);
+    await_acknowledged(llm_transmitter_next(transmitter));
+    assert_int_equal(llm_transmitter_close(&transmitter), 0);
+    while (!recorded->over || !lli_recorded_is_settled(recorded))
+        (void)llm_wait(context, 10000);
+    for (int i = 0; i < 100; i++)
+        (void)llm_poll(context);
+    assert_int_equal(store->sessions_recorded, 1);
+    atomic_store(&fault_stand, false);
+    while (store->sessions_recorded > 0)
+        (void)llm_wait(context, 10000);
+}
+
+/* A segment whose header was not written has nothing, and leaves nothing. */
+static void a_segment_without_a_header_is_removed(void **state)
+{
+    struct stat file;
+    char path[160];
+
+    (void)state;
+    store_up_faulty();
+    transmitter_up();
+    fail_writes(0, 1);
+    send_some(100);
+    await_acknowledged(100);
+    (void)snprintf(path, sizeof path, "%s/%016llx/%016x.segment", directory, (unsigned long long)session, 0);
+    while (stat(path, &file) == 0)
+        (void)usleep(1000);
+    assert_int_equal(read_all().next, 100);
+    faults_down();
+}
+
 static void a_file_system_without_o_direct_records_by_the_page_cache(void **state)
 {
     (void)state;
@@ -327,14 +400,6 @@ static void send_packets(struct llm_topic *topic, int count)
 
     for (int i = 0; i < count; i++)
         assert_int_equal(llm_send(topic, bytes, sizeof bytes, LLM_SEND_NOW), LLM_OK);
-}
-
-static uint64_t counter(const char *name)
-{
-    uint64_t value = 0;
-
-    assert_int_equal(llm_context_counter(context, name, &value), LLM_OK);
-    return value;
 }
 
 /* A faulty store that has recorded some messages, and a topic that is not assured. */
@@ -424,6 +489,9 @@ int main(void)
         TEST(a_second_failure_stops_the_recording_and_names_the_file),
         TEST(a_quota_counts_as_a_full_disk),
         TEST(a_quota_is_relieved_by_the_oldest_segment),
+        TEST(a_quota_before_a_segment_is_due_stops_nothing),
+        TEST(a_session_ends_when_the_segment_that_was_asked_for_is_there),
+        TEST(a_segment_without_a_header_is_removed),
         TEST(a_file_system_without_o_direct_records_by_the_page_cache),
         TEST(polls_are_brief_while_the_disk_is_awaited),
         TEST(a_block_is_not_written_before_the_poll_ends),
