@@ -68,24 +68,30 @@ void machine_json(const char *key)
     json_end('}');
 }
 
-static double machine_memory_mib(const char *key)
+/* Returns a figure of a file, with the huge pages that are not part of it. */
+static double machine_memory_mib(const char *path, const char *key)
 {
-    char resident[64] = "0";
+    char memory[64] = "0";
     char huge[64] = "0";
 
-    machine_read("/proc/self/status", key, resident, sizeof resident);
+    machine_read(path, key, memory, sizeof memory);
     machine_read("/proc/self/status", "HugetlbPages", huge, sizeof huge);
-    return (strtod(resident, NULL) + strtod(huge, NULL)) / 1024;
+    return (strtod(memory, NULL) + strtod(huge, NULL)) / 1024;
 }
 
 double machine_resident_mib(void)
 {
-    return machine_memory_mib("VmRSS");
+    return machine_memory_mib("/proc/self/status", "VmRSS");
 }
 
 double machine_resident_mib_max(void)
 {
-    return machine_memory_mib("VmHWM");
+    return machine_memory_mib("/proc/self/status", "VmHWM");
+}
+
+double machine_proportional_mib(void)
+{
+    return machine_memory_mib("/proc/self/smaps_rollup", "Pss");
 }
 
 uint64_t machine_waited_ns(void)

@@ -534,6 +534,7 @@ static void market_on_stats(const struct control *request)
             (uint64_t)(now.ru_minflt + now.ru_majflt - market.begun.ru_minflt - market.begun.ru_majflt),
             (uint64_t)(now.ru_nivcsw - market.begun.ru_nivcsw)});
     json_number("rss_mib", machine_resident_mib_max());
+    json_number("pss_mib", machine_proportional_mib());
     json_close();
 }
 

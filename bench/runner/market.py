@@ -271,13 +271,15 @@ class Market:
                 **{name: Histogram(*(answer[name] for answer in answers)) for name in ("due", "sent")}}
 
     def stats(self):
-        """Processor time in cores, resident memory, page faults and involuntary context switches of both sides; the machine."""
+        """Processor time in cores, resident memory, and with pages that several processes map counted once; page faults and involuntary context switches of both sides; the machine."""
         sides = {"producer": self.publishers, "consumers": self.consumers}
         answers = {side: [one.process.ask("stats") for one in of] for side, of in sides.items()}
         both = [answer for of in answers.values() for answer in of]
         return {"cpu_cores": {side: sum(answer["cpu_ns"] / answer["ns"] for answer in of) for side, of in answers.items()},
                 "rss_mib": {side: sum(answer["rss_mib"] for answer in of) for side, of in answers.items()},
                 "rss_mib_max": max(answer["rss_mib"] for answer in both),
+                "pss_mib": {side: sum(answer["pss_mib"] for answer in of) for side, of in answers.items()},
+                "pss_mib_max": max(answer["pss_mib"] for answer in both),
                 "faults": sum(answer["faults"] for answer in both), "switches": sum(answer["switches"] for answer in both),
                 "machine": both[0]["machine"]}
 

@@ -80,7 +80,7 @@ def row_of(o, transport, library, rate, runs, bare, clocks):
             "each_median_us": sorted(median(run["each_us"][at]["median"] for run in runs) for at in range(o.subscribers)),
             "clock_us": {name: median(run["clock_us"][name] for run in clocks) for name in NAMES},
             "late_ms": median(run["late_ms"] for run in runs), "cpu_cores": runs[0]["cpu_cores"],
-            "rss_mib_max": max(run["rss_mib_max"] for run in runs)}
+            "rss_mib_max": max(run["rss_mib_max"] for run in runs), "pss_mib_max": max(run["pss_mib_max"] for run in runs)}
 
 
 COLUMNS = (("", "transport", "transport", None), ("", "library", "library", None), ("rate", "msg/s", "rate_msgs_per_s", 0),

@@ -311,7 +311,8 @@ def row_of(o, transport, library, sequence, runs, bare, rate_max):
            "bare_hybrid_us": beside, "ratio_to_bare": median(ratio(run["hybrid_us"]["mean"], by["hybrid_us"]["mean"])
                                                              for run, by in zip(runs, bare)),
            "highest_rate_msgs_per_s": rate_max, "cpu_cores": averages(runs, "cpu_cores"), "rss_mib": averages(runs, "rss_mib"),
-           "rss_mib_max": worst(run["rss_mib_max"] for run in runs), "faults": worst(run["faults"] for run in runs),
+           "rss_mib_max": worst(run["rss_mib_max"] for run in runs), "pss_mib": averages(runs, "pss_mib"),
+           "pss_mib_max": worst(run["pss_mib_max"] for run in runs), "faults": worst(run["faults"] for run in runs),
            "switches": worst(run["switches"] for run in runs), "recovery_ms": None, "incomplete": None, "phases_us": None}
     if "recoveries_ms" in runs[0]:
         row.update(recovery_ms={"median": median(recoveries), "max": worst(recoveries)},
@@ -325,7 +326,8 @@ COLUMNS = (("", "sequence", lambda row: f"{row['transport']} {row['sequence']}",
            *(("hybrid us" if at == 0 else "", name.replace("_", "."), f"hybrid_us.{name}", 1) for at, name in enumerate(NAMES)),
            ("from send", "mean", "from_send_us.mean", 1), ("bare", "mean", "bare_hybrid_us.mean", 1), ("ratio", "", "ratio_to_bare", 2),
            ("highest", "msg/s", "highest_rate_msgs_per_s", 0), ("cores", "prod.", "cpu_cores.producer", 2),
-           ("", "cons.", "cpu_cores.consumers", 2), ("MiB", "max", "rss_mib_max", 0), ("recovery", "ms", "recovery_ms.median", 0),
+           ("", "cons.", "cpu_cores.consumers", 2), ("MiB", "max", "rss_mib_max", 0),
+           ("", "own", "pss_mib_max", 0), ("", "all", lambda row: number(sum(row["pss_mib"].values()), 0), None), ("recovery", "ms", "recovery_ms.median", 0),
            ("", "max", "recovery_ms.max", 0), ("lost", "", "lost", None))
 
 
