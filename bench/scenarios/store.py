@@ -10,8 +10,8 @@ Cases:
                acknowledged it; beside a bare durable write of 4 KiB, the hop to an ordinary receiver, and bare writes of messages
                that come due as often: each write has those that came during the one before. The store has recorded --mib before,
                so it uses its oldest segments again; until then its writes wait for those that make new files
-  others       hop of a reference receiver while the store records, while an ordinary receiver is in the place of the store, and
-               while bare writes like the store's are done beside that one
+  others       hop of a reference receiver while the store records, in segments that are used again, while an ordinary receiver is in
+               the place of the store, and while bare writes like the store's are done beside that one
   start        a store is killed while it records, and opened again with so many more segments, which are sparse files: until
                llm_store_open() returns, and until the session goes on and its messages are on the disk
   replay       rate of llm_replay_next() beside that of the live stream, and the hop of a live receiver meanwhile
@@ -336,9 +336,14 @@ def others(stores, what, rate):
     """The hop beside the store, a receiver in its place, or a receiver and writes as those of the last store at this rate."""
     o = stores.o
     directory = stores.places["disk"].new() if what == "store" else None
-    end = stores.store(directory, o.level[0], low=True)[0] if directory else stores.receiver(low=True)
+    end = stores.store(directory, o.level[0], low=True, mib_max=o.mib)[0] if directory else stores.receiver(low=True)
     disk = stores.raw("disk", low=True) if what == "writes" else None
-    reference, sender = stores.reference(), stores.transmitter(o.size[0])
+    sender = stores.transmitter(o.size[0])
+    if directory:
+        sender.ask("await")
+        recycle(stores, sender, end)
+        end.ask("prepared")
+    reference = stores.reference()
     sender.ask("await", receivers=2)
     sender.ask("send", rate=rate, duration=WARM_S, round=1)
     before = end.ask("stats") if directory else None
