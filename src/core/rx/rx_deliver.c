@@ -435,6 +435,7 @@ static bool rx_end_item(struct lli_rx *rx, lli_ns now, uint64_t number, struct l
 {
     const enum llm_reason reason =
         rx->loss.end_reason != LLM_REASON_NONE ? rx->loss.end_reason : LLM_REASON_CLOSED;
+    const lli_seq next = lli_rx_unordered_end(rx, &number);
 
     (void)lli_rx_event(rx, LLM_EVENT_SESSION_END, item);
     item->event.reason = reason;
@@ -443,7 +444,7 @@ static bool rx_end_item(struct lli_rx *rx, lli_ns now, uint64_t number, struct l
     lli_rx_drop_packets(rx);
     rx->state = LLI_RX_ENDED;
     if (reason == LLM_REASON_CLOSED || reason == LLM_REASON_TIMEOUT)
-        lli_rx_note(rx, number, reason);
+        lli_rx_note(rx, next, number, reason);
     /* To an expelled receiver that returns the session is new, even if it has resumed before. */
     if (reason == LLM_REASON_EXPELLED && rx->config->former != NULL)
         lli_former_forget(rx->config->former, rx->session);

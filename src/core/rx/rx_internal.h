@@ -121,7 +121,7 @@ bool lli_rx_buffer(struct lli_rx *rx, lli_seq seq, const struct lli_rx_packet *p
 uint32_t lli_rx_room(const struct lli_rx *rx);
 
 /* Records where the session ended, and the reason. */
-void lli_rx_note(const struct lli_rx *rx, uint64_t number, enum llm_reason reason);
+void lli_rx_note(const struct lli_rx *rx, lli_seq next, uint64_t number, enum llm_reason reason);
 
 /* Frees every buffered packet. */
 void lli_rx_drop_packets(struct lli_rx *rx);
@@ -804,6 +804,12 @@ void lli_rx_unordered_drop(struct lli_rx *rx, lli_seq seq);
  * rest.
  */
 bool lli_rx_unordered_split(struct lli_rx *rx, struct lli_unpacked *lost, enum llm_reason reason);
+
+/*
+ * Returns the packet in which message *number, the next in order, begins or behind which it does; the session
+ * ends there. Both move behind messages that were delivered ahead of order from packets that were dropped.
+ */
+lli_seq lli_rx_unordered_end(const struct lli_rx *rx, uint64_t *number);
 
 /* Returns the next messages in order, without delivered and refused ones; false: none. */
 bool lli_rx_turn_messages(struct lli_rx *rx, struct lli_item *item);

@@ -73,11 +73,11 @@ void lli_rx_stop(struct lli_rx *rx)
     lli_rx_unsettle(rx);
 }
 
-void lli_rx_note(const struct lli_rx *rx, uint64_t number, enum llm_reason reason)
+void lli_rx_note(const struct lli_rx *rx, lli_seq next, uint64_t number, enum llm_reason reason)
 {
     const struct lli_former_session session = {
         .session = rx->session,
-        .next = rx->loss.uncounted != 0 ? rx->loss.uncounted : rx->gap.next,
+        .next = rx->loss.uncounted != 0 ? rx->loss.uncounted : next,
         .number = number,
         .reason = reason,
         .acknowledged_from = rx->report.acknowledged_from,
@@ -95,7 +95,7 @@ void lli_rx_replace(struct lli_rx *rx)
         lli_rx_stream_reached(rx, lli_rx_delivered(rx));
     /* Messages delivered ahead of order would be delivered again. */
     if (rx->state == LLI_RX_LIVE && !(rx->pending.slow_path & LLI_RX_LATEST) && !lli_rx_as_it_arrives(rx))
-        lli_rx_note(rx, lli_rx_delivered(rx), LLM_REASON_REPLACED);
+        lli_rx_note(rx, rx->gap.next, lli_rx_delivered(rx), LLM_REASON_REPLACED);
     lli_rx_stop(rx);
 }
 

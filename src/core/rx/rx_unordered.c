@@ -247,6 +247,26 @@ bool lli_rx_unordered_split(struct lli_rx *rx, struct lli_unpacked *lost, enum l
     return false;
 }
 
+lli_seq lli_rx_unordered_end(const struct lli_rx *rx, uint64_t *number)
+{
+    const bool is_sure = rx->loss.run == 0 && rx->loss.uncounted == 0 && *number == rx->unpack.number &&
+                         !rx->unpack.assembling;
+    lli_seq next = rx->gap.next;
+
+    if (!(rx->pending.slow_path & LLI_RX_AGAIN) || !is_sure)
+        return next;
+    for (lli_seq seq = next; unordered_mark(rx, seq)->seq == seq; seq++) {
+        const struct lli_rx_mark *mark = unordered_mark(rx, seq);
+
+        if (mark->first != *number || mark->end == mark->first)
+            break;
+        /* The packet may have more than was delivered. */
+        *number = mark->end;
+        next = seq;
+    }
+    return next;
+}
+
 bool lli_rx_turn_messages(struct lli_rx *rx, struct lli_item *item)
 {
     return unordered_messages(rx, &rx->unpack, &rx->unordered.turn, item);

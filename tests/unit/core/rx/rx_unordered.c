@@ -5,6 +5,8 @@
  */
 #include "session.h"
 
+#include "core/rx/former.h"
+
 enum { MESSAGES_MAX = 2048, SIZE_MAX_SENT = 900 };
 
 static struct transmitter t;
@@ -506,6 +508,39 @@ static void delivered_messages_are_not_lost_with_a_loss_that_is_pending_for_long
     expect_all();
 }
 
+/* They were dropped, as no heartbeat covers them, and would be delivered again if the session resumed before them. */
+static void a_session_that_falls_silent_ends_behind_messages_delivered_early(void **state)
+{
+    static struct lli_former former;
+    const struct lli_former_session *noted;
+
+    (void)state;
+    memset(&former, 0, sizeof former);
+    r.config.former = &former;
+    begin(6);
+    carry(START + 2);
+    carry(START + 3);
+    carry(START + 5);
+    lead_is(START + 1);
+    lead_is(START + 1);
+    carry(START + 1);
+    lead_is(START + 2);
+    assert_string_equal(got.order, "0 2 3 5 1 ");
+    for (int i = 0; i < 3 && got.end.kind == 0; i++) {
+        now += r.config.timeout;
+        asked();
+    }
+    assert_int_equal(got.gaps, 0);
+    assert_int_equal(got.end.kind, LLM_EVENT_SESSION_END);
+    assert_int_equal(got.end.reason, LLM_REASON_TIMEOUT);
+    assert_int_equal(got.end.first, 4);
+    noted = lli_former_find(&former, SESSION);
+    assert_non_null(noted);
+    /* Packet 3 may have had more than was delivered. */
+    assert_int_equal(noted->next, START + 3);
+    assert_int_equal(noted->number, 4);
+}
+
 static void only_messages_in_order_are_acknowledged(void **state)
 {
     (void)state;
@@ -652,6 +687,7 @@ int main(void)
         T(unordered_delivery_waits_until_topic_names_are_known),
         T(delivered_messages_are_never_lost_for_lack_of_memory),
         T(delivered_messages_are_not_lost_with_a_loss_that_is_pending_for_long),
+        T(a_session_that_falls_silent_ends_behind_messages_delivered_early),
         T(only_messages_in_order_are_acknowledged),
         T(replay_is_delivered_in_order_then_live_unordered),
         T(shuffled_packets_deliver_each_message_once),
