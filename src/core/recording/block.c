@@ -277,6 +277,7 @@ static void block_read_name(struct lli_block_reader *reader, struct lli_record *
 
 bool lli_block_next(struct lli_block_reader *reader, struct lli_record *record)
 {
+    uint64_t message;
     uint16_t size;
 
     if (reader->bytes.at == reader->bytes.end || !reader->bytes.ok)
@@ -299,9 +300,11 @@ bool lli_block_next(struct lli_block_reader *reader, struct lli_record *record)
     } else {
         reader->bytes.ok = false;
     }
+    message = record->kind == LLI_RECORD_GAP ? record->message_next : record->message;
+    reader->bytes.ok &= record->next <= LLI_BLOCK_NUMBER_MAX && message <= LLI_BLOCK_NUMBER_MAX;
     if (!reader->bytes.ok)
         return false;
     reader->packet = record->next;
-    reader->message = record->kind == LLI_RECORD_GAP ? record->message_next : record->message;
+    reader->message = message;
     return true;
 }

@@ -19,6 +19,9 @@ enum {
     LLI_BLOCK_PACKET_MAX = 65535, /* bytes of the longest packet */
 };
 
+/* The greatest number of a packet or a message, so that no sum with another one overflows. */
+#define LLI_BLOCK_NUMBER_MAX ((uint64_t)INT64_MAX)
+
 /* Place where a recording goes on: that of its next block in the chain. */
 struct lli_block_position {
     uint64_t session;

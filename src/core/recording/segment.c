@@ -86,7 +86,8 @@ enum lli_segment_fault lli_segment_get(const uint8_t *bytes, struct lli_segment 
                    .term = lli_load_u32(bytes + AT_TERM)},
     };
     if (channel_size > LLI_SEGMENT_CHANNEL_MAX || segment->size < LLI_SEGMENT_MIN ||
-        segment->size % LLI_BLOCK_ALIGN != 0)
+        segment->size % LLI_BLOCK_ALIGN != 0 || segment->first.packet > LLI_BLOCK_NUMBER_MAX ||
+        segment->first.message > LLI_BLOCK_NUMBER_MAX)
         return LLI_SEGMENT_NONE;
     memcpy(segment->channel, bytes + AT_CHANNEL, channel_size);
     return LLI_SEGMENT_OK;

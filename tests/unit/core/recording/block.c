@@ -295,8 +295,11 @@ static void malformed_records_make_no_block(void **state)
         {{LLI_RECORD_GAP, 0, 100}, 27},            /* a gap of no packets */
         {{LLI_RECORD_NAME, 0, 1, 0, 0, 0, 9}, 12}, /* a name longer than the block */
         {{LLI_RECORD_HIDDEN_NAME, 0, 1, 0, 0, 0, 1, 1}, 40},
-        {{LLI_RECORD_END, 0}, 10}, /* truncated */
-        {{LLI_RECORD_END}, 1},     /* half of a size */
+        {{LLI_RECORD_GAP, 0, [9] = 0x80}, 27},       /* a gap up to packet 2^63 */
+        {{LLI_RECORD_GAP, 0, 101, [25] = 0x80}, 27}, /* a gap up to message 2^63 */
+        {{LLI_RECORD_END, 0, [9] = 0x80}, 11},       /* an end at message 2^63 */
+        {{LLI_RECORD_END, 0}, 10},                   /* truncated */
+        {{LLI_RECORD_END}, 1},                       /* half of a size */
     };
 
     (void)state;

@@ -63,13 +63,33 @@ static void impossible_sizes_are_refused(void **state)
     recording_close(&r);
 }
 
+static void impossible_numbers_are_refused(void **state)
+{
+    struct lli_segment segment;
+    struct recording r;
+
+    (void)state;
+    recording_open(&r, 1);
+    for (int i = 0; i < 2; i++) {
+        struct lli_segment other = r.segment;
+        uint64_t *number = i == 0 ? &other.first.packet : &other.first.message;
+
+        *number = LLI_BLOCK_NUMBER_MAX;
+        lli_segment_put(r.bytes, &other);
+        assert_int_equal(lli_segment_get(r.bytes, &segment), LLI_SEGMENT_OK);
+        *number += 1;
+        lli_segment_put(r.bytes, &other);
+        assert_int_equal(lli_segment_get(r.bytes, &segment), LLI_SEGMENT_NONE);
+    }
+    recording_close(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_header_is_read_as_it_was_written),
-        cmocka_unit_test(every_changed_byte_is_noticed),
-        cmocka_unit_test(another_version_is_refused),
-        cmocka_unit_test(impossible_sizes_are_refused),
+        cmocka_unit_test(a_header_is_read_as_it_was_written), cmocka_unit_test(every_changed_byte_is_noticed),
+        cmocka_unit_test(another_version_is_refused),         cmocka_unit_test(impossible_sizes_are_refused),
+        cmocka_unit_test(impossible_numbers_are_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
