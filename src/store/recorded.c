@@ -637,9 +637,6 @@ void lli_recorded_written(struct lli_recorded *recorded, uint32_t id, int error)
         recorded->error = error;
         store->counters.store_write_failures++;
         lli_catalogue_fail(store->catalogue, recorded->session, recorded->segment.ordinal);
-        /* Nothing is in it. */
-        if (heading)
-            (void)lli_pool_retire(store->pool, recorded->session, recorded->segment.ordinal, false);
         lli_log(recorded_log(recorded), LLM_LEVEL_ERROR,
                 "%s: writing %s/%s failed: %s; what is not on the disk goes to another segment",
                 store->object, store->directory, recorded->segment.name, strerror(error));

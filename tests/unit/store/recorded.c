@@ -352,25 +352,6 @@ static void a_session_ends_when_the_segment_that_was_asked_for_is_there(void **s
         (void)llm_wait(context, 10000);
 }
 
-/* A segment whose header was not written has nothing, and leaves nothing. */
-static void a_segment_without_a_header_is_removed(void **state)
-{
-    struct stat file;
-    char path[160];
-
-    (void)state;
-    store_up_faulty();
-    transmitter_up();
-    fail_writes(0, 1);
-    send_some(100);
-    await_acknowledged(100);
-    (void)snprintf(path, sizeof path, "%s/%016llx/%016x.segment", directory, (unsigned long long)session, 0);
-    while (stat(path, &file) == 0)
-        (void)usleep(1000);
-    assert_int_equal(read_all().next, 100);
-    faults_down();
-}
-
 static void a_file_system_without_o_direct_records_by_the_page_cache(void **state)
 {
     (void)state;
@@ -491,7 +472,6 @@ int main(void)
         TEST(a_quota_is_relieved_by_the_oldest_segment),
         TEST(a_quota_before_a_segment_is_due_stops_nothing),
         TEST(a_session_ends_when_the_segment_that_was_asked_for_is_there),
-        TEST(a_segment_without_a_header_is_removed),
         TEST(a_file_system_without_o_direct_records_by_the_page_cache),
         TEST(polls_are_brief_while_the_disk_is_awaited),
         TEST(a_block_is_not_written_before_the_poll_ends),
