@@ -2,7 +2,6 @@
 /* A session that is recorded: from the receiver's packets to writes, and back to acknowledgements. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -73,8 +72,8 @@ static struct lli_recorded *recorded_new(struct lli_store_channel *channel, stru
     recorded->place = place;
     recorded->rx = rx;
     recorded->buffer = -1;
-    recorded->segment.fd = recorded->segment.index_fd = recorded->segment.file = -1;
-    recorded->next.fd = -1;
+    recorded->segment = (struct lli_recorded_segment){.supply = {.fd = -1, .index_fd = -1}, .file = -1};
+    recorded->next.fd = recorded->next.index_fd = -1;
     store->sessions[place] = recorded;
     store->sessions_recorded++;
     if (recorded_map(recorded) != LLM_OK) {
@@ -95,11 +94,8 @@ static void recorded_segment_close(struct lli_recorded *recorded)
 
     if (segment->file >= 0 && !recorded_store(recorded)->context->orphaned)
         lli_disk_file_remove(recorded_store(recorded)->disk, segment->file);
-    if (segment->fd >= 0)
-        (void)close(segment->fd);
-    if (segment->index_fd >= 0)
-        (void)close(segment->index_fd);
-    segment->fd = segment->index_fd = segment->file = -1;
+    lli_pool_segment_close(&segment->supply);
+    segment->file = -1;
 }
 
 /* Gives back the segment that was to follow. */
@@ -441,8 +437,8 @@ static void index_flush(struct lli_recorded *recorded)
 
     if (segment->indexed == 0)
         return;
-    if (segment->index_fd >= 0)
-        (void)!pwrite(segment->index_fd, segment->index, segment->indexed * LLI_INDEX_ENTRY,
+    if (segment->supply.index_fd >= 0)
+        (void)!pwrite(segment->supply.index_fd, segment->index, segment->indexed * LLI_INDEX_ENTRY,
                       (off_t)(segment->index_at * LLI_INDEX_ENTRY));
     segment->index_at += segment->indexed;
     segment->indexed = 0;
@@ -459,7 +455,7 @@ static void index_add(struct lli_recorded *recorded, const struct lli_write *wri
         !lli_index_wants(first ? NULL : &segment->latest, &block, write->offset))
         return;
     if (first)
-        lli_catalogue_number(recorded_store(recorded)->catalogue, recorded->session, segment->ordinal,
+        lli_catalogue_number(recorded_store(recorded)->catalogue, recorded->session, segment->supply.ordinal,
                              block.message);
     segment->latest = (struct lli_index_entry){
         .packet = block.packet, .message = block.message, .wall = block.wall, .offset = write->offset};
@@ -476,7 +472,7 @@ static void recorded_want(struct lli_recorded *recorded)
     index_flush(recorded);
     recorded_segment_close(recorded);
     recorded->segment = (struct lli_recorded_segment){
-        .fd = -1, .file = -1, .index_fd = -1, .ordinal = recorded->write.ordinal, .wanted = true};
+        .supply = {.ordinal = recorded->write.ordinal, .fd = -1, .index_fd = -1}, .file = -1, .wanted = true};
 }
 
 /* Begins the segment that is wanted in the file that was supplied. */
@@ -484,19 +480,16 @@ static void recorded_use(struct lli_recorded *recorded)
 {
     struct llm_store *store = recorded_store(recorded);
     struct lli_recorded_segment *segment = &recorded->segment;
-    struct lli_pool_segment *supply = &recorded->next;
 
-    assert(supply->ordinal == segment->ordinal);
-    segment->file = lli_disk_file_add(store->disk, supply->fd);
-    segment->fd = supply->fd;
-    segment->index_fd = supply->index_fd;
-    memcpy(segment->name, supply->name, sizeof segment->name);
-    supply->fd = -1;
+    assert(recorded->next.ordinal == segment->supply.ordinal);
+    segment->supply = recorded->next;
+    recorded->next.fd = recorded->next.index_fd = -1;
+    segment->file = lli_disk_file_add(store->disk, segment->supply.fd);
     segment->wanted = false;
     if (segment->file >= 0)
         store->counters.store_segments_begun++;
     else
-        recorded_stop(recorded, EMFILE, segment->name);
+        recorded_stop(recorded, EMFILE, segment->supply.name);
 }
 
 void lli_recorded_take(struct lli_recorded *recorded, const struct lli_pool_segment *supply)
@@ -508,7 +501,7 @@ void lli_recorded_take(struct lli_recorded *recorded, const struct lli_pool_segm
         recorded->next = *supply;
     else if ((supply->error == ENOSPC || supply->error == EDQUOT) &&
              store->options.full == LLM_STORE_OLDEST && lli_retention_make_room(store))
-        recorded->segment.has_next = false;
+        recorded->segment.asked_next = false;
     else if (recorded->segment.wanted)
         recorded_stop(recorded, supply->error, supply->name);
 }
@@ -529,9 +522,9 @@ static void recorded_ask_next(struct lli_recorded *recorded)
     struct lli_recorded_segment *segment = &recorded->segment;
     const struct lli_recorder *recorder = &recorded->recorder;
 
-    if (!segment->has_next && !segment->wanted && !recorded->over && !recorded->stopped &&
+    if (!segment->asked_next && !segment->wanted && !recorded->over && !recorded->stopped &&
         recorder->offset > recorder->segment.size / 2)
-        segment->has_next = recorded->requested = recorded_request(recorded, recorder->ordinal);
+        segment->asked_next = recorded->requested = recorded_request(recorded, recorder->ordinal);
 }
 
 /* Hands the next write to the engine. False: the segment or the engine has no place for it yet. */
@@ -544,7 +537,7 @@ static bool recorded_issue(struct lli_recorded *recorded)
     if (segment->wanted && recorded->next.fd >= 0)
         recorded_use(recorded);
     if (segment->wanted) {
-        recorded->requested = recorded->requested || recorded_request(recorded, segment->ordinal);
+        recorded->requested = recorded->requested || recorded_request(recorded, segment->supply.ordinal);
         return false;
     }
     if (recorded->stopped)
@@ -624,7 +617,8 @@ static void recorded_write(struct lli_recorded *recorded, lli_ns now)
     if (bytes > 0 || lli_recorder_is_behind(recorder))
         lli_pool_recorded(store->pool, bytes, lli_recorder_is_behind(recorder));
     if (recorder->phase == LLI_RECORDER_STOPPED)
-        recorded_stop(recorded, recorded->error == 0 ? ENOSPC : recorded->error, recorded->segment.name);
+        recorded_stop(recorded, recorded->error == 0 ? ENOSPC : recorded->error,
+                      recorded->segment.supply.name);
 }
 
 void lli_recorded_written(struct lli_recorded *recorded, uint32_t id, int error)
@@ -636,16 +630,16 @@ void lli_recorded_written(struct lli_recorded *recorded, uint32_t id, int error)
     if (error != 0) {
         recorded->error = error;
         store->counters.store_write_failures++;
-        lli_catalogue_fail(store->catalogue, recorded->session, recorded->segment.ordinal);
+        lli_catalogue_fail(store->catalogue, recorded->session, recorded->segment.supply.ordinal);
         lli_log(recorded_log(recorded), LLM_LEVEL_ERROR,
                 "%s: writing %s/%s failed: %s; what is not on the disk goes to another segment",
-                store->object, store->directory, recorded->segment.name, strerror(error));
+                store->object, store->directory, recorded->segment.supply.name, strerror(error));
     }
     lli_recorder_written(recorder, id, error == 0);
     if (!heading || recorder->heading || error != 0)
         return;
     if (lli_catalogue_add(store->catalogue, &recorder->segment) != LLM_OK)
-        recorded_stop(recorded, ENOMEM, recorded->segment.name);
+        recorded_stop(recorded, ENOMEM, recorded->segment.supply.name);
     /* At once: one that is removed becomes the spare for the next, which need not be written first. */
     store->retention_at = 0;
 }

@@ -388,7 +388,7 @@ static int store_open_disk(struct llm_store *store)
 
     if (error == LLM_OK)
         error = lli_catalogue_open(store->directory, log, &store->catalogue);
-    /* Files that a process which was killed had ready. */
+    /* Files that a process which was killed had ready; of very many, the rest is taken back at the next start. */
     for (uint32_t i = 0; error == LLM_OK && i < store->catalogue->ready_count; i++)
         (void)lli_pool_retire(store->pool, store->catalogue->ready[i].session,
                               store->catalogue->ready[i].ordinal, true);

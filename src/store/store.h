@@ -72,17 +72,14 @@ struct lli_store_channel {
 
 /* The segment that a session is written to, or is to be written to next. */
 struct lli_recorded_segment {
-    int fd;   /* -1: none, or the pool has yet to supply it */
-    int file; /* of the engine */
-    uint64_t ordinal;
-    bool wanted;       /* the header waits for the pool */
-    bool has_next;     /* the pool was asked for the one that follows, which is not due yet */
-    int index_fd;      /* -1: there is no index */
-    uint64_t index_at; /* entries written to the file of the index */
-    uint32_t indexed;  /* entries that wait for it ... */
+    struct lli_pool_segment supply; /* fd is -1: none, or the pool has yet to supply it */
+    int file;                       /* of the engine */
+    bool wanted;                    /* the header waits for the pool */
+    bool asked_next;                /* the pool was asked for the one that follows, before it is due */
+    uint64_t index_at;              /* entries written to the file of the index */
+    uint32_t indexed;               /* entries that wait for it ... */
     uint8_t index[LLI_STORE_INDEX_MAX * LLI_INDEX_ENTRY];
     struct lli_index_entry latest; /* the one added last, if there is any */
-    char name[LLI_POOL_NAME_MAX];
 };
 
 /* A session that is recorded. */

@@ -20,7 +20,7 @@
 enum { FAILED_MAX = 64 };
 
 static atomic_int fault_allocate; /* so many calls of fallocate() find the quota used up */
-static atomic_bool fault_stand;   /* it does not return */
+static atomic_bool wait_allocate; /* it does not return */
 static atomic_bool fault_direct;  /* there is no O_DIRECT */
 
 int fallocate(int fd, int mode, off_t offset, off_t size)
@@ -30,7 +30,7 @@ int fallocate(int fd, int mode, off_t offset, off_t size)
         errno = EDQUOT;
         return -1;
     }
-    while (atomic_load(&fault_stand))
+    while (atomic_load(&wait_allocate))
         (void)usleep(1000);
     return (int)syscall(SYS_fallocate, fd, mode, offset, size);
 }
@@ -337,8 +337,8 @@ static void a_session_ends_when_the_segment_that_was_asked_for_is_there(void **s
     send_some(100);
     await_acknowledged(100);
     recorded = lli_store_recorded(store, session);
-    atomic_store(&fault_stand, true);
-    while (!recorded->segment.has_next)
+    atomic_store(&wait_allocate, true);
+    while (!recorded->segment.asked_next)
         send_some(100);
     await_acknowledged(llm_transmitter_next(transmitter));
     assert_int_equal(llm_transmitter_close(&transmitter), 0);
@@ -347,7 +347,7 @@ static void a_session_ends_when_the_segment_that_was_asked_for_is_there(void **s
     for (int i = 0; i < 100; i++)
         (void)llm_poll(context);
     assert_int_equal(store->sessions_recorded, 1);
-    atomic_store(&fault_stand, false);
+    atomic_store(&wait_allocate, false);
     while (store->sessions_recorded > 0)
         (void)llm_wait(context, 10000);
 }
