@@ -126,6 +126,14 @@ static inline int down(void **state)
     return 0;
 }
 
+static inline uint64_t counter(const char *name)
+{
+    uint64_t value = 0;
+
+    assert_int_equal(llm_context_counter(context, name, &value), LLM_OK);
+    return value;
+}
+
 /* ------------------------------------------------------------------------------------------------ messages */
 
 /* Message n: its size and bytes follow from n. One in sixteen spans packets. */

@@ -31,7 +31,7 @@ static int down_with_keys(void **state)
     return down(state);
 }
 
-static uint64_t counter(struct llm_context *of, const char *name)
+static uint64_t counter_of(struct llm_context *of, const char *name)
 {
     uint64_t value;
 
@@ -201,7 +201,7 @@ static void an_ended_epoch_is_readable_and_nothing_without_its_key(void **state)
     assert_int_equal(store_up_in(context), LLM_OK);
     record_some("", 2000);
     /* The store opens nothing: it has the bytes of the wire. */
-    assert_int_equal(counter(context, "packets_forged"), 0);
+    assert_int_equal(counter_of(context, "packets_forged"), 0);
     assert_int_equal(llm_store_close(&store), LLM_OK);
     expect_played(0, 2000, path[0]);
     key_file_write(path[0], ENDED_A);
@@ -321,8 +321,8 @@ static void a_late_joiner_gets_the_recorded_ciphertext(void **state)
     send_past(5000);
     receiver_up(SMALL "&join=oldest");
     expect_whole(0);
-    assert_int_equal(counter(other, "packets_forged"), 0);
-    assert_int_equal(counter(other, "packets_other_keys"), 0);
+    assert_int_equal(counter_of(other, "packets_forged"), 0);
+    assert_int_equal(counter_of(other, "packets_other_keys"), 0);
 }
 
 /* Packets of an epoch that has ended are not sent, as no receiver opens them. */
@@ -343,7 +343,7 @@ static void a_joiner_is_told_that_packets_of_an_ended_epoch_are_gone(void **stat
     assert_int_equal(got.gaps, 1);
     assert_int_equal(got.gap.first, 0);
     assert_in_range(got.gap.last, 2990, 3010);
-    assert_int_equal(counter(other, "packets_other_keys"), 0);
+    assert_int_equal(counter_of(other, "packets_other_keys"), 0);
 }
 
 static void a_stream_continues_only_if_its_end_can_be_opened(void **state)

@@ -25,14 +25,6 @@ static bool find_file(uint64_t ordinal, struct stat *file)
     return stat(path, file) == 0;
 }
 
-static uint64_t counter(const char *name)
-{
-    uint64_t value = 0;
-
-    assert_int_equal(llm_context_counter(context, name, &value), LLM_OK);
-    return value;
-}
-
 /* Records until the segment is half full. */
 static void fill_half(void)
 {

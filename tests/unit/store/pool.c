@@ -87,6 +87,13 @@ static void close_segment(struct lli_pool *pool)
     lli_pool_segment_close(&segment);
 }
 
+/* Asks for a segment, and closes it again. */
+static void use_segment(struct lli_pool *pool, uint64_t session, uint64_t ordinal)
+{
+    assert_true(lli_pool_request(pool, session, ordinal, false));
+    close_segment(pool);
+}
+
 static bool is_there(const char *name)
 {
     struct stat file;
@@ -240,8 +247,7 @@ static void a_spare_is_filled_beside_a_recording(void **state)
     (void)state;
     await_spares(pool, 1);
     for (uint64_t ordinal = 0; ordinal < 2; ordinal++) {
-        assert_true(lli_pool_request(pool, 5, ordinal, false));
-        close_segment(pool);
+        use_segment(pool, 5, ordinal);
         record_until_spare(pool, false);
     }
     assert_true(lli_pool_request(pool, 5, 2, false));
@@ -317,20 +323,16 @@ static void retired_segments_beyond_the_spares_are_removed(void **state)
     struct lli_pool *pool = pool_with(0, 0);
 
     (void)state;
-    for (uint64_t ordinal = 0; ordinal < 2; ordinal++) {
-        assert_true(lli_pool_request(pool, 5, ordinal, false));
-        close_segment(pool);
-    }
+    for (uint64_t ordinal = 0; ordinal < 2; ordinal++)
+        use_segment(pool, 5, ordinal);
     assert_true(lli_pool_retire(pool, 5, 0, true));
     /* Jobs are done in order. */
-    assert_true(lli_pool_request(pool, 6, 0, false));
-    close_segment(pool);
+    use_segment(pool, 6, 0);
     assert_false(is_there("0000000000000005/0000000000000000.segment"));
     assert_true(is_there("0000000000000005/0000000000000001.segment"));
     assert_true(lli_pool_retire(pool, 5, 1, true));
     assert_true(lli_pool_retire(pool, 99, 1, true));
-    assert_true(lli_pool_request(pool, 6, 1, false));
-    close_segment(pool);
+    use_segment(pool, 6, 1);
     assert_false(is_there("0000000000000005"));
     assert_int_equal(lli_pool_spares(pool), 0);
     lli_pool_close(&pool);
@@ -344,8 +346,7 @@ static void a_segment_that_must_not_be_used_again_is_removed(void **state)
     await_spares(pool, 1);
     /* No further spare can be made: only a retired segment could take its place. */
     atomic_store(&fault_write, ENOSPC);
-    assert_true(lli_pool_request(pool, 5, 0, false));
-    close_segment(pool);
+    use_segment(pool, 5, 0);
     assert_true(lli_pool_retire(pool, 5, 0, false));
     assert_true(lli_pool_request(pool, 6, 0, false));
     assert_false(await_segment(pool).written);
@@ -402,10 +403,8 @@ static void segments_that_were_retired_are_gone_after_close(void **state)
     struct lli_pool *pool = pool_with(0, 0);
 
     (void)state;
-    for (uint64_t ordinal = 0; ordinal < 8; ordinal++) {
-        assert_true(lli_pool_request(pool, 5, ordinal, false));
-        close_segment(pool);
-    }
+    for (uint64_t ordinal = 0; ordinal < 8; ordinal++)
+        use_segment(pool, 5, ordinal);
     for (uint64_t ordinal = 0; ordinal < 8; ordinal++)
         assert_true(lli_pool_retire(pool, 5, ordinal, true));
     lli_pool_close(&pool);
@@ -429,8 +428,7 @@ static void too_many_requests_are_refused(void **state)
     }
     assert_int_equal(poll(&poller, 1, 0), 0);
     assert_false(lli_pool_take(pool, &segment));
-    assert_true(lli_pool_request(pool, 5, LLI_POOL_REQUESTS, false));
-    close_segment(pool);
+    use_segment(pool, 5, LLI_POOL_REQUESTS);
     lli_pool_close(&pool);
 }
 
@@ -668,8 +666,7 @@ static void a_forked_process_closes_without_harm(void **state)
     assert_int_equal(status, 0);
     /* The lock is still that of this process, and so is the thread. */
     expect_refused(&config, LLM_ESTATE, "has this directory");
-    assert_true(lli_pool_request(pool, 5, 0, false));
-    close_segment(pool);
+    use_segment(pool, 5, 0);
     lli_pool_close(&pool);
 }
 

@@ -202,14 +202,6 @@ static void await_stopped(void)
     }
 }
 
-static uint64_t counter(const char *name)
-{
-    uint64_t value = 0;
-
-    assert_int_equal(llm_context_counter(context, name, &value), LLM_OK);
-    return value;
-}
-
 /* Messages are refused while too many wait for the store. */
 static void send_until_stopped(void)
 {

@@ -38,14 +38,6 @@ static void expect_ask(uint32_t stores, uint64_t base, uint32_t term)
     assert_int_equal(stream.stream_term, term);
 }
 
-static uint64_t counter(const char *name)
-{
-    uint64_t value;
-
-    assert_int_equal(llm_context_counter(context, name, &value), LLM_OK);
-    return value;
-}
-
 static void a_store_says_where_a_stream_ends(void **state)
 {
     (void)state;
