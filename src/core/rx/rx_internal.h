@@ -120,7 +120,7 @@ bool lli_rx_buffer(struct lli_rx *rx, lli_seq seq, const struct lli_rx_packet *p
 /* Returns how many more packets could be buffered now. */
 uint32_t lli_rx_room(const struct lli_rx *rx);
 
-/* Records where the session ended, and the reason. */
+/* Records where the session ended, which is where it would resume, and the reason. */
 void lli_rx_note(const struct lli_rx *rx, lli_seq next, uint64_t number, enum llm_reason reason);
 
 /* Frees every buffered packet. */
@@ -806,8 +806,9 @@ void lli_rx_unordered_drop(struct lli_rx *rx, lli_seq seq);
 bool lli_rx_unordered_split(struct lli_rx *rx, struct lli_unpacked *lost, enum llm_reason reason);
 
 /*
- * Returns the packet in which message *number, the next in order, begins or behind which it does; the session
- * ends there. Both move behind messages that were delivered ahead of order from packets that were dropped.
+ * Moves *number, the next message in order of a session that ends, behind messages that were delivered ahead of
+ * order from packets that were dropped since. Returns the packet with which the session would resume: no message
+ * from *number on begins before it.
  */
 lli_seq lli_rx_unordered_end(const struct lli_rx *rx, uint64_t *number);
 
