@@ -16,7 +16,7 @@ double machine_resident_mib(void);
 /* Its maximum so far; unlike that of getrusage(2), without the program that started this one. */
 double machine_resident_mib_max(void);
 
-/* Its part of it: a page that n processes map counts as 1/n, so that those of all processes are what they take. */
+/* Its proportional share (PSS): a page that n processes map counts as 1/n, so that the shares of all add up to what they take. */
 double machine_proportional_mib(void);
 
 /* Nanoseconds for which this process was ready to run while its core was busy otherwise, which disturbs a

@@ -271,7 +271,10 @@ class Market:
                 **{name: Histogram(*(answer[name] for answer in answers)) for name in ("due", "sent")}}
 
     def stats(self):
-        """Processor time in cores, resident memory, and with pages that several processes map counted once; page faults and involuntary context switches of both sides; the machine."""
+        """
+        Of both sides: processor time in cores, resident memory, the proportional share of it (PSS), page faults and involuntary context
+        switches; the machine.
+        """
         sides = {"producer": self.publishers, "consumers": self.consumers}
         answers = {side: [one.process.ask("stats") for one in of] for side, of in sides.items()}
         both = [answer for of in answers.values() for answer in of]

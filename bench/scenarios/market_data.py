@@ -326,8 +326,8 @@ COLUMNS = (("", "sequence", lambda row: f"{row['transport']} {row['sequence']}",
            *(("hybrid us" if at == 0 else "", name.replace("_", "."), f"hybrid_us.{name}", 1) for at, name in enumerate(NAMES)),
            ("from send", "mean", "from_send_us.mean", 1), ("bare", "mean", "bare_hybrid_us.mean", 1), ("ratio", "", "ratio_to_bare", 2),
            ("highest", "msg/s", "highest_rate_msgs_per_s", 0), ("cores", "prod.", "cpu_cores.producer", 2),
-           ("", "cons.", "cpu_cores.consumers", 2), ("MiB", "max", "rss_mib_max", 0),
-           ("", "own", "pss_mib_max", 0), ("", "all", lambda row: number(sum(row["pss_mib"].values()), 0), None), ("recovery", "ms", "recovery_ms.median", 0),
+           ("", "cons.", "cpu_cores.consumers", 2), ("MiB", "resident", "rss_mib_max", 0),
+           ("", "share", "pss_mib_max", 0), ("", "all", lambda row: number(sum(row["pss_mib"].values()), 0), None), ("recovery", "ms", "recovery_ms.median", 0),
            ("", "max", "recovery_ms.max", 0), ("lost", "", "lost", None))
 
 
