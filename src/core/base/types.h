@@ -29,6 +29,14 @@ typedef uint64_t lli_ns;
 /* Deadline that never expires. */
 #define LLI_NEVER UINT64_MAX
 
+/* Piece of a packet of which only some are copied. */
+struct lli_piece {
+    uint32_t at; /* offset in the packet */
+    uint32_t size;
+    uint32_t passed; /* messages between the piece before and this one */
+    bool more;       /* another piece follows */
+};
+
 /* Sequence number of a packet in its session: 64 bits in memory, the low 32 on the wire. */
 typedef uint64_t lli_seq;
 

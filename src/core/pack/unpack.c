@@ -9,6 +9,7 @@ void lli_unpack_init(struct lli_unpack *unpack, uint8_t *buffer, uint32_t buffer
 void lli_unpack_reset(struct lli_unpack *unpack, uint64_t number)
 {
     unpack->at = unpack->end = NULL;
+    unpack->rest = NULL;
     unpack->number = number;
     unpack->topic = 0;
     unpack->broken = false;
@@ -27,6 +28,7 @@ void lli_unpack_break(struct lli_unpack *unpack)
     unpack->number_max = unpack->number + LLI_UNPACK_PACKET_MESSAGES;
     /* The packet before the loss is exhausted and has no information about it. */
     unpack->at = unpack->end = NULL;
+    unpack->rest = NULL;
 }
 
 void lli_unpack_allow(struct lli_unpack *unpack, uint64_t packets, uint64_t number_max)
@@ -301,6 +303,7 @@ void lli_unpack_next(struct lli_unpack *unpack, struct lli_unpacked *out)
 {
     struct lli_frame frame;
 
+    unpack->rest = NULL;
     if (unpack->broken && unpack->at != NULL) {
         (void)lli_unpack_lost_before(unpack, lli_seq_extend(unpack->number, unpack->resume), out);
         /* In a packet without a frame start, a lost message continues, perhaps into the next packet. */

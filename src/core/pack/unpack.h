@@ -47,8 +47,9 @@ struct lli_unpack {
     uint32_t assembled_topic;
     uint8_t *buffer;
     uint32_t buffer_size;
-    uint64_t malformed; /* count of packets that are inconsistent, in themselves or with the previous one */
-    uint64_t number;    /* number of the next message to start */
+    uint32_t malformed; /* count of packets that are inconsistent, in themselves or with the previous one */
+    const struct lli_piece *rest; /* of an excerpt: pieces after this one; NULL: none */
+    uint64_t number;              /* number of the next message to start */
 };
 
 /* Maximum of messages in a packet, as each takes at least a byte. */
@@ -134,6 +135,21 @@ static inline bool lli_unpack_peek(struct lli_unpack *unpack, uint32_t *topic)
 int lli_unpack_messages(struct lli_unpack *unpack, const struct llm_message *like,
                         struct llm_message *messages, int max);
 
+/*
+ * Begins the next piece of an excerpt, once the one before is exhausted; returns the count of messages that were
+ * not copied between them. Its bytes follow those of the piece before.
+ */
+static inline uint32_t lli_unpack_turn(struct lli_unpack *unpack)
+{
+    const struct lli_piece *piece = unpack->rest;
+
+    unpack->rest = piece->more ? piece + 1 : NULL;
+    unpack->end = unpack->at + piece->size;
+    unpack->topic = 0;
+    unpack->number += piece->passed;
+    return piece->passed;
+}
+
 /* True if the packet is exhausted. A cheap test, which may return false for an exhausted packet. */
 static inline bool lli_unpack_is_done(const struct lli_unpack *unpack)
 {
@@ -143,7 +159,7 @@ static inline bool lli_unpack_is_done(const struct lli_unpack *unpack)
 
 /*
  * Returns the next item when lli_unpack_peek() or lli_unpack_messages() found no message. Data is valid until
- * the next call, and as long as the packet.
+ * the next call, and as long as the packet. Drops further pieces of an excerpt, which has messages only.
  */
 void lli_unpack_next(struct lli_unpack *unpack, struct lli_unpacked *out);
 

@@ -140,13 +140,12 @@ static inline bool rx_is_topic_next(const struct lli_unpack *unpack)
            !unpack->assembling;
 }
 
-/* Returns the next messages, without those of refused topics. */
-static LLI_INLINE bool rx_next_messages(struct lli_rx *rx, struct lli_item *item)
+/* Adds the next messages of the packet, or of the piece of it, without those of refused topics. */
+static LLI_INLINE void rx_take_messages(struct lli_rx *rx, struct lli_item *item)
 {
     struct llm_message like = {.session = rx->session, .received_at = rx->stamp_ns};
     uint32_t topic;
 
-    item->count = 0;
     while (item->count < LLI_ITEM_MESSAGES_MAX && !lli_unpack_is_done(&rx->unpack)) {
         uint32_t entry;
         int count;
@@ -172,6 +171,22 @@ static LLI_INLINE bool rx_next_messages(struct lli_rx *rx, struct lli_item *item
             rx->counters->topics_unknown += (uint64_t)count;
         item->count += count;
     }
+}
+
+/* Adds those of the next pieces of an excerpt, if this one is exhausted. */
+static LLI_OUT_OF_LINE void rx_take_pieces(struct lli_rx *rx, struct lli_item *item)
+{
+    while (lli_rx_excerpt_turn(rx) && item->count < LLI_ITEM_MESSAGES_MAX)
+        rx_take_messages(rx, item);
+}
+
+/* Returns the next messages, without those of refused topics. */
+static LLI_INLINE bool rx_next_messages(struct lli_rx *rx, struct lli_item *item)
+{
+    item->count = 0;
+    rx_take_messages(rx, item);
+    if (rx->unpack.rest != NULL)
+        rx_take_pieces(rx, item);
     rx->counters->messages_delivered += (uint64_t)item->count;
     item->kind = LLI_ITEM_MESSAGES;
     return item->count > 0;
@@ -194,6 +209,12 @@ static LLI_COLD LLI_OUT_OF_LINE bool rx_skip_item(struct lli_rx *rx, const struc
     return rx_gap_item(rx, &skipped, LLM_REASON_SKIPPED, item);
 }
 
+/* Goes on with the next piece of an excerpt; a filter may be set while one is delivered. */
+static bool rx_turns(struct lli_rx *rx)
+{
+    return rx->unpack.rest != NULL && lli_rx_excerpt_turn(rx);
+}
+
 /*
  * Returns the next item of the packet being unpacked; `messages` is the function that returns its messages.
  */
@@ -202,11 +223,13 @@ static LLI_INLINE bool rx_next_unpacked_by(struct lli_rx *rx, struct lli_item *i
 {
     struct lli_unpacked unpacked;
 
-    if (lli_unpack_is_done(&rx->unpack))
+    if (lli_unpack_is_done(&rx->unpack) && !rx_turns(rx))
         return false;
     for (;;) {
         if (messages(rx, item))
             return true;
+        if (rx_turns(rx))
+            continue;
         lli_unpack_next(&rx->unpack, &unpacked);
         rx->counters->data_malformed += rx->unpack.malformed;
         rx->unpack.malformed = 0;

@@ -85,6 +85,11 @@ static inline enum llm_reason lli_rx_loss_reason(const struct lli_rx *rx)
 /* Forgets losses: the stream continues at an earlier position. */
 void lli_rx_forget_losses(struct lli_rx *rx);
 
+/* ----------------------------------------------------------------------------------------- rx_excerpt.c */
+
+/* Goes on with the next piece if this one is exhausted. False: it is not, or it was the last one. */
+bool lli_rx_excerpt_turn(struct lli_rx *rx);
+
 /* ------------------------------------------------------------------------------------------ rx_buffer.c */
 
 void lli_rx_buffer_init(struct lli_rx *rx, struct lli_reorder *reorder, struct lli_arena *arena);

@@ -14,6 +14,7 @@
 #include "core/rx/line.h"
 #include "core/rx/reorder.h"
 #include "core/rx/topics.h"
+#include "core/pack/outline.h"
 #include "core/pack/unpack.h"
 #include "core/protect/seal.h"
 #include "core/stream/stream.h"
@@ -729,6 +730,21 @@ void lli_rx_resolve(struct lli_rx *rx);
  * the packet's memory is reused.
  */
 bool lli_rx_input(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_ns now);
+
+/*
+ * Chooses the pieces of a DATA packet that are of use: its head, and messages of topics that are not refused.
+ * head: its first LLI_WIRE_DATA_HEADER bytes; pieces: room for LLI_RX_PIECES_MAX. Returns their number, of which the
+ * last one may be empty; lli_rx_input_excerpt() has to follow with them and their bytes, one after the other. 0:
+ * lli_rx_input() has to follow with the whole packet.
+ */
+uint32_t lli_rx_excerpt(const struct lli_rx *rx, const uint8_t *head, uint32_t size,
+                        const struct lli_outline_run *runs, uint32_t count, struct lli_piece *pieces);
+
+/* Takes such a packet, of this whole size, as lli_rx_input() does; the pieces are in use as long as its bytes. */
+bool lli_rx_input_excerpt(struct lli_rx *rx, const uint8_t *bytes, uint32_t size, uint64_t stamp_ns,
+                          const struct lli_piece *pieces, lli_ns now);
+
+enum { LLI_RX_PIECES_MAX = LLI_OUTLINE_RUNS_MAX + 2 };
 
 /*
  * Takes the packet number of a DATA packet for the group that arrived on one of two lines, before
