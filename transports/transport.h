@@ -24,6 +24,7 @@
 #include <llm/llm.h>
 
 #include "option_table.h"
+#include "core/base/types.h"
 #include "system/log.h"
 
 /*
@@ -101,6 +102,22 @@ struct lli_in {
     /* For the transport's own use in release(), below 2^62: bits 62 and 63 are reserved for decorators. */
     uint64_t buffer;
     uint64_t stamp_ns; /* arrival time on CLOCK_REALTIME; 0 if unknown */
+    /*
+     * Valid after ask() of struct lli_excerpt_calls. Not NULL: the transport has the packet, and data only its first
+     * LLI_EXCERPT_HEAD bytes, until fetch(). The outline says what the packet has.
+     */
+    const struct lli_outline *outline;
+};
+
+enum {
+    LLI_EXCERPT_HEAD = 64,
+    LLI_OUTLINE_BYTES = 2048, /* longest outline */
+};
+
+/* Outline of a packet, as the sender made it; opaque to the transport. */
+struct lli_outline {
+    uint32_t size;
+    const uint8_t *bytes; /* aligned to 8 */
 };
 
 /* Counter of an instance. The table is static and ends with a NULL name. */
@@ -160,6 +177,28 @@ struct lli_line_calls {
     int (*line_of)(const void *instance, const struct lli_in *packet);
     /* Notes that this packet announced this address, which is reached over the line that it came on. */
     void (*announced)(void *instance, const struct lli_in *packet, const struct lli_address *address);
+};
+
+typedef uint32_t lli_outline_maker(const uint8_t *packet, uint32_t size, void *bytes, uint32_t max);
+
+/* Calls of a transport whose receivers may copy parts of a packet instead of all of it. */
+struct lli_excerpt_calls {
+    /*
+     * Sets the function that makes outlines of packets that this instance sends, of at most max bytes; it returns
+     * the size, 0: none.
+     */
+    void (*enable)(void *instance, lli_outline_maker *outline);
+    /*
+     * Asks the senders to the groups joined, now and later, for outlines: this instance needs parts of packets only.
+     * From now on receive() may return packets that have to be fetched.
+     */
+    void (*ask)(void *instance);
+    /*
+     * Copies pieces of a received packet with an outline, one after the other, to its memory. False: the packet was
+     * overwritten before. The packet may be fetched once, before it is released.
+     */
+    bool (*fetch)(void *instance, const struct lli_in *packet, const struct lli_piece *pieces,
+                  uint32_t count);
 };
 
 struct lli_transport {
@@ -303,7 +342,8 @@ struct lli_transport {
      */
     const struct lli_transport *(*inner)(const void *instance, int index, const void **inner_instance);
 
-    const struct lli_line_calls *lines; /* NULL: one line */
+    const struct lli_line_calls *lines;       /* NULL: one line */
+    const struct lli_excerpt_calls *excerpts; /* NULL: packets are received whole */
 };
 
 #endif

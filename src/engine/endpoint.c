@@ -81,6 +81,13 @@ static void endpoint_free(struct lli_endpoint *endpoint)
     free(endpoint);
 }
 
+static uint32_t endpoint_outline(const uint8_t *packet, uint32_t size, void *bytes, uint32_t max)
+{
+    const uint32_t run = sizeof(struct lli_outline_run);
+
+    return run * lli_outline_make(packet, size, bytes, max / run);
+}
+
 static int endpoint_new(struct llm_context *context, const struct lli_channel *channel,
                         const struct lli_transport *transport, struct lli_endpoint **result)
 {
@@ -144,6 +151,8 @@ static int endpoint_new(struct llm_context *context, const struct lli_channel *c
         goto close_transport;
     endpoint->inspects = endpoint->latency != NULL || endpoint->guard != NULL || endpoint->lines != NULL;
     endpoint->more = endpoint->caps.flags & LLI_CAP_PARTIAL ? 1 : ENDPOINT_BURST;
+    if (transport->excerpts != NULL && endpoint->guard == NULL)
+        transport->excerpts->enable(endpoint->instance, endpoint_outline);
     *result = endpoint;
     return LLM_OK;
 
@@ -737,6 +746,44 @@ static LLI_INLINE void endpoint_input(struct lli_endpoint *endpoint, const struc
         endpoint_hand_on(endpoint, in, &packet, now);
 }
 
+/* Returns the only receiver of a group; NULL: there are others, or none. */
+static struct llm_receiver *endpoint_receiver_of(const struct lli_endpoint *endpoint, lli_handle group)
+{
+    struct llm_receiver *only = NULL;
+
+    for (struct llm_receiver *receiver = endpoint->receivers; receiver != NULL; receiver = receiver->next) {
+        if (receiver->group != group)
+            continue;
+        if (only != NULL)
+            return NULL;
+        only = receiver;
+    }
+    return only;
+}
+
+/* Takes a packet of which the transport has copied the head and the outline. */
+static LLI_OUT_OF_LINE void endpoint_input_outlined(struct lli_endpoint *endpoint, const struct lli_in *in,
+                                                    lli_ns now)
+{
+    const struct lli_excerpt_calls *calls = endpoint->transport->excerpts;
+    struct llm_receiver *receiver = endpoint_receiver_of(endpoint, in->from);
+    struct lli_piece pieces[LLI_RX_PIECES_MAX];
+    struct lli_in whole = *in;
+    uint32_t count = 0;
+
+    if (receiver != NULL)
+        count = lli_sessions_excerpt(receiver, in, pieces);
+    if (count > 0) {
+        if (calls->fetch(endpoint->instance, in, pieces, count))
+            lli_sessions_input_excerpt(receiver, in, pieces, now);
+        return;
+    }
+    pieces[0] = (struct lli_piece){.size = in->size};
+    whole.outline = NULL;
+    if (calls->fetch(endpoint->instance, in, pieces, 1))
+        endpoint_input(endpoint, &whole, 0, now);
+}
+
 /* Returns true if a packet may have a single message: the size of the first message excludes most others. */
 static inline bool endpoint_may_be_single(const struct lli_in *in)
 {
@@ -760,6 +807,16 @@ static LLI_OUT_OF_LINE void endpoint_receive(struct lli_endpoint *endpoint, cons
             lli_endpoint_send_dirty(endpoint->context, false);
     }
     endpoint->transport->release(endpoint->instance, packets, count);
+}
+
+void lli_endpoint_ask_outlines(struct lli_endpoint *endpoint)
+{
+    const struct lli_excerpt_calls *calls = endpoint->transport->excerpts;
+
+    if (endpoint->outlines || calls == NULL || endpoint->guard != NULL)
+        return;
+    calls->ask(endpoint->instance);
+    endpoint->outlines = endpoint->inspects = true;
 }
 
 /* Processes a packet that arrived alone. */
@@ -787,7 +844,10 @@ static inline bool endpoint_receive_single(struct lli_endpoint *endpoint, const 
     return true;
 }
 
-/* Processes a burst of an endpoint with keys: what is authentic, after it was opened; or of one with two lines. */
+/*
+ * Processes a burst of an endpoint with keys: what is authentic, after it was opened; or of one with two lines, or that
+ * asked for outlines.
+ */
 static void endpoint_receive_inspected(struct lli_endpoint *endpoint, const struct lli_in *packets, int count,
                                        lli_ns now)
 {
@@ -808,8 +868,10 @@ static void endpoint_receive_inspected(struct lli_endpoint *endpoint, const stru
             if (lli_sessions_second(endpoint, in, line, now))
                 continue;
         }
-        if (!endpoint_may_be_single(in) ||
-            !(count == 1 ? lli_sessions_single : lli_sessions_single_of_burst)(endpoint, in, now))
+        if (endpoint->outlines && in->outline != NULL)
+            endpoint_input_outlined(endpoint, in, now);
+        else if (!endpoint_may_be_single(in) ||
+                 !(count == 1 ? lli_sessions_single : lli_sessions_single_of_burst)(endpoint, in, now))
             endpoint_input(endpoint, in, line, now);
         if (endpoint->context->dirty)
             lli_endpoint_send_dirty(endpoint->context, false);
@@ -817,13 +879,13 @@ static void endpoint_receive_inspected(struct lli_endpoint *endpoint, const stru
     endpoint->transport->release(endpoint->instance, packets, count);
 }
 
-/* Slow path of a burst: the latency monitor, keys, and lines. True: the burst was processed. */
+/* Slow path of a burst: the latency monitor, keys, lines, and outlines. True: the burst was processed. */
 static LLI_OUT_OF_LINE bool endpoint_inspect(struct lli_endpoint *endpoint, const struct lli_in *packets,
                                              int count, lli_ns now)
 {
     if (endpoint->latency != NULL)
         lli_latency_fetched(endpoint, packets, count);
-    if (endpoint->guard == NULL && endpoint->lines == NULL)
+    if (endpoint->guard == NULL && endpoint->lines == NULL && !endpoint->outlines)
         return false;
     endpoint_receive_inspected(endpoint, packets, count, now);
     return true;

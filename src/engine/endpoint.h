@@ -93,7 +93,8 @@ struct lli_endpoint {
     bool unsettled;   /* posted packets are not all sent and completed */
     /* A flush of all of them was requested from the transport, and completions were not read since. */
     bool started;
-    bool inspects;   /* bursts take the slow path: there is a latency monitor, a guard, or a second line */
+    bool inspects;   /* bursts take the slow path: a latency monitor, a guard, a second line, or outlines: */
+    bool outlines;   /* packets may come with outlines, as it has asked for them */
     bool unread;     /* the latest poll ended before the transport ran out of packets */
     bool stuck;      /* the transport could not send all of them yet */
     bool brief;      /* the next poll ends after a full burst: lli_endpoint_be_brief() */
@@ -147,6 +148,9 @@ void lli_endpoint_poll(struct lli_endpoint *endpoint, lli_ns now);
 
 /* Returns true if packets may have come that were not read yet. */
 bool lli_endpoint_is_unread(const struct lli_endpoint *endpoint);
+
+/* Asks for outlines of packets, of which only parts are copied then, if the transport has them; once. */
+void lli_endpoint_ask_outlines(struct lli_endpoint *endpoint);
 
 /* Returns when an endpoint of the context, or its counters, are due next. */
 lli_ns lli_endpoint_deadline(const struct llm_context *context);

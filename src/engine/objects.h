@@ -281,6 +281,15 @@ bool lli_sessions_input(struct llm_receiver *receiver, bool group, const struct 
                         lli_ns now);
 
 /*
+ * Chooses the pieces of a packet with an outline, LLI_RX_PIECES_MAX at most. 0: take it whole, else call
+ * lli_sessions_input_excerpt() with the pieces next.
+ */
+uint32_t lli_sessions_excerpt(struct llm_receiver *receiver, const struct lli_in *in,
+                              struct lli_piece *pieces);
+void lli_sessions_input_excerpt(struct llm_receiver *receiver, const struct lli_in *in,
+                                const struct lli_piece *pieces, lli_ns now);
+
+/*
  * Fast path for a packet that arrived alone: delivers it if only one receiver can be meant, it has one
  * message, and its session has no other work pending. False, with nothing changed: lli_sessions_input() has
  * to take it.

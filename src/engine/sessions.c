@@ -170,8 +170,10 @@ void lli_sessions_post(struct llm_receiver *receiver, const struct lli_packet *p
         lli_endpoint_post_control(receiver->endpoint, packet, receiver->send_group);
 }
 
-/* Buffered packets delivered in a row between two looks at the clock. */
-enum { SESSIONS_RUN = 8 };
+enum {
+    SESSIONS_RUN = 8,       /* buffered packets delivered in a row between two looks at the clock */
+    SESSIONS_REFUSED = 100, /* messages of topics not wanted after which outlines are asked for */
+};
 
 /*
  * Sends a report if it has become due since the delivery began: a run of packets that were buffered after a
@@ -441,6 +443,27 @@ bool lli_sessions_input(struct llm_receiver *receiver, bool group, const struct 
     return true;
 }
 
+uint32_t lli_sessions_excerpt(struct llm_receiver *receiver, const struct lli_in *in,
+                              struct lli_piece *pieces)
+{
+    struct lli_rx *rx = sessions_find(receiver, lli_load_u32(in->data + LLI_WIRE_TAG_AT));
+    const uint32_t runs = in->outline->size / (uint32_t)sizeof(struct lli_outline_run);
+
+    if (rx == NULL || runs > LLI_OUTLINE_RUNS_MAX)
+        return 0;
+    return lli_rx_excerpt(rx, in->data, in->size, (const void *)in->outline->bytes, runs, pieces);
+}
+
+void lli_sessions_input_excerpt(struct llm_receiver *receiver, const struct lli_in *in,
+                                const struct lli_piece *pieces, lli_ns now)
+{
+    struct lli_rx *rx = receiver->latest;
+
+    if (lli_rx_input_excerpt(rx, in->data, in->size, in->stamp_ns, pieces, now))
+        sessions_deliver(receiver, rx, now);
+    sessions_service_due(receiver, rx);
+}
+
 static LLI_INLINE bool sessions_single(struct lli_endpoint *endpoint, const struct lli_in *in, bool alone,
                                        lli_ns now)
 {
@@ -578,11 +601,19 @@ static void sessions_warn(struct llm_receiver *receiver)
             receiver->object, (unsigned long long)receiver->reorder.count * LLI_REORDER_CHUNK);
 }
 
+/* Asks for outlines once many messages came that are not wanted. */
+static void sessions_ask(struct llm_receiver *receiver)
+{
+    if (receiver->counters.messages_refused >= SESSIONS_REFUSED)
+        lli_endpoint_ask_outlines(receiver->endpoint);
+}
+
 lli_ns lli_sessions_service(struct llm_receiver *receiver, lli_ns now)
 {
     lli_ns at = LLI_NEVER;
 
     sessions_warn(receiver);
+    sessions_ask(receiver);
     sessions_away(receiver, now);
     for (uint32_t i = 0; i < receiver->sessions_used; i++) {
         struct lli_rx *rx = &receiver->sessions[i];

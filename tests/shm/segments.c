@@ -127,7 +127,7 @@ static void a_segment_of_another_version_is_refused_by_number(void **state)
     assert_int_equal(try_forged(image_bytes, sizeof(struct lli_shm_bell)), 0);
     header->version = LLI_SHM_VERSION + 1;
     assert_int_equal(try_forged(image_bytes, sizeof(struct lli_shm_bell)), LLM_EVERSION);
-    expect_logged("0123456789abcdef.data: version 3 of a segment, this library reads 2");
+    expect_logged("0123456789abcdef.data: version 4 of a segment, this library reads 3");
     expect_logged("use the same libllm on both sides");
 }
 
@@ -153,7 +153,7 @@ static void unreadable_segments_are_logged_once_for_a_waiting_reader(void **stat
     header->version = LLI_SHM_VERSION + 1;
     forge(&forged, image_bytes, sizeof(struct lli_shm_bell));
     look_and_tell(&reader);
-    expect_logged_once("version 3 of a segment, this library reads 2; use the same libllm on both sides");
+    expect_logged_once("version 4 of a segment, this library reads 3; use the same libllm on both sides");
     forged_end(&forged);
     log_text[0] = '\0';
     look_and_tell(&reader);

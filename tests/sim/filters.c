@@ -26,7 +26,8 @@ struct ear {
     struct llm_context *context;
     struct llm_receiver *receiver;
     struct choice choice;
-    bool chosen; /* it has subscribed before */
+    bool chosen;    /* it has subscribed before */
+    bool unfilters; /* by subjects only, so that packets may be copied in part */
     bool subjects[FILTERS_SUBJECTS_MAX];
     uint64_t next; /* next message to decide on */
     uint64_t counts[FATES];
@@ -213,7 +214,7 @@ static void ear_change(struct ear *ear)
 
     seen.changes++;
     ear_pass(ear, position);
-    if (cable_chance(60)) {
+    if (ear->unfilters || cable_chance(60)) {
         ear_subject(ear);
         return;
     }
@@ -315,6 +316,7 @@ static void ear_open(struct ear *ear)
     struct llm_receiver_handlers handlers;
     const uint32_t node = cable_node_add();
 
+    ear->unfilters = cable_chance(40);
     llm_context_options_init(&options);
     ear->context = cable_context(node, &options);
     llm_receiver_handlers_init(&handlers);
@@ -324,7 +326,8 @@ static void ear_open(struct ear *ear)
     cable_must(llm_receiver_open(ear->context, FILTERS_CHANNEL, NULL, &handlers, &ear->receiver),
                "a receiver");
     ear->begun = UINT64_MAX;
-    ear_filter(ear);
+    if (!ear->unfilters)
+        ear_filter(ear);
     for (uint64_t i = cable_below(4); i > 0; i--)
         ear_subject(ear);
     ear->change_at = cable_chance(20) ? LLI_NEVER : cable.now + cable_between(5, 100) * CABLE_MS;

@@ -16,6 +16,12 @@ enum {
     SHM_BURST = 32,          /* packets read from a segment at a time */
     SHM_BURST_BYTES = 65536, /* bytes read at a time, so that packets stay in the cache until delivered */
     SHM_LOOKS_SCAN = 10,
+    SHM_OUTLINED = 1024, /* smallest packet with an outline */
+    /*
+     * Bytes of a packet for one of its outline, at least. Outlines of a whole history leave room in the ring of
+     * copies, and those of short messages would cost more than they save.
+     */
+    SHM_OUTLINE_SHARE = 16,
 };
 
 /* Interval of socket checks without a ring. Each takes a system call, and only new peers depend on them. */
@@ -28,23 +34,43 @@ enum {
 
 /* ------------------------------------------------------------------------------------------------ sending */
 
-/* Copies a packet into the ring of copies. */
-static void put_copy(struct lli_shm_sender *sender, struct lli_shm_entry *entry, const struct lli_out *packet)
+/* Copies bytes into the ring of copies. Returns their offset, and their position across all laps. */
+static uint64_t put_bytes(struct lli_shm_sender *sender, const void *bytes, uint32_t size, uint64_t *position)
 {
     struct lli_shm_header *header = sender->segment.header;
+    uint64_t offset;
 
-    if (sender->copies_head + packet->size > sender->segment.copies_bytes) {
+    if (sender->copies_head + size > sender->segment.copies_bytes) {
         sender->copies_lap += sender->segment.copies_bytes;
         sender->copies_head = 0;
     }
-    entry->place = LLI_SHM_COPIED;
-    entry->ring.offset = sender->copies_head;
-    entry->ring.position = sender->copies_lap + sender->copies_head;
-    atomic_store_explicit(&header->copies_edge, entry->ring.position + packet->size, memory_order_relaxed);
+    offset = sender->copies_head;
+    *position = sender->copies_lap + offset;
+    atomic_store_explicit(&header->copies_edge, *position + size, memory_order_relaxed);
     /* Readers must see the new edge before the bytes below it change. */
     atomic_thread_fence(memory_order_release);
-    memcpy(sender->segment.copies + sender->copies_head, packet->data, packet->size);
-    sender->copies_head += packet->size;
+    memcpy(sender->segment.copies + offset, bytes, size);
+    sender->copies_head += size;
+    return offset;
+}
+
+static void put_copy(struct lli_shm_sender *sender, struct lli_shm_entry *entry, const struct lli_out *packet)
+{
+    entry->place = LLI_SHM_COPIED;
+    entry->ring.offset = put_bytes(sender, packet->data, packet->size, &entry->ring.position);
+}
+
+/* Adds the outline of a packet in the history to its entry. */
+static LLI_OUT_OF_LINE void put_outline(struct lli_shm *shm, struct lli_shm_sender *sender,
+                                        struct lli_shm_entry *entry, const struct lli_out *packet)
+{
+    _Alignas(8) uint8_t bytes[LLI_OUTLINE_BYTES];
+    const uint32_t max = (uint32_t)lli_min(packet->size / SHM_OUTLINE_SHARE, sizeof bytes);
+    const uint32_t size = shm->out.outline(packet->data, packet->size, bytes, max);
+
+    entry->ring.outline_size = size;
+    if (size > 0)
+        entry->ring.outline_offset = put_bytes(sender, bytes, size, &entry->ring.outline_position);
 }
 
 /*
@@ -78,7 +104,7 @@ static inline void put_whole(struct lli_shm_sender *sender, struct lli_shm_entry
     sender->slot = lli_shm_entry_at(&sender->segment, sender->next)->bytes;
 }
 
-static void put(struct lli_shm_sender *sender, const struct lli_out *packet, uint64_t to)
+static void put(struct lli_shm *shm, struct lli_shm_sender *sender, const struct lli_out *packet, uint64_t to)
 {
     const struct lli_shm_segment *segment = &sender->segment;
     struct lli_shm_entry *entry = lli_shm_entry_at(segment, sender->next);
@@ -92,6 +118,10 @@ static void put(struct lli_shm_sender *sender, const struct lli_out *packet, uin
         memcpy(entry->bytes, packet->data, packet->size);
     } else if (segment->history != NULL && offset < segment->history_bytes) {
         put_history(sender, entry, offset);
+        entry->ring.outline_size = 0;
+        if (packet->size >= SHM_OUTLINED && shm->out.outline != NULL &&
+            atomic_load_explicit(&segment->bell->outlines, memory_order_relaxed) != 0)
+            put_outline(shm, sender, entry, packet);
     } else {
         put_copy(sender, entry, packet);
     }
@@ -199,7 +229,7 @@ static int shm_post(void *instance, const struct lli_out *packets, int count)
         if (sender == NULL)
             continue;
         put_into(shm, sender);
-        put(sender, &packets[i], to);
+        put(shm, sender, &packets[i], to);
     }
     shm->out.done += (uint64_t)count;
     return count;
@@ -266,6 +296,52 @@ static const uint8_t *source_bytes(struct lli_shm_source *source, const struct l
     return (copied ? segment->copies : segment->history) + offset;
 }
 
+/* Packet with an outline, between receive() and release(): in its slot, after the room for the packet. */
+struct outlined {
+    const struct lli_shm_source *source;
+    const uint8_t *from;
+    uint64_t position;
+    struct lli_outline outline;
+    uint8_t bytes[]; /* of the outline */
+};
+
+static struct outlined *outlined_of(uint8_t *data, uint32_t size)
+{
+    return (struct outlined *)(void *)(data + lli_round_up(size, 64));
+}
+
+/*
+ * Copies the head of a packet in the history, and its outline. False: it has none, or it was overwritten, so that the
+ * packet is copied whole.
+ */
+static bool source_outline(const struct lli_shm *shm, const struct lli_shm_source *source,
+                           const struct lli_shm_entry *entry, const uint8_t *from, struct lli_in *packet,
+                           uint8_t *data)
+{
+    const struct lli_shm_segment *segment = &source->segment;
+    const volatile struct lli_shm_entry *said = entry;
+    const uint64_t bytes = said->ring.outline_size, offset = said->ring.outline_offset;
+    struct outlined *outlined = outlined_of(data, packet->size);
+
+    if (!shm->in.asks || bytes == 0 || bytes > LLI_OUTLINE_BYTES || packet->size < SHM_OUTLINED ||
+        packet->size > LLI_SHM_SLOT_STRIDE - 64 - LLI_OUTLINE_BYTES - sizeof *outlined ||
+        offset > segment->copies_bytes || bytes > segment->copies_bytes - offset)
+        return false;
+    outlined->source = source;
+    outlined->from = from;
+    outlined->position = said->ring.position;
+    outlined->outline = (struct lli_outline){(uint32_t)bytes, outlined->bytes};
+    memcpy(outlined->bytes, segment->copies + offset, bytes);
+    memcpy(data, from, LLI_EXCERPT_HEAD);
+    atomic_thread_fence(memory_order_acquire);
+    if (atomic_load_explicit(&segment->header->copies_edge, memory_order_relaxed) -
+            said->ring.outline_position >
+        segment->copies_bytes)
+        return false;
+    packet->outline = &outlined->outline;
+    return true;
+}
+
 /* Values to check after a burst was copied. */
 struct copied {
     uint64_t position;
@@ -302,9 +378,11 @@ static int source_copy(struct lli_shm *shm, struct lli_shm_source *source, struc
         if (mine && size <= LLI_SHM_SLOT_BYTES)
             from = source_bytes(source, entry, size);
         if (from != NULL) {
-            memcpy(data, from, size);
             packets[count] = (struct lli_in){.data = data, .size = size};
             packets[count].from = entry->to == 0 ? source->group : LLI_HANDLE_UNICAST;
+            if (entry->place != LLI_SHM_HISTORY ||
+                !source_outline(shm, source, entry, from, &packets[count], data))
+                memcpy(data, from, size);
             copied[count] = (struct copied){entry->ring.position, entry->place};
         }
         /* Re-read the number after the copy: if it is unchanged, the copy is intact. */
@@ -383,6 +461,8 @@ static inline bool source_copy_one(struct lli_shm *shm, struct lli_shm_source *s
         const uint64_t offset = said->ring.offset;
 
         position = said->ring.position;
+        if (said->ring.outline_size != 0)
+            return false;
         if (offset > segment->history_bytes || size > segment->history_bytes - offset)
             return false;
         memcpy(data, segment->history + offset, size);
@@ -594,6 +674,44 @@ static int shm_receive(void *instance, struct lli_in *packets, int max)
     return source_has(shm->in.only) ? source_take(shm, shm->in.only, packets, max) : 0;
 }
 
+static void shm_excerpts(void *instance, lli_outline_maker *outline)
+{
+    struct lli_shm *shm = instance;
+
+    shm->out.outline = outline;
+}
+
+static void shm_ask(void *instance)
+{
+    struct lli_shm *shm = instance;
+
+    shm->in.asks = true;
+    for (uint32_t i = 0; i < shm->in.count; i++)
+        atomic_store_explicit(&shm->in.sources[i].segment.bell->outlines, 1, memory_order_relaxed);
+}
+
+static bool shm_fetch(void *instance, const struct lli_in *packet, const struct lli_piece *pieces,
+                      uint32_t count)
+{
+    struct lli_shm *shm = instance;
+    uint8_t *data = (uint8_t *)(uintptr_t)packet->data;
+    const struct outlined *outlined = outlined_of(data, packet->size);
+    const struct lli_shm_segment *segment = &outlined->source->segment;
+
+    for (uint32_t i = 0; i < count; i++) {
+        memcpy(data, outlined->from + pieces[i].at, pieces[i].size);
+        data += pieces[i].size;
+    }
+    atomic_thread_fence(memory_order_acquire);
+    if (atomic_load_explicit(&segment->header->history_edge, memory_order_relaxed) - outlined->position <=
+        segment->history_bytes)
+        return true;
+    shm->counters.overwritten++;
+    return false;
+}
+
+static const struct lli_excerpt_calls shm_excerpt_calls = {shm_excerpts, shm_ask, shm_fetch};
+
 static void shm_release(void *instance, const struct lli_in *packets, int count)
 {
     struct lli_shm *shm = instance;
@@ -681,4 +799,5 @@ const struct lli_transport lli_transport_shm = {
     .release = shm_release,
     .arm = shm_arm,
     .drops = shm_drops,
+    .excerpts = &shm_excerpt_calls,
 };

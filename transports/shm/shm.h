@@ -21,7 +21,8 @@
  * A segment consists of a header, a ring of entries, a ring of bytes for copied packets, and the history of
  * the session that sends there. An entry contains a small packet, or the position of a larger one in one of
  * the two byte rings. Readers copy packets; afterwards the entry's number and the ring's edge show if the
- * copy is intact.
+ * copy is intact. Of a packet in the history that has an outline, a reader that asked for outlines copies the parts that it
+ * needs.
  */
 #ifndef LLI_SHM_H
 #define LLI_SHM_H
@@ -45,7 +46,7 @@
 #define LLI_SHM_BELL_MAGIC "llm-bell" /* without the terminating zero */
 
 enum {
-    LLI_SHM_VERSION = 2,
+    LLI_SHM_VERSION = 3,
     LLI_SHM_INLINE = 104,       /* largest packet stored in its entry, in bytes */
     LLI_SHM_READERS_MAX = 1023, /* per segment */
     LLI_SHM_COPIES = 64,        /* capacity of the ring of copies, in packets of the largest size */
@@ -62,9 +63,13 @@ struct __attribute__((aligned(128))) lli_shm_entry {
     union {
         uint8_t bytes[LLI_SHM_INLINE];
         struct {
-            uint8_t unused[LLI_SHM_INLINE - 2 * sizeof(uint64_t)];
-            uint64_t offset;   /* in the ring */
-            uint64_t position; /* offset counted across all laps */
+            uint8_t unused[LLI_SHM_INLINE - 5 * sizeof(uint64_t)];
+            /* Of a packet in the history: its outline, in the ring of copies. */
+            uint64_t outline_offset;
+            uint64_t outline_position;
+            uint64_t outline_size; /* 0: none */
+            uint64_t offset;       /* in the ring */
+            uint64_t position;     /* offset counted across all laps */
         } ring;
     };
     uint64_t to; /* destination instance; 0: all */
@@ -106,7 +111,8 @@ struct lli_shm_reader {
 
 struct lli_shm_bell {
     _Atomic uint32_t rung;     /* counts unicasts sent to the writer's socket */
-    _Atomic uint32_t sleepers; /* nonzero if any reader sleeps */
+    _Atomic uint16_t sleepers; /* nonzero if any reader sleeps */
+    _Atomic uint16_t outlines; /* nonzero once a reader has asked for outlines */
     /* LLI_SHM_BELL_MAGIC: identifies a bell that may be removed when its writer is dead */
     char magic[8];
     struct lli_shm_reader readers[LLI_SHM_READERS_MAX];
@@ -240,6 +246,7 @@ struct lli_shm_in {
      */
     struct lli_shm_slots small; /* of LLI_SHM_SLOT_SMALL bytes */
     struct lli_shm_slots large; /* of LLI_SHM_SLOT_BYTES */
+    bool asks;                  /* for outlines: packets that have one are fetched later */
 };
 
 /* Datagrams received and not yet delivered: shm_socket.c. */
@@ -267,6 +274,7 @@ struct lli_shm_out {
     struct lli_shm_sender *senders;
     /* Written to since the latest flush, its sleeping readers not yet woken; NULL: none. */
     struct lli_shm_sender *open;
+    lli_outline_maker *outline; /* NULL: no outlines */
 };
 
 /* Wakes of sleeping readers: shm_socket.c. */

@@ -210,6 +210,8 @@ static int look_at(void *arg, uint64_t id)
         source->next = atomic_load_explicit(&source->segment.header->head, memory_order_acquire);
     source->group = look->group;
     (void)lli_shm_attach_history(&source->segment);
+    if (shm->in.asks)
+        atomic_store_explicit(&source->segment.bell->outlines, 1, memory_order_relaxed);
     shm->in.count++;
     shm->counters.attached++;
     return 0;
