@@ -16,7 +16,7 @@ static uint32_t outline_make(const uint8_t *packet, uint32_t size, void *bytes, 
 {
     struct outline outline = {.size = size};
 
-    assert_true(max >= size / 16 - 16 && max <= LLI_OUTLINE_BYTES);
+    assert_int_equal(max, size / 16);
     memcpy(outline.end, packet + size - sizeof outline.end, sizeof outline.end);
     memcpy(bytes, &outline, sizeof outline);
     return sizeof outline;

@@ -26,8 +26,8 @@ struct ear {
     struct llm_context *context;
     struct llm_receiver *receiver;
     struct choice choice;
-    bool chosen;    /* it has subscribed before */
-    bool unfilters; /* by subjects only, so that packets may be copied in part */
+    bool chosen;        /* it has subscribed before */
+    bool subjects_only; /* it sets no filter, so that packets may be copied in part */
     bool subjects[FILTERS_SUBJECTS_MAX];
     uint64_t next; /* next message to decide on */
     uint64_t counts[FATES];
@@ -214,7 +214,7 @@ static void ear_change(struct ear *ear)
 
     seen.changes++;
     ear_pass(ear, position);
-    if (ear->unfilters || cable_chance(60)) {
+    if (ear->subjects_only || cable_chance(60)) {
         ear_subject(ear);
         return;
     }
@@ -316,7 +316,7 @@ static void ear_open(struct ear *ear)
     struct llm_receiver_handlers handlers;
     const uint32_t node = cable_node_add();
 
-    ear->unfilters = cable_chance(40);
+    ear->subjects_only = cable_chance(40);
     llm_context_options_init(&options);
     ear->context = cable_context(node, &options);
     llm_receiver_handlers_init(&handlers);
@@ -326,7 +326,7 @@ static void ear_open(struct ear *ear)
     cable_must(llm_receiver_open(ear->context, FILTERS_CHANNEL, NULL, &handlers, &ear->receiver),
                "a receiver");
     ear->begun = UINT64_MAX;
-    if (!ear->unfilters)
+    if (!ear->subjects_only)
         ear_filter(ear);
     for (uint64_t i = cable_below(4); i > 0; i--)
         ear_subject(ear);

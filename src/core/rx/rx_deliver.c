@@ -140,7 +140,7 @@ static inline bool rx_is_topic_next(const struct lli_unpack *unpack)
            !unpack->assembling;
 }
 
-/* Adds the next messages of the packet, or of the piece of it, without those of refused topics. */
+/* Adds the next messages of the packet, or of a piece of it, without those of refused topics. */
 static LLI_INLINE void rx_take_messages(struct lli_rx *rx, struct lli_item *item)
 {
     struct llm_message like = {.session = rx->session, .received_at = rx->stamp_ns};
