@@ -31,50 +31,55 @@ static uint32_t outline_none(const uint8_t *packet, uint32_t size, void *bytes, 
     return 0;
 }
 
-static void pair_open(struct feed *feed, struct station *reader, const struct llm_options *options)
+static struct feed feed;
+static struct station reader;
+
+/* Opens a writer that makes outlines, and a reader that has asked for them. */
+static void pair_open(void)
 {
-    feed_open(feed, options, 7);
-    open_reader(reader, options);
-    transport->excerpts->enable(feed->station.instance, outline_make);
-    transport->excerpts->enable(reader->instance, outline_make);
-    transport->excerpts->ask(reader->instance);
+    const struct llm_options options = small_options();
+
+    feed_open(&feed, &options, 7);
+    open_reader(&reader, &options);
+    transport->excerpts->enable(feed.station.instance, outline_make);
+    transport->excerpts->ask(reader.instance);
 }
 
-static void pair_close(struct feed *feed, struct station *reader)
+static void pair_close(void)
 {
-    feed_close(feed);
-    station_close(reader);
+    feed_close(&feed);
+    station_close(&reader);
 }
 
-static struct lli_in receive_one(struct station *reader)
+static struct lli_in receive_one(const struct station *from)
 {
     struct lli_in in;
 
-    assert_int_equal(transport->receive(reader->instance, &in, 1), 1);
+    assert_int_equal(transport->receive(from->instance, &in, 1), 1);
     return in;
 }
 
-static void release_one(struct station *reader, const struct lli_in *in)
+static void release_one(const struct station *from, const struct lli_in *in)
 {
-    transport->release(reader->instance, in, 1);
+    transport->release(from->instance, in, 1);
 }
 
 /* Receives a packet without an outline, all of which is there. */
-static void expect_whole(struct station *reader, uint64_t number)
+static void expect_whole(const struct station *from, uint64_t number)
 {
-    const struct lli_in in = receive_one(reader);
+    const struct lli_in in = receive_one(from);
     uint64_t writer, got;
 
     assert_null(in.outline);
     assert_true(packet_read(in.data, in.size, &writer, &got));
     assert_int_equal(got, number);
-    release_one(reader, &in);
+    release_one(from, &in);
 }
 
 /* Receives a packet with an outline, and fetches all of it. */
-static void expect_outlined(struct station *reader, uint64_t number, uint32_t size)
+static void expect_outlined(const struct station *from, uint64_t number, uint32_t size)
 {
-    const struct lli_in in = receive_one(reader);
+    const struct lli_in in = receive_one(from);
     const struct lli_piece whole = {.size = in.size};
     struct outline outline;
     uint64_t writer, got;
@@ -84,25 +89,22 @@ static void expect_outlined(struct station *reader, uint64_t number, uint32_t si
     assert_int_equal(in.outline->size, sizeof outline);
     memcpy(&outline, in.outline->bytes, sizeof outline);
     assert_int_equal(outline.size, size);
-    assert_true(transport->excerpts->fetch(reader->instance, &in, &whole, 1));
+    assert_true(transport->excerpts->fetch(from->instance, &in, &whole, 1));
     assert_true(packet_read(in.data, in.size, &writer, &got));
     assert_int_equal(got, number);
     assert_memory_equal(in.data + size - sizeof outline.end, outline.end, sizeof outline.end);
-    release_one(reader, &in);
+    release_one(from, &in);
 }
 
 static void pieces_are_copied_one_after_the_other(void **state)
 {
     static const struct lli_piece pieces[] = {
         {.at = 0, .size = 100}, {.at = 700, .size = 1}, {.at = SIZE - 50, .size = 50}};
-    const struct llm_options options = small_options();
     uint8_t expected[SIZE], *to = expected;
-    struct station reader;
-    struct feed feed;
     struct lli_in in;
 
     (void)state;
-    pair_open(&feed, &reader, &options);
+    pair_open();
     feed_history(&feed, SIZE);
     packet_write(feed.scratch, SIZE, 7, 0);
     for (int i = 0; i < 3; i++) {
@@ -115,18 +117,14 @@ static void pieces_are_copied_one_after_the_other(void **state)
     assert_true(transport->excerpts->fetch(reader.instance, &in, pieces, 3));
     assert_memory_equal(in.data, expected, 151);
     release_one(&reader, &in);
-    pair_close(&feed, &reader);
+    pair_close();
 }
 
 /* The first packet of a poll takes another path than the others. */
 static void packets_of_a_burst_have_outlines(void **state)
 {
-    const struct llm_options options = small_options();
-    struct station reader;
-    struct feed feed;
-
     (void)state;
-    pair_open(&feed, &reader, &options);
+    pair_open();
     for (uint64_t number = 0; number < 2000; number += 4) {
         feed_history(&feed, SIZE);
         feed_history(&feed, 100);
@@ -137,15 +135,14 @@ static void packets_of_a_burst_have_outlines(void **state)
         expect_whole(&reader, number + 2);
         expect_outlined(&reader, number + 3, SIZE - (uint32_t)number / 8);
     }
-    pair_close(&feed, &reader);
+    pair_close();
 }
 
 /* Outlines cost the writer time: nothing has one that nobody asked for, and a packet may have none. */
 static void outlines_are_made_when_a_reader_asks(void **state)
 {
     const struct llm_options options = small_options();
-    struct station reader, late;
-    struct feed feed;
+    struct station late;
 
     (void)state;
     feed_open(&feed, &options, 7);
@@ -169,14 +166,12 @@ static void outlines_are_made_when_a_reader_asks(void **state)
     expect_whole(&late, 4);
     expect_outlined(&reader, 4, SIZE);
     station_close(&late);
-    pair_close(&feed, &reader);
+    pair_close();
 }
 
 static void a_writer_that_comes_later_is_asked(void **state)
 {
     const struct llm_options options = small_options();
-    struct station reader;
-    struct feed feed;
 
     (void)state;
     open_reader(&reader, &options);
@@ -187,20 +182,17 @@ static void a_writer_that_comes_later_is_asked(void **state)
     station_look(&reader);
     feed_history(&feed, SIZE);
     expect_outlined(&reader, 0, SIZE);
-    pair_close(&feed, &reader);
+    pair_close();
 }
 
 /* The writer laps the history between receive() and fetch(). */
 static void a_packet_overwritten_before_it_is_fetched_is_lost(void **state)
 {
     const struct lli_piece piece = {.size = SIZE};
-    const struct llm_options options = small_options();
-    struct station reader;
-    struct feed feed;
     struct lli_in in;
 
     (void)state;
-    pair_open(&feed, &reader, &options);
+    pair_open();
     feed_history(&feed, SIZE);
     in = receive_one(&reader);
     assert_non_null(in.outline);
@@ -209,18 +201,14 @@ static void a_packet_overwritten_before_it_is_fetched_is_lost(void **state)
     assert_false(transport->excerpts->fetch(reader.instance, &in, &piece, 1));
     assert_int_equal(station_counter(&reader, "shm_overwritten"), 1);
     release_one(&reader, &in);
-    pair_close(&feed, &reader);
+    pair_close();
 }
 
 /* Whatever the fields of an entry say, a packet is read whole, or not at all. */
 static void an_outline_out_of_bounds_is_not_read(void **state)
 {
-    const struct llm_options options = small_options();
-    struct station reader;
-    struct feed feed;
-
     (void)state;
-    pair_open(&feed, &reader, &options);
+    pair_open();
     for (uint64_t i = 0; i < 6; i++) {
         struct lli_shm_segment *segment = segment_of(&feed.station);
         struct lli_shm_entry *entry = lli_shm_entry_at(segment, shm_of(&feed.station)->out.senders[0].next);
@@ -240,18 +228,14 @@ static void an_outline_out_of_bounds_is_not_read(void **state)
             entry->ring.outline_position -= segment->copies_bytes + 1;
         expect_whole(&reader, i);
     }
-    pair_close(&feed, &reader);
+    pair_close();
 }
 
 /* Outlines take their place in the ring of copies: both are whole, or are noticed to be overwritten. */
 static void outlines_and_copies_share_their_ring(void **state)
 {
-    const struct llm_options options = small_options();
-    struct station reader;
-    struct feed feed;
-
     (void)state;
-    pair_open(&feed, &reader, &options);
+    pair_open();
     for (uint64_t number = 0; number < 20000; number += 2) {
         feed_plain(&feed, 1001 + (uint32_t)(number % 450) * 2);
         feed_history(&feed, SIZE);
@@ -260,7 +244,7 @@ static void outlines_and_copies_share_their_ring(void **state)
     }
     assert_true(shm_of(&feed.station)->out.senders[0].copies_lap > 0);
     assert_int_equal(station_counter(&reader, "shm_overwritten"), 0);
-    pair_close(&feed, &reader);
+    pair_close();
 }
 
 int main(void)
