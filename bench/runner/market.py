@@ -226,7 +226,7 @@ class Market:
         heard = process.ask("await", patience=PATIENCE_S, **{"from": others})["heard"]
         if heard < others:
             self.bench.processes.end()
-            raise Failed(f"{process.name} heard {heard} of {others} others within {PATIENCE_S} s over {self.transport}")
+            raise Failed(f"{process.name} heard {heard} of {others} others within {PATIENCE_S} s: {self.library} over {self.transport}")
 
     def begin(self, round, skip=None):
         for one in (*self.consumers, *self.publishers):

@@ -8,6 +8,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRATCH = pathlib.Path(os.environ["BENCH_SCRATCH"])
@@ -23,6 +24,11 @@ NETWORKS = {
     "loopback": "loopback", "memory": "shared memory between two processes",
     "roce": "two soft-RoCE devices joined by veth, MTU 1500",
 }
+
+# A virtual machine returns memory to its host 2 s after it was freed, and its CPUs stand still meanwhile, for up to tens of ms.
+RETURN_S = 2.5
+BALLOONS = pathlib.Path("/sys/bus/virtio/drivers/virtio_balloon")
+BALLOON_REPORTING = 5  # bit of the features of a virtio balloon: free page reporting
 
 
 def say(*words):
@@ -158,6 +164,7 @@ class Processes:
     def __init__(self):
         self.running = []
         self.started = []  # not yet served
+        self.ended_at = -RETURN_S  # time.monotonic() when the last process ended
 
     def start(self, host, name, command, role, stderr=None, cpu=None, **words):
         pin = [] if cpu is None else ["taskset", "-c", cpu]
@@ -177,7 +184,9 @@ class Processes:
             if not data:
                 self.running.remove(process)
                 process.ended = True
-                if process.popen.wait():
+                status = process.popen.wait()
+                self.ended_at = time.monotonic()
+                if status:
                     self.fail(process)
 
     def fail(self, process):
@@ -211,6 +220,7 @@ class Processes:
                     some.remove(process)
             process.signal(number)
             process.popen.wait()
+            self.ended_at = time.monotonic()
 
 
 def allowed_cpus():
@@ -241,6 +251,11 @@ def cores_ns(program, cpus):
     return processes.serve()["probe"]["ns"] or None
 
 
+def returns_memory(balloons=BALLOONS):
+    """Whether this is a virtual machine that returns freed memory to its host."""
+    return any(features.read_text(encoding="ascii")[BALLOON_REPORTING:].startswith("1") for features in balloons.glob("*/features"))
+
+
 def memory_directory(prefix="llm-"):
     """A directory in memory, removed when bench/run ends."""
     return request("memory", prefix)[1]
@@ -258,6 +273,7 @@ class Bench:
         self.prefix = []
         self.programs = RELEASE / "bench"
         self.hosts = None
+        self.settled = False
 
     def prepare(self, namespaces=True):
         """Builds, and creates hosts."""
@@ -287,6 +303,15 @@ class Bench:
         sender.popen.stdin.close()
         return self.processes.serve(sender, *others) if others else self.processes.serve()
 
+    def settle(self, returns=returns_memory):
+        """Waits until the memory of processes that ended was returned to the host, before measurements of a second or more."""
+        wait_s = self.processes.ended_at + RETURN_S - time.monotonic()
+        if wait_s > 0 and (self.o.duration or 0) >= 1 and returns():
+            if not self.settled:
+                say(f"this virtual machine returns the memory of ended processes to its host: {RETURN_S:g} s between measurements")
+            self.settled = True
+            time.sleep(wait_s)
+
     def turns(self, cases, measure, text):
         """Measures each case, a tuple, in each run. Returns the list of results for each case. text: describes a run."""
         found = {case: [] for case in cases}
@@ -294,5 +319,6 @@ class Bench:
             say(f"run {run + 1}: {text}")
             # Every other run is reversed, since a steady drift of the machine would look like a difference between cases.
             for case in cases if run % 2 == 0 else reversed(cases):
+                self.settle()
                 found[case].append(measure(self, run, *case))
         return found

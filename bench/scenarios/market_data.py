@@ -59,7 +59,7 @@ OPTIONS = (opt.words("sequence", ",".join(LISTS), tuple(LISTS), "which of these"
            opt.words("transport", "udp,shm", ("udp", "shm"), "over which transports"),
            opt.words("peers", None, tuple(PEERS), "other libraries to measure in turns with libllm (none); unsupported "
                      "sequences are listed with the reason"),
-           opt.number("rate", 20000, 100, 10000000, "messages a second"),
+           opt.number("rate", 20000, 100, 100000000, "messages a second"),
            opt.number("reflected", 2000, 1, 1000000, "marked messages a second, which every consumer that watches them reflects"),
            opt.seconds("duration", 2, 100, 3600000, "of each measurement"),
            opt.number("runs", 3, 1, 100, "repetitions, in turns; medians are reported"),
