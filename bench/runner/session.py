@@ -25,10 +25,13 @@ NETWORKS = {
     "roce": "two soft-RoCE devices joined by veth, MTU 1500",
 }
 
-# A virtual machine returns memory to its host 2 s after it was freed, and its CPUs stand still meanwhile, for up to tens of ms.
+# A virtual machine returns memory to its host 2 s after it was freed, and its CPUs stand still meanwhile, for up to tens of ms. Much memory
+# is returned in parts, 2 s after one another.
 RETURN_S = 2.5
+RETURN_MAX_S = 20
 BALLOONS = pathlib.Path("/sys/bus/virtio/drivers/virtio_balloon")
 BALLOON_REPORTING = 5  # bit of the features of a virtio balloon: free page reporting
+RETURNED = pathlib.Path("/sys/module/page_reporting/parameters/reported_kib")  # not in all kernels
 
 
 def say(*words):
@@ -256,6 +259,14 @@ def returns_memory(balloons=BALLOONS):
     return any(features.read_text(encoding="ascii")[BALLOON_REPORTING:].startswith("1") for features in balloons.glob("*/features"))
 
 
+def returned_kib():
+    """Memory returned so far; 0 if the kernel does not say."""
+    try:
+        return int(RETURNED.read_text(encoding="ascii"))
+    except OSError:
+        return 0
+
+
 def memory_directory(prefix="llm-"):
     """A directory in memory, removed when bench/run ends."""
     return request("memory", prefix)[1]
@@ -303,14 +314,18 @@ class Bench:
         sender.popen.stdin.close()
         return self.processes.serve(sender, *others) if others else self.processes.serve()
 
-    def settle(self, returns=returns_memory):
+    def settle(self, returns=returns_memory, returned=returned_kib):
         """Waits until the memory of processes that ended was returned to the host, before measurements of a second or more."""
-        wait_s = self.processes.ended_at + RETURN_S - time.monotonic()
-        if wait_s > 0 and (self.o.duration or 0) >= 1 and returns():
-            if not self.settled:
-                say(f"this virtual machine returns the memory of ended processes to its host: {RETURN_S:g} s between measurements")
-            self.settled = True
-            time.sleep(wait_s)
+        began, quiet_from, last = time.monotonic(), self.processes.ended_at, returned()
+        if began >= quiet_from + RETURN_S or (self.o.duration or 0) < 1 or not returns():
+            return
+        if not self.settled:
+            say(f"this virtual machine returns the memory of ended processes to its host: {RETURN_S:g} s and more between measurements")
+        self.settled = True
+        while (now := time.monotonic()) < min(quiet_from + RETURN_S, began + RETURN_MAX_S):
+            time.sleep(0.1)
+            if returned() != last:
+                last, quiet_from = returned(), now
 
     def turns(self, cases, measure, text):
         """Measures each case, a tuple, in each run. Returns the list of results for each case. text: describes a run."""

@@ -6,7 +6,6 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-import time
 import types
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
@@ -26,10 +25,22 @@ def check_features():
             assert session.returns_memory(directory) is expected, bits
 
 
-def waited_s(ended, duration, returns):
-    """How long a bench waits after a process has ended."""
-    slept = []
-    session.time = types.SimpleNamespace(monotonic=time.monotonic, sleep=slept.append)
+class Clock:
+    """Time that passes only in sleep()."""
+
+    def __init__(self):
+        self.now = 1000.0
+
+    def monotonic(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+
+def waited_s(ended, duration, returns, parts=0):
+    """How long a bench waits after a process has ended. parts: of memory, returned 2 s after one another."""
+    session.time = clock = Clock()
     bench = session.Bench("settle", types.SimpleNamespace(results=tempfile.gettempdir(), duration=duration))
     if ended:
         popen = subprocess.Popen(["true"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -40,15 +51,17 @@ def waited_s(ended, duration, returns):
             bench.processes.end()
         else:
             bench.processes.finish()
-    bench.settle(lambda: returns)
-    return sum(slept)
+    began = clock.now
+    bench.settle(lambda: returns, lambda: min(int((clock.now - began) / 2), parts))
+    return clock.now - began
 
 
 def main():
     check_features()
     for ended in ("closed", "killed"):
-        wait_s = waited_s(ended, 1, True)
-        assert 0 < wait_s <= session.RETURN_S, wait_s
+        assert session.RETURN_S <= waited_s(ended, 1, True) < session.RETURN_S + 0.2
+    assert 2 * 3 + session.RETURN_S - 0.2 <= waited_s("closed", 1, True, 3) < 2 * 3 + session.RETURN_S + 0.2, "three parts"
+    assert session.RETURN_MAX_S <= waited_s("closed", 1, True, 1000) < session.RETURN_MAX_S + 0.2, "no end"
     assert waited_s(None, 1, True) == 0, "no process ended"
     assert waited_s("closed", 1, False) == 0, "no memory is returned"
     assert waited_s("closed", 0.9, True) == 0, "a short measurement"
