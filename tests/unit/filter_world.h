@@ -77,9 +77,7 @@ static inline int up_arriving(void **state)
 static inline int down(void **state)
 {
     (void)state;
-    receiver_unmake(&r);
-    free(t.memory);
-    return 0;
+    return ends_unmake(&t, &r);
 }
 
 /* ------------------------------------------------------------------------------------------------- oracle */

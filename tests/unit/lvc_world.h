@@ -69,8 +69,7 @@ static int up(void **state)
 static int down(void **state)
 {
     (void)state;
-    receiver_unmake(&r);
-    free(t.memory);
+    (void)ends_unmake(&t, &r);
     for (int i = 0; i < TOPICS; i++)
         free(kept[i]);
     memset(kept, 0, sizeof kept);

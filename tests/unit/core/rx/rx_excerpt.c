@@ -83,9 +83,7 @@ static int up(void **state)
 static int down(void **state)
 {
     (void)state;
-    receiver_unmake(&r);
-    free(t.memory);
-    return 0;
+    return ends_unmake(&t, &r);
 }
 
 static const uint8_t *packet_of(lli_seq seq, uint32_t *size)

@@ -96,9 +96,7 @@ static int up(void **state)
 static int down(void **state)
 {
     (void)state;
-    receiver_unmake(&r);
-    free(t.memory);
-    return 0;
+    return ends_unmake(&t, &r);
 }
 
 static void rx_take(const uint8_t *packet, size_t size)

@@ -38,9 +38,7 @@ static int up(void **state)
 static int down(void **state)
 {
     (void)state;
-    receiver_unmake(&r);
-    free(t.memory);
-    return 0;
+    return ends_unmake(&t, &r);
 }
 
 static void pull(void)
