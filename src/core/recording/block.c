@@ -6,7 +6,7 @@
 /* "llmblock", little-endian. */
 #define BLOCK_MAGIC UINT64_C(0x6b636f6c626d6c6c)
 
-/* Offsets in the header; the hash covers everything behind it. */
+/* Offsets in the header. */
 enum {
     AT_HASH = 0,
     AT_MAGIC = 8,
@@ -28,6 +28,35 @@ enum {
     HIDDEN_SIZE = RECORD_SIZE + 6,
     END_SIZE = RECORD_SIZE + 9,
 };
+
+/* ----------------------------------------------------------------------------------------------- hash */
+
+/* Offset in a block of a piece of its records. */
+static uint32_t block_piece_at(uint32_t piece)
+{
+    return LLI_BLOCK_HEADER + piece * LLI_BLOCK_PIECE;
+}
+
+/*
+ * Returns the hash of a block: that of its header and of the hashes of all pieces of its records.
+ * hashes: of the first count pieces, which are known.
+ */
+static uint64_t block_hash(const uint8_t *bytes, uint32_t used, const uint64_t *hashes, uint32_t count)
+{
+    uint8_t hashed[LLI_BLOCK_HEADER - AT_MAGIC + LLI_BLOCK_PIECES * sizeof *hashes];
+    size_t size = LLI_BLOCK_HEADER - AT_MAGIC;
+
+    memcpy(hashed, bytes + AT_MAGIC, size);
+    for (uint32_t piece = 0; block_piece_at(piece) < used; piece++) {
+        const uint32_t at = block_piece_at(piece);
+
+        lli_store_u64(hashed + size, piece < count
+                                         ? hashes[piece]
+                                         : lli_hash(bytes + at, lli_min(used - at, LLI_BLOCK_PIECE)));
+        size += sizeof *hashes;
+    }
+    return lli_hash(hashed, size);
+}
 
 /* ---------------------------------------------------------------------------------------------- write */
 
@@ -62,6 +91,16 @@ static void block_number(struct lli_block_builder *builder, uint64_t message)
     builder->next.message = message;
 }
 
+/* Hashes complete pieces while they are in the near caches. */
+static void block_hash_pieces(struct lli_block_builder *builder)
+{
+    while (builder->used >= block_piece_at(builder->pieces + 1)) {
+        builder->hashes[builder->pieces] =
+            lli_hash(builder->bytes + block_piece_at(builder->pieces), LLI_BLOCK_PIECE);
+        builder->pieces++;
+    }
+}
+
 /* Fetches the lines of the next packet, which is likely as large: blocks are larger than the near caches. */
 static void block_prefetch(const struct lli_block_builder *builder, uint32_t size)
 {
@@ -84,6 +123,7 @@ bool lli_block_add_packet(struct lli_block_builder *builder, const uint8_t *pack
     memcpy(at + RECORD_SIZE, packet, size);
     block_number(builder, lli_seq_extend(builder->next.message, lli_wire_number(packet)));
     builder->next.packet++;
+    block_hash_pieces(builder);
     block_prefetch(builder, RECORD_SIZE + size);
     return true;
 }
@@ -149,6 +189,7 @@ void lli_block_split(struct lli_block_builder *builder, const struct lli_block_m
     rest->next = builder->next;
     builder->used = mark->used;
     builder->next = mark->next;
+    builder->pieces = (uint32_t)lli_min(builder->pieces, (mark->used - LLI_BLOCK_HEADER) / LLI_BLOCK_PIECE);
 }
 
 uint32_t lli_block_seal(struct lli_block_builder *builder, lli_ns wall, lli_ns steady,
@@ -172,7 +213,7 @@ uint32_t lli_block_seal(struct lli_block_builder *builder, lli_ns wall, lli_ns s
     lli_store_u64(bytes + AT_STEADY, steady);
     *next = builder->next;
     next->sequence = builder->at.sequence + 1;
-    next->previous = lli_hash(bytes + AT_MAGIC, builder->used - AT_MAGIC);
+    next->previous = block_hash(bytes, builder->used, builder->hashes, builder->pieces);
     next->wall = later;
     lli_store_u64(bytes + AT_HASH, next->previous);
     return size;
@@ -227,8 +268,7 @@ enum lli_block_fault lli_block_check(const uint8_t *bytes, size_t size, const st
 
     if (fault != LLI_BLOCK_OK)
         return fault;
-    if (lli_hash(bytes + AT_MAGIC, block->used - AT_MAGIC) != block->hash ||
-        !block_read(bytes, block, &after))
+    if (block_hash(bytes, block->used, NULL, 0) != block->hash || !block_read(bytes, block, &after))
         return LLI_BLOCK_TORN;
     if (at != NULL && (block->session != at->session || block->sequence != at->sequence ||
                        block->previous != at->previous || block->packet != at->packet))

@@ -13,9 +13,11 @@
 #include "core/wire/wire.h"
 
 enum {
-    LLI_BLOCK_ALIGN = 4096,       /* blocks begin and end at multiples of this */
-    LLI_BLOCK_MAX = 1 << 20,      /* bytes of the longest block */
-    LLI_BLOCK_HEADER = 80,        /* bytes before the first record */
+    LLI_BLOCK_ALIGN = 4096,  /* blocks begin and end at multiples of this */
+    LLI_BLOCK_MAX = 1 << 20, /* bytes of the longest block */
+    LLI_BLOCK_HEADER = 80,   /* bytes before the first record */
+    LLI_BLOCK_PIECE = 16384, /* bytes of the records that are hashed at a time */
+    LLI_BLOCK_PIECES = LLI_BLOCK_MAX / LLI_BLOCK_PIECE,
     LLI_BLOCK_PACKET_MAX = 65535, /* bytes of the longest packet */
 };
 
@@ -88,6 +90,8 @@ struct lli_block_builder {
     uint64_t message;               /* of the block: LLI_BLOCK_UNNUMBERED until a record tells it */
     struct lli_block_position at;   /* of the block */
     struct lli_block_position next; /* of the record that is added next */
+    uint32_t pieces;                /* complete ones, with known hashes */
+    uint64_t hashes[LLI_BLOCK_PIECES];
 };
 
 /* A place between two records of a block that is being filled. */

@@ -9,7 +9,7 @@
 #include "core/recording/block.h"
 
 enum {
-    LLI_SEGMENT_VERSION = 2,
+    LLI_SEGMENT_VERSION = 3,
     LLI_SEGMENT_HEADER = 4096,     /* bytes of the header, and the offset of the first block */
     LLI_SEGMENT_CHANNEL_MAX = 511, /* bytes of the longest channel */
     LLI_SEGMENT_MIN = LLI_SEGMENT_HEADER + LLI_BLOCK_MAX,

@@ -87,7 +87,7 @@ static void records_are_read_as_they_were_added(void **state)
 static void the_bytes_are_those_of_the_specification(void **state)
 {
     static const uint8_t expected[] = {
-        0x18, 0xd9, 0x3b, 0x33, 0xf0, 0x33, 0xf6, 0x14, 0x6c, 0x6c, 0x6d, 0x62, 0x6c, 0x6f, 0x63, 0x6b,
+        0x0c, 0x1a, 0x0e, 0xe9, 0x77, 0x0a, 0x88, 0x77, 0x6c, 0x6c, 0x6d, 0x62, 0x6c, 0x6f, 0x63, 0x6b,
         0x00, 0x10, 0x00, 0x00, 0xa0, 0x00, 0x00, 0x00, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11,
         0x09, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x4d, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
         0x64, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xe9, 0x03, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
@@ -105,6 +105,87 @@ static void the_bytes_are_those_of_the_specification(void **state)
     assert_memory_equal(bytes, expected, sizeof expected);
     for (size_t i = sizeof expected; i < LLI_BLOCK_ALIGN; i++)
         assert_int_equal(bytes[i], 0);
+}
+
+/* The hash of docs/store.md, of a block with so many bytes of records. */
+static uint64_t hash_of(const uint8_t *block, uint32_t records)
+{
+    uint8_t hashed[72 + 64 * 8];
+    size_t size = 72;
+
+    memcpy(hashed, block + 8, size);
+    for (uint32_t done = 0; done < records; done += 16384, size += 8)
+        lli_store_u64(hashed + size,
+                      lli_hash(block + 80 + done, records - done < 16384 ? records - done : 16384));
+    return lli_hash(hashed, size);
+}
+
+/* Adds packets until a block has so many bytes of records. */
+static void fill(struct lli_block_builder *builder, uint32_t records, uint32_t packet_max)
+{
+    static uint8_t packet[LLI_BLOCK_PACKET_MAX];
+
+    while (builder->used - 80 < records) {
+        const uint32_t left = records - (builder->used - 80);
+        uint32_t size = left < packet_max ? left : packet_max;
+
+        /* The rest has to be a packet, too. */
+        if (left > size && left - size < 100)
+            size -= 100;
+        (void)recording_packet(packet, builder->next.packet, builder->next.message + 1,
+                               size - 2 - LLI_WIRE_DATA_HEADER);
+        assert_true(lli_block_add_packet(builder, packet, size - 2));
+    }
+}
+
+/* Blocks of less than a piece, of whole ones, of many, of packets that are longer, and the longest one. */
+static void the_hash_is_that_of_the_header_and_the_pieces(void **state)
+{
+    static const struct {
+        uint32_t records, packet_max;
+    } cases[] = {
+        {16383, 1500}, {16384, 1500},   {16385, 1500},          {32768, 16384},
+        {32769, 1500}, {200000, 60000}, {(1 << 20) - 80, 9000},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct lli_block_builder builder;
+        struct lli_block_position next;
+        struct lli_block block;
+
+        lli_block_begin(&builder, bytes, LLI_BLOCK_MAX, &at);
+        fill(&builder, cases[i].records, cases[i].packet_max);
+        assert_int_equal(builder.used, 80 + cases[i].records);
+        (void)lli_block_seal(&builder, 600, 42, &next);
+        assert_true(next.previous == hash_of(bytes, cases[i].records));
+        assert_int_equal(lli_block_check(bytes, LLI_BLOCK_MAX, &at, &block, NULL), LLI_BLOCK_OK);
+        bytes[79 + cases[i].records] ^= 1;
+        assert_int_equal(lli_block_check(bytes, LLI_BLOCK_MAX, &at, &block, NULL), LLI_BLOCK_TORN);
+    }
+}
+
+/* A block that is split within a piece that was hashed already. */
+static void the_hash_of_a_part_is_right(void **state)
+{
+    static uint8_t more[LLI_BLOCK_MAX];
+    struct lli_block_builder builder, rest;
+    struct lli_block_position next;
+    struct lli_block_mark mark;
+
+    (void)state;
+    lli_block_begin(&builder, bytes, LLI_BLOCK_MAX, &at);
+    fill(&builder, 40000, 1500);
+    mark =
+        (struct lli_block_mark){.used = builder.used, .next = builder.next, .message = builder.next.message};
+    fill(&builder, 90000, 1500);
+    lli_block_split(&builder, &mark, &rest, more);
+    fill(&builder, 48000, 1000);
+    fill(&rest, 70000, 1500);
+    (void)lli_block_seal(&builder, 600, 42, &next);
+    assert_true(next.previous == hash_of(bytes, 48000));
+    (void)lli_block_seal(&rest, 600, 42, &next);
+    assert_true(next.previous == hash_of(more, 70000));
 }
 
 static void every_changed_bit_is_noticed(void **state)
@@ -360,6 +441,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(records_are_read_as_they_were_added),
         cmocka_unit_test(the_bytes_are_those_of_the_specification),
+        cmocka_unit_test(the_hash_is_that_of_the_header_and_the_pieces),
+        cmocka_unit_test(the_hash_of_a_part_is_right),
         cmocka_unit_test(every_changed_bit_is_noticed),
         cmocka_unit_test(a_block_of_another_place_is_foreign),
         cmocka_unit_test(a_part_of_a_block_is_short),
