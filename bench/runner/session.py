@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Environment of a benchmark: packages, builds and hosts, which bench/run makes with tests/setup.sh, and processes on the hosts."""
+import functools
 import json
 import os
 import pathlib
@@ -164,10 +165,11 @@ def assigned(words):
 class Processes:
     """The processes of one measurement. If one fails, the runner ends all of them."""
 
+    ended_at = -RETURN_S  # time.monotonic() when the last process of any measurement ended
+
     def __init__(self):
         self.running = []
         self.started = []  # not yet served
-        self.ended_at = -RETURN_S  # time.monotonic() when the last process ended
 
     def start(self, host, name, command, role, stderr=None, cpu=None, **words):
         pin = [] if cpu is None else ["taskset", "-c", cpu]
@@ -188,7 +190,7 @@ class Processes:
                 self.running.remove(process)
                 process.ended = True
                 status = process.popen.wait()
-                self.ended_at = time.monotonic()
+                Processes.ended_at = time.monotonic()
                 if status:
                     self.fail(process)
 
@@ -223,7 +225,7 @@ class Processes:
                     some.remove(process)
             process.signal(number)
             process.popen.wait()
-            self.ended_at = time.monotonic()
+            Processes.ended_at = time.monotonic()
 
 
 def allowed_cpus():
@@ -254,9 +256,13 @@ def cores_ns(program, cpus):
     return processes.serve()["probe"]["ns"] or None
 
 
+@functools.cache
 def returns_memory(balloons=BALLOONS):
-    """Whether this is a virtual machine that returns freed memory to its host."""
-    return any(features.read_text(encoding="ascii")[BALLOON_REPORTING:].startswith("1") for features in balloons.glob("*/features"))
+    """Whether this is a virtual machine that returns freed memory to its host; says so."""
+    found = any(features.read_text(encoding="ascii")[BALLOON_REPORTING:].startswith("1") for features in balloons.glob("*/features"))
+    if found:
+        say(f"this virtual machine returns the memory of ended processes to its host: {RETURN_S:g} s and more between measurements")
+    return found
 
 
 def returned_kib():
@@ -265,6 +271,17 @@ def returned_kib():
         return int(RETURNED.read_text(encoding="ascii"))
     except OSError:
         return 0
+
+
+def settle(duration):
+    """Waits until the memory of ended processes was returned to the host, before a measurement of a second or more."""
+    began, quiet_from, last = time.monotonic(), Processes.ended_at, returned_kib()
+    if (duration or 0) < 1 or began >= quiet_from + RETURN_S or not returns_memory():
+        return
+    while (now := time.monotonic()) < min(quiet_from + RETURN_S, began + RETURN_MAX_S):
+        time.sleep(0.1)
+        if (returned := returned_kib()) != last:
+            last, quiet_from = returned, now
 
 
 def memory_directory(prefix="llm-"):
@@ -284,7 +301,6 @@ class Bench:
         self.prefix = []
         self.programs = RELEASE / "bench"
         self.hosts = None
-        self.settled = False
 
     def prepare(self, namespaces=True):
         """Builds, and creates hosts."""
@@ -314,19 +330,6 @@ class Bench:
         sender.popen.stdin.close()
         return self.processes.serve(sender, *others) if others else self.processes.serve()
 
-    def settle(self, returns=returns_memory, returned=returned_kib):
-        """Waits until the memory of processes that ended was returned to the host, before measurements of a second or more."""
-        began, quiet_from, last = time.monotonic(), self.processes.ended_at, returned()
-        if began >= quiet_from + RETURN_S or (self.o.duration or 0) < 1 or not returns():
-            return
-        if not self.settled:
-            say(f"this virtual machine returns the memory of ended processes to its host: {RETURN_S:g} s and more between measurements")
-        self.settled = True
-        while (now := time.monotonic()) < min(quiet_from + RETURN_S, began + RETURN_MAX_S):
-            time.sleep(0.1)
-            if returned() != last:
-                last, quiet_from = returned(), now
-
     def turns(self, cases, measure, text):
         """Measures each case, a tuple, in each run. Returns the list of results for each case. text: describes a run."""
         found = {case: [] for case in cases}
@@ -334,6 +337,6 @@ class Bench:
             say(f"run {run + 1}: {text}")
             # Every other run is reversed, since a steady drift of the machine would look like a difference between cases.
             for case in cases if run % 2 == 0 else reversed(cases):
-                self.settle()
+                settle(self.o.duration)
                 found[case].append(measure(self, run, *case))
         return found

@@ -14,8 +14,8 @@ import os
 from runner import options as opt
 from runner import tail
 from runner.histogram import Histogram
-from runner.market import CLOCK, FAR, NAMES, PEERS, Market, clock, find_highest, mark_of, summary, unsupported
-from runner.session import PACKAGES, RELEASE, Hosts, build, memory_directory, packages, say
+from runner.market import CLOCK, FAR, NAMES, PEERS, RATE_MAX, Market, clock, find_highest, mark_of, summary, unsupported
+from runner.session import PACKAGES, RELEASE, Hosts, build, memory_directory, packages, say, settle
 from runner.tables import Report, columns_of, median, ratio
 from scenarios.market_data import programs_of
 
@@ -25,7 +25,7 @@ SAMPLES = 20000  # a second, of each publisher
 OPTIONS = (opt.number("publishers", 10, 1, 32, "processes that publish"), opt.number("topics", 10, 1, 1000, "topics of each publisher"),
            opt.number("subscribers", 10, 1, 32, "processes that subscribe to all topics"), opt.size(100, 32, 1400),
            opt.words("transport", "udp,shm", ("udp", "shm"), "over which transports"),
-           opt.words("peers", None, tuple(PEERS), "other libraries to measure in turns with libllm (none)"), opt.numbers("rate", "10000,100000", 100, 100000000, "messages a second of all publishers together"),
+           opt.words("peers", None, tuple(PEERS), "other libraries to measure in turns with libllm (none)"), opt.numbers("rate", "10000,100000", 100, RATE_MAX, "messages a second of all publishers together"),
            opt.seconds("duration", 2, 100, 3600000, "of each measurement; 600 is the published one"),
            opt.number("runs", 3, 1, 100, "repetitions, in turns; medians are reported"),
            opt.flag("causes", "record the causes of the worst samples, in runs of their own"),
@@ -35,6 +35,7 @@ OPTIONS = (opt.number("publishers", 10, 1, 32, "processes that publish"), opt.nu
 
 def once(bench, transport, library, rate, duration, with_causes=False):
     o = bench.o
+    settle(duration)
     market = Market(bench, transport, library, o.topics, o.size, o.subscribers, o.publishers, reflects=False, programs=bench.feeds,
                     options=() if library != "libllm" else ("flow=window", "flow_quorum_percent=100", o.options))
     for _ in range(o.publishers):

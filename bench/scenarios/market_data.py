@@ -31,8 +31,8 @@ import types
 from runner import card
 from runner import options as opt
 from runner import tail
-from runner.market import CLOCK, FAR, HELD, NAMES, PEERS, PERCENTILES, Market, clock, find_highest, mark_of, summary, unsupported
-from runner.session import PACKAGES, RELEASE, Hosts, build, packages, say
+from runner.market import CLOCK, FAR, HELD, NAMES, PEERS, PERCENTILES, RATE_MAX, Market, clock, find_highest, mark_of, summary, unsupported
+from runner.session import PACKAGES, RELEASE, Hosts, build, packages, say, settle
 from runner.tables import Report, columns_of, median, number, ratio, worst
 from scenarios import peers
 
@@ -59,7 +59,7 @@ OPTIONS = (opt.words("sequence", ",".join(LISTS), tuple(LISTS), "which of these"
            opt.words("transport", "udp,shm", ("udp", "shm"), "over which transports"),
            opt.words("peers", None, tuple(PEERS), "other libraries to measure in turns with libllm (none); unsupported "
                      "sequences are listed with the reason"),
-           opt.number("rate", 20000, 100, 100000000, "messages a second"),
+           opt.number("rate", 20000, 100, RATE_MAX, "messages a second"),
            opt.number("reflected", 2000, 1, 1000000, "marked messages a second, which every consumer that watches them reflects"),
            opt.seconds("duration", 2, 100, 3600000, "of each measurement"),
            opt.number("runs", 3, 1, 100, "repetitions, in turns; medians are reported"),
@@ -129,6 +129,7 @@ def result(market, supplied, answers, times):
 
 def plain(bench, transport, library, sequence, rate, duration, with_causes=False):
     """Measures a sequence without incidents."""
+    settle(duration)
     market = open_market(bench, transport, library, sequence)
     market.begin(1)
     if with_causes:

@@ -42,7 +42,7 @@ from runner.bare import place
 from runner.histogram import Histogram
 from runner import rates
 from runner.session import (BIND, BUILT, PACKAGES, RELEASE, ROOT, SCRATCH, Failed, Hosts, Processes, allowed_cpus, build, cores_ns, fail,
-                            memory_directory, packages, request, say)
+                            memory_directory, packages, request, say, settle)
 from runner.tables import Report, median
 
 KNOWN = {"udp": ("raw", "packed", "libllm", "aeron", "cyclonedds", "norm", "zmq-tcp", "zmq-epgm", "zmq-norm"),
@@ -262,6 +262,7 @@ class Rows:
 
     def measure(self, work, peer, size, rate, cores):
         """Returns the result of one measurement, or its failure."""
+        settle(self.o.duration)
         o, hosts, processes = self.o, self.bench.hosts, Processes()
         self.clear()
         (self.directory / "common").mkdir(parents=True)

@@ -3,7 +3,6 @@
 """Checks the wait for the memory of ended processes, between measurements."""
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 import types
@@ -19,10 +18,11 @@ def check_features():
     with tempfile.TemporaryDirectory() as name:
         directory = pathlib.Path(name)
         assert not session.returns_memory(directory / "none")
-        for bits, expected in FEATURES.items():
-            (directory / "virtio0").mkdir(exist_ok=True)
-            (directory / "virtio0/features").write_text(f"{bits}\n", encoding="ascii")
-            assert session.returns_memory(directory) is expected, bits
+        for number, (bits, expected) in enumerate(FEATURES.items()):
+            balloons = directory / str(number)
+            (balloons / "virtio0").mkdir(parents=True)
+            (balloons / "virtio0/features").write_text(f"{bits}\n", encoding="ascii")
+            assert session.returns_memory(balloons) is expected, bits
 
 
 class Clock:
@@ -38,22 +38,26 @@ class Clock:
         self.now += seconds
 
 
+def end_process(how):
+    processes = session.Processes()
+    processes.start(session.Host("", "", ""), "true", ["true"], "role")
+    if how == "killed":
+        processes.end()
+    else:
+        processes.finish()
+
+
 def waited_s(ended, duration, returns, parts=0):
-    """How long a bench waits after a process has ended. parts: of memory, returned 2 s after one another."""
+    """How long a turn waits after a process has ended. parts: of memory, returned 2 s after one another."""
     session.time = clock = Clock()
-    bench = session.Bench("settle", types.SimpleNamespace(results=tempfile.gettempdir(), duration=duration))
-    if ended:
-        popen = subprocess.Popen(["true"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        process = session.Process(bench.processes, "true", popen)
-        bench.processes.running.append(process)
-        bench.processes.started.append(process)
-        if ended == "killed":
-            bench.processes.end()
-        else:
-            bench.processes.finish()
+    session.returns_memory = lambda: returns
+    session.returned_kib = lambda: min(int((clock.now - began) / 2), parts)
+    session.Processes.ended_at = -session.RETURN_S
     began = clock.now
-    bench.settle(lambda: returns, lambda: min(int((clock.now - began) / 2), parts))
-    return clock.now - began
+    if ended:
+        end_process(ended)
+    bench = session.Bench("settle", types.SimpleNamespace(results=tempfile.gettempdir(), duration=duration, runs=1))
+    return bench.turns([()], lambda _bench, _run: clock.now, "a turn")[()][0] - began
 
 
 def main():
