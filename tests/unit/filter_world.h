@@ -6,7 +6,7 @@
 #ifndef TESTS_FILTER_WORLD_H
 #define TESTS_FILTER_WORLD_H
 
-#include "session.h"
+#include "ends.h"
 
 #include <stdio.h>
 
@@ -22,10 +22,6 @@ struct sent {
     uint32_t topic;
 };
 
-static struct transmitter t;
-static struct lli_tx *const tx = &t.tx;
-static struct receiver r;
-static struct lli_rx *const rx = &r.rx;
 static struct lli_filter filter;
 static uint64_t seeded;
 static uint8_t buffer[LLI_WIRE_CONTROL_MAX];
@@ -72,12 +68,6 @@ static inline int up_arriving(void **state)
     (void)up(state);
     arriving = false;
     return 0;
-}
-
-static inline int down(void **state)
-{
-    (void)state;
-    return ends_unmake(&t, &r);
 }
 
 /* ------------------------------------------------------------------------------------------------- oracle */

@@ -3,7 +3,7 @@
 #ifndef TESTS_KEPT_WORLD_H
 #define TESTS_KEPT_WORLD_H
 
-#include "session.h"
+#include "ends.h"
 
 #include <stdio.h>
 
@@ -11,10 +11,6 @@
 
 enum { TOPICS = 40, MESSAGES_MAX = 4096, SIZE_MAX_SENT = 2000, WANTED = 2 };
 
-static struct transmitter t;
-static struct lli_tx *const tx = &t.tx;
-static struct receiver r;
-static struct lli_rx *const rx = &r.rx;
 static uint8_t buffer[1024], bytes[SIZE_MAX_SENT];
 static struct llm_join join;
 static lli_ns now;
@@ -66,10 +62,9 @@ static int up(void **state)
     return 0;
 }
 
-static int down(void **state)
+static int lvc_down(void **state)
 {
-    (void)state;
-    (void)ends_unmake(&t, &r);
+    (void)down(state);
     for (int i = 0; i < TOPICS; i++)
         free(kept[i]);
     memset(kept, 0, sizeof kept);

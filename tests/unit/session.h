@@ -189,12 +189,4 @@ static inline void receiver_unmake(struct receiver *receiver)
     receiver_free(receiver);
 }
 
-/* Teardown of a test of both. */
-static inline int ends_unmake(struct transmitter *transmitter, struct receiver *receiver)
-{
-    receiver_unmake(receiver);
-    free(transmitter->memory);
-    return 0;
-}
-
 #endif

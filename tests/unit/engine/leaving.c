@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The last report of a receiver, mainly after the end of a session, and the transmitter that waits for it. */
 #define _GNU_SOURCE
-#include "session.h"
+#include "ends.h"
 
 #include <llm/llm.h>
 #include <pthread.h>
@@ -10,10 +10,6 @@
 
 enum { MANY = 9 }; /* more than report at once */
 
-static struct transmitter t;
-static struct lli_tx *const tx = &t.tx;
-static struct receiver r;
-static struct lli_rx *const rx = &r.rx;
 static struct llm_event last_event;
 static uint8_t buffer[LLI_WIRE_CONTROL_MAX];
 static lli_ns now;
@@ -42,12 +38,6 @@ static int up(void **state)
     transmitter_make(&t, &config, now);
     receiver_make(&r, 32, now);
     return 0;
-}
-
-static int down(void **state)
-{
-    (void)state;
-    return ends_unmake(&t, &r);
 }
 
 /* Heartbeat of a session with one assured topic. */

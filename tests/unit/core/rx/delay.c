@@ -3,14 +3,10 @@
 #include "core/rx/delay.h"
 
 #include "core/rx/rx_internal.h"
-#include "session.h"
+#include "ends.h"
 
 #define S ((lli_ns)1000000000)
 
-static struct transmitter t;
-static struct lli_tx *const tx = &t.tx;
-static struct receiver r;
-static struct lli_rx *const rx = &r.rx;
 static uint8_t buffer[LLI_WIRE_CONTROL_MAX];
 
 static int up(void **state)
@@ -23,12 +19,6 @@ static int up(void **state)
     transmitter_make(&t, &tx_options, 10 * MS);
     receiver_make(&r, 32, 10 * MS);
     return 0;
-}
-
-static int down(void **state)
-{
-    (void)state;
-    return ends_unmake(&t, &r);
 }
 
 /* --------------------------------------------------------------------------------------------- one by one */

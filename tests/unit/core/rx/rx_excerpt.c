@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Packets of which only the pieces that are of use reach the session. */
-#include "session.h"
+#include "ends.h"
 
 #include "core/pack/outline.h"
 #include "core/select/filter.h"
 
 enum { TOPICS = 8, SIZE_MAX_SENT = 600, MESSAGES_MAX = 4096 };
 
-static struct transmitter t;
-static struct lli_tx *const tx = &t.tx;
-static struct receiver r;
-static struct lli_rx *const rx = &r.rx;
 static uint8_t buffer[LLI_WIRE_CONTROL_MAX];
 static lli_ns now;
 static uint64_t luck;
@@ -78,12 +74,6 @@ static int up(void **state)
         take(packet.data, packet.size);
     assert_int_equal(rx->state, LLI_RX_LIVE);
     return 0;
-}
-
-static int down(void **state)
-{
-    (void)state;
-    return ends_unmake(&t, &r);
 }
 
 static const uint8_t *packet_of(lli_seq seq, uint32_t *size)
@@ -286,25 +276,29 @@ static void a_packet_of_which_nothing_is_wanted_is_passed_over(void **state)
     expect_all();
 }
 
-/* A session that ended, or with a filter or other news pending, gets the whole packet. */
+/* Seals a packet of a wanted message and a longer one of topic 2, which is refused. */
+static lli_seq seal_two(void)
+{
+    lli_rx_topic_refuse(rx, 2);
+    pack(1, 10);
+    pack(2, 100);
+    return seal();
+}
+
+/* A session that is stalled, or has other work pending, gets the whole packet. */
 static void a_session_with_other_work_takes_whole_packets(void **state)
 {
     lli_seq seq;
 
     (void)state;
-    lli_rx_topic_refuse(rx, 2);
-    pack(1, 10);
-    pack(2, 100);
-    seq = seal();
+    seq = seal_two();
     lli_rx_stall(rx, true);
     take_part(seq);
     assert_int_equal(excerpts, 0);
     lli_rx_stall(rx, false);
     pull();
     expect_all();
-    pack(1, 10);
-    pack(2, 100);
-    take_part(seal());
+    take_part(seal_two());
     assert_int_equal(excerpts, 1);
     expect_all();
 }
@@ -339,10 +333,7 @@ static void pieces_of_another_packet_are_refused(void **state)
     lli_seq seq;
 
     (void)state;
-    lli_rx_topic_refuse(rx, 2);
-    pack(1, 10);
-    pack(2, 100);
-    seq = seal();
+    seq = seal_two();
     memcpy(changed, packet_of(seq, &size), PACKET_MAX);
     count = lli_outline_make(changed, size, runs, LLI_OUTLINE_RUNS_MAX);
     count = lli_rx_excerpt(rx, changed, size, runs, count, pieces);

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Late join: a transmitter and a late receiver, with packets carried between them by hand. */
-#include "session.h"
+#include "ends.h"
 
 enum { MESSAGES_MAX = 1024 };
 
-static struct transmitter t;
-static struct lli_tx *const tx = &t.tx;
-static struct receiver r;
-static struct lli_rx *const rx = &r.rx;
 static uint8_t buffer[1024];
 static struct llm_join join;
 static lli_ns now;
@@ -40,12 +36,6 @@ static int up(void **state)
     now += 2 * LLI_TX_YOUNG;
     receiver_make(&r, 32, now);
     return 0;
-}
-
-static int down(void **state)
-{
-    (void)state;
-    return ends_unmake(&t, &r);
 }
 
 static void take_event(const struct llm_event *event)

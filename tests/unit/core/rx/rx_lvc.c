@@ -172,7 +172,7 @@ static void lost_cache_packets_are_requested_again(void **state)
         const uint32_t topics = 1 + below(&dice, TOPICS - 1), most = 1 + below(&dice, 5);
         const uint32_t size = chance(&dice, 30) ? SIZE_MAX_SENT : 1 + below(&dice, 100);
 
-        (void)down(state);
+        (void)lvc_down(state);
         (void)up(state);
         open_topics(topics, most, size);
         for (uint32_t i = 0; i < 200; i++)
@@ -210,7 +210,7 @@ static void unwanted_topics_are_not_sent_from_the_cache(void **state)
         send(i % 32, 90, false);
     talk(now + 200 * MS);
     all = tx->counters.cache_packets_sent;
-    (void)down(NULL);
+    (void)lvc_down(NULL);
     (void)up(NULL);
     refused_from = 3;
     open_topics(32, 4, 100);
@@ -534,7 +534,7 @@ static void malformed_records_are_counted(void **state)
         const struct lli_wire_record record = {{0, 0, 0}, (const uint8_t *)bad[i], (uint16_t)strlen(bad[i])};
         struct lli_packet out = {.data = buffer};
 
-        (void)down(state);
+        (void)lvc_down(state);
         (void)up(state);
         open_topics(1, 1, 64);
         send(0, 10, false);
@@ -567,7 +567,7 @@ static void unordered_receivers_get_cached_messages_first(void **state)
     expect_before(8);
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, up, down)
+#define T(name) cmocka_unit_test_setup_teardown(name, up, lvc_down)
 
 int main(void)
 {

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Packets for whoever records a session: each in order before its messages, byte for byte. */
-#include "session.h"
+#include "ends.h"
 
 #include "core/rx/former.h"
 
-static struct transmitter t;
-static struct lli_tx *const tx = &t.tx;
-static struct receiver r;
-static struct lli_rx *const rx = &r.rx;
 static uint8_t buffer[1024];
 static lli_ns now;
 static lli_seq expected;            /* packet */
@@ -91,12 +87,6 @@ static int up(void **state)
     transmitter_make(&t, &config, now);
     receiver_make(&r, 32, now);
     return 0;
-}
-
-static int down(void **state)
-{
-    (void)state;
-    return ends_unmake(&t, &r);
 }
 
 static void rx_take(const uint8_t *packet, size_t size)

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "session.h"
+#include "ends.h"
 
 enum { ITEMS_MAX = 512 };
 
-static struct transmitter t;
-static struct lli_tx *const tx = &t.tx;
-static struct receiver r;
-static struct lli_rx *const rx = &r.rx;
 static uint8_t buffer[LLI_WIRE_CONTROL_MAX];
 static lli_ns now;
 
@@ -33,12 +29,6 @@ static int up(void **state)
     transmitter_make(&t, &tx_options, now);
     receiver_make(&r, 32, now);
     return 0;
-}
-
-static int down(void **state)
-{
-    (void)state;
-    return ends_unmake(&t, &r);
 }
 
 static void pull(void)

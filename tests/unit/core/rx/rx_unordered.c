@@ -3,16 +3,12 @@
  * Unordered delivery: packets carried by hand, out of order; every message once, with its number and
  * contents, or lost.
  */
-#include "session.h"
+#include "ends.h"
 
 #include "core/rx/former.h"
 
 enum { MESSAGES_MAX = 2048, SIZE_MAX_SENT = 900 };
 
-static struct transmitter t;
-static struct lli_tx *const tx = &t.tx;
-static struct receiver r;
-static struct lli_rx *const rx = &r.rx;
 static uint8_t buffer[LLI_WIRE_CONTROL_MAX];
 static lli_ns now;
 
@@ -48,12 +44,6 @@ static int up(void **state)
     transmitter_make(&t, &tx_options, now);
     receiver_make(&r, 32, now);
     return 0;
-}
-
-static int down(void **state)
-{
-    (void)state;
-    return ends_unmake(&t, &r);
 }
 
 /* ------------------------------------------------------------------------------------------------ receive */

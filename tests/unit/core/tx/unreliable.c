@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Unreliable topics: a transmitter and a receiver, with packets carried between them by hand, or lost. */
-#include "session.h"
+#include "ends.h"
 
 enum { TOLD_MAX = 256, DELIVERED = -1 };
 
 static const struct lli_pack_topic reliable = {.id = 0};
 static const struct lli_pack_topic unreliable = {.id = 1, .unreliable = true};
 
-static struct transmitter t;
-static struct lli_tx *const tx = &t.tx;
-static struct receiver r;
-static struct lli_rx *const rx = &r.rx;
 static uint8_t buffer[1024];
 static struct llm_join join;
 static lli_ns now;
@@ -48,12 +44,6 @@ static int up(void **state)
     lli_pack_unreliable(&tx->pack, 1);
     receiver_make(&r, 200, now);
     return 0;
-}
-
-static int down(void **state)
-{
-    (void)state;
-    return ends_unmake(&t, &r);
 }
 
 static void take_event(const struct llm_event *event)
