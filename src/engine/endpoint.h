@@ -93,8 +93,8 @@ struct lli_endpoint {
     bool unsettled;   /* posted packets are not all sent and completed */
     /* A flush of all of them was requested from the transport, and completions were not read since. */
     bool started;
-    bool inspects;   /* bursts take the slow path: a latency monitor, a guard, a second line, or outlines: */
-    bool outlines;   /* packets may come with outlines, as it has asked for them */
+    bool inspects;   /* bursts take the slow path: a latency monitor, a guard, a second line, or outlines */
+    bool outlines;   /* it has asked for outlines, so packets may come with them */
     bool unread;     /* the latest poll ended before the transport ran out of packets */
     bool stuck;      /* the transport could not send all of them yet */
     bool brief;      /* the next poll ends after a full burst: lli_endpoint_be_brief() */

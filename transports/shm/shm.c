@@ -674,7 +674,7 @@ static int shm_receive(void *instance, struct lli_in *packets, int max)
     return source_has(shm->in.only) ? source_take(shm, shm->in.only, packets, max) : 0;
 }
 
-static void shm_excerpts(void *instance, lli_outline_maker *outline)
+static void shm_enable(void *instance, lli_outline_maker *outline)
 {
     struct lli_shm *shm = instance;
 
@@ -710,7 +710,7 @@ static bool shm_fetch(void *instance, const struct lli_in *packet, const struct 
     return false;
 }
 
-static const struct lli_excerpt_calls shm_excerpt_calls = {shm_excerpts, shm_ask, shm_fetch};
+static const struct lli_excerpt_calls shm_excerpt_calls = {shm_enable, shm_ask, shm_fetch};
 
 static void shm_release(void *instance, const struct lli_in *packets, int count)
 {
