@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "store/disk_internal.h"
-#include "system/yield.h"
 
 /* ----------------------------------------------------------------------------------------- open and close */
 
@@ -187,7 +186,9 @@ int lli_disk_completed(struct lli_disk *disk, struct lli_disk_completion *comple
      * without forced unit access on the core of the submission.
      */
     if (count == 0 && disk->pending > 0)
-        lli_yield(&disk->yield_at);
+        lli_yield(&disk->yield);
+    else
+        lli_yield_end(&disk->yield);
     return count;
 }
 

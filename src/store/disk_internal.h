@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include "store/disk.h"
+#include "system/yield.h"
 
 struct lli_disk_file {
     int fd; /* -1: the place is free */
@@ -41,7 +42,7 @@ struct lli_disk {
     bool pinning_failed; /* logged once */
     pid_t owner;
     uint32_t pending; /* writes that were accepted, and whose completions were not taken */
-    lli_ns yield_at;  /* of lli_yield() */
+    struct lli_yield yield;
     struct lli_disk_file files[LLI_DISK_FILES];
     struct lli_disk_buffer buffers[LLI_DISK_BUFFERS];
 };

@@ -71,7 +71,7 @@ struct lli_pool {
     atomic_uint_fast64_t ended; /* requests that are finished */
     uint64_t requested;         /* requests, of the caller */
     uint64_t taken;             /* finished requests that were taken, of the caller */
-    lli_ns yield_at;            /* of lli_yield(), of the caller */
+    struct lli_yield yield;     /* of the caller */
     int wake;                   /* eventfd: there are jobs, or the stop */
     int ready;                  /* eventfd: counts finished requests that were not taken */
     atomic_bool stop;
@@ -921,9 +921,10 @@ bool lli_pool_take(struct lli_pool *pool, struct lli_pool_segment *segment)
     /* Acquire: the segment that the thread wrote is visible. */
     if (pool->taken == atomic_load_explicit(&pool->ended, memory_order_acquire)) {
         if (pool->taken < pool->requested)
-            lli_yield(&pool->yield_at);
+            lli_yield(&pool->yield);
         return false;
     }
+    lli_yield_end(&pool->yield);
     *segment = pool->finished[pool->taken++ % LLI_POOL_REQUESTS];
     pool_uncount(pool);
     return true;

@@ -4,23 +4,49 @@
 #define LLI_YIELD_H
 
 #include <sched.h>
+#include <time.h>
 
 #include "system/clock.h"
 
-enum { LLI_YIELD_NS = 10000 }; /* the least distance of two yields */
+enum {
+    LLI_YIELD_NS = 10000,         /* the least distance of two yields */
+    LLI_YIELD_SLEEP_NS = 1000000, /* of a wait, until the caller sleeps, and until it sleeps again */
+};
+
+/* A wait. All 0: it has not begun. */
+struct lli_yield {
+    uint64_t next;     /* the earliest time of the next yield */
+    uint64_t sleep_at; /* the time of the next sleep; 0: nothing is awaited */
+};
 
 /*
- * Lets other tasks of this core run, unless that was done a moment ago. *next: the earliest time of the next yield, at first 0.
- * Without it a caller that polls delays a task of its core by a time slice each time that the task has slept.
+ * Lets other tasks of this core run, unless that was done a moment ago. Without it a caller that polls delays a task of its core by
+ * a time slice each time that the task has slept.
+ *
+ * A scheduler may pass over a task in spite of yields, for seconds (docs/adr/0076-sleeps-in-long-waits.md). So in a long wait the
+ * caller sleeps now and then, as short as the system can.
  */
-static inline void lli_yield(uint64_t *next)
+static inline void lli_yield(struct lli_yield *wait)
 {
     const uint64_t now = lli_clock_ns();
 
-    if (now < *next)
+    if (now < wait->next)
         return;
-    *next = now + LLI_YIELD_NS;
-    (void)sched_yield();
+    wait->next = now + LLI_YIELD_NS;
+    if (wait->sleep_at == 0)
+        wait->sleep_at = now + LLI_YIELD_SLEEP_NS;
+    if (now < wait->sleep_at) {
+        (void)sched_yield();
+        return;
+    }
+    wait->sleep_at = now + LLI_YIELD_SLEEP_NS;
+    (void)nanosleep(&(struct timespec){.tv_nsec = 1}, NULL);
+}
+
+/* Ends the wait: what was awaited has come, or a part of it. */
+static inline void lli_yield_end(struct lli_yield *wait)
+{
+    wait->sleep_at = 0;
 }
 
 #endif

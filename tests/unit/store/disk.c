@@ -18,7 +18,7 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 
-#include "store/disk.h"
+#include "store/disk_internal.h"
 #include "descriptors.h"
 
 #ifdef LLI_WITH_URING
@@ -217,6 +217,23 @@ static void writes_are_refused_while_all_places_are_taken(void **state)
         world_await(&world, PIECES, 0, seen);
         assert_int_equal(lli_disk_completed(world.disk, &completion, 1), 0);
     }
+    world_close(&world);
+}
+
+/* Else a stream of writes, each of which ends soon, would count as one long wait, in which the caller sleeps. */
+static void a_wait_ends_with_a_completion(void **state)
+{
+    struct world world = world_open(false);
+    struct lli_disk_completion completion;
+    int seen[PIECES] = {0};
+
+    (void)state;
+    assert_true(world_write(&world, 0, 0));
+    assert_int_equal(lli_disk_completed(world.disk, &completion, 1), 0);
+    assert_true(world.disk->yield.sleep_at > 0);
+    lli_disk_submit(world.disk);
+    world_await(&world, 1, 0, seen);
+    assert_int_equal(world.disk->yield.sleep_at, 0);
     world_close(&world);
 }
 
@@ -631,6 +648,7 @@ static int with_uring(void **state)
 #define TESTS_OF_BOTH(setup)                                                                           \
     cmocka_unit_test_setup(data_on_disk_is_what_was_written, setup),                                   \
         cmocka_unit_test_setup(writes_are_refused_while_all_places_are_taken, setup),                  \
+        cmocka_unit_test_setup(a_wait_ends_with_a_completion, setup),                                  \
         cmocka_unit_test_setup(each_write_is_durable_if_asked_for, setup),                             \
         cmocka_unit_test_setup(a_failure_is_reported_and_not_repeated, setup),                         \
         cmocka_unit_test_setup(the_descriptor_is_readable_exactly_while_there_are_completions, setup), \
