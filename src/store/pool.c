@@ -147,11 +147,15 @@ static int pool_create(struct lli_pool *pool, const char *name)
                   O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | (pool->direct ? O_DIRECT : 0), 0666);
 }
 
-/* Notes why a spare file was not made; the caller logs it, unless it was to take the place of one that is not written. */
+static int pool_open_file(const struct lli_pool *pool, const char *name)
+{
+    return openat(pool->spare, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC | (pool->direct ? O_DIRECT : 0));
+}
+
+/* Notes why a spare file was not made; the caller logs it. */
 static void pool_trouble(struct lli_pool *pool, int error)
 {
-    if (atomic_load(&pool->spares) < pool->config.spares)
-        atomic_store(&pool->trouble, error);
+    atomic_store(&pool->trouble, error);
     pool->retry_at = lli_clock_ns() + POOL_RETRY_NS;
 }
 
@@ -166,12 +170,15 @@ static unsigned pool_unwritten(const struct lli_pool *pool)
     return at;
 }
 
-/* True if there is no room for a written spare beside those that are expected; it may take the place of one that is not written. */
+/* True if there are enough written spares, with those that are expected. */
 static bool pool_is_full(const struct lli_pool *pool, unsigned expected)
 {
     const unsigned spares = atomic_load(&pool->spares);
+    unsigned written = expected;
 
-    return spares + expected >= pool->config.spares && pool_unwritten(pool) == spares;
+    for (unsigned at = 0; at < spares; at++)
+        written += pool->stock[at].written;
+    return written >= pool->config.spares;
 }
 
 /* Adds a spare to the stock, which is not full. */
@@ -227,23 +234,48 @@ static int pool_allocate(const struct lli_pool *pool, int fd)
     return errno;
 }
 
+/* Begins to fill a spare that is not written, which leaves the stock meanwhile. Returns an errno. */
+static int pool_fill_spare(struct lli_pool *pool, unsigned at)
+{
+    const unsigned last = atomic_load(&pool->spares) - 1;
+    char name[POOL_NAME], part[POOL_NAME];
+
+    pool->filling_number = pool->stock[at].number;
+    pool->stock[at] = pool->stock[last];
+    atomic_store(&pool->spares, last);
+    pool_spare_name(name, pool->filling_number, "segment");
+    pool_spare_name(part, pool->filling_number, "part");
+    pool->filling = pool_open_file(pool, name);
+    return pool->filling >= 0 && renameat(pool->spare, name, pool->spare, part) == 0 ? 0 : errno;
+}
+
+/* Makes a file, and begins to fill it. Returns an errno. */
+static int pool_fill_new(struct lli_pool *pool)
+{
+    char part[POOL_NAME];
+
+    if (pool_space(pool) < pool->config.segment_bytes)
+        return ENOSPC;
+    pool->filling_number = pool->number_next++;
+    pool_spare_name(part, pool->filling_number, "part");
+    pool->filling = pool_create(pool, part);
+    return pool->filling < 0 ? errno : pool_allocate(pool, pool->filling);
+}
+
+/*
+ * Begins to fill a spare. One that is not written is filled where it is: if a new one took its place, it would be
+ * removed, and writes of recordings would wait while a file system discards its blocks (docs/adr/0077-spares-are-written-where-they-are.md).
+ */
 static bool pool_fill_begin(struct lli_pool *pool)
 {
-    char name[POOL_NAME];
+    const unsigned at = pool_unwritten(pool);
     int error;
 
     if (pool_is_full(pool, pool->awaits) || lli_clock_ns() < pool->retry_at)
         return false;
-    if (pool_space(pool) < pool->config.segment_bytes) {
-        pool_trouble(pool, ENOSPC);
-        return false;
-    }
-    pool->filling_number = pool->number_next++;
-    pool_spare_name(name, pool->filling_number, "part");
-    pool->filling = pool_create(pool, name);
     pool->filled = 0;
     pool->filled_from = atomic_load_explicit(&pool->recorded, memory_order_relaxed);
-    error = pool->filling < 0 ? errno : pool_allocate(pool, pool->filling);
+    error = at < atomic_load(&pool->spares) ? pool_fill_spare(pool, at) : pool_fill_new(pool);
     if (error == 0)
         return true;
     pool_trouble(pool, error);
@@ -403,7 +435,7 @@ static int pool_open_spare(struct lli_pool *pool, char *name, int *fd, bool *wri
     pool_spare_name(name, pool->stock[spares - 1].number, "segment");
     *written = pool->stock[spares - 1].written;
     atomic_store(&pool->spares, spares - 1);
-    *fd = openat(pool->spare, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC | (pool->direct ? O_DIRECT : 0));
+    *fd = pool_open_file(pool, name);
     return *fd < 0 ? errno : 0;
 }
 
@@ -415,6 +447,9 @@ static void pool_serve(struct lli_pool *pool, const struct pool_job *job)
     char from[POOL_NAME];
 
     pool_segment_name(segment.name, job->session, job->ordinal, "segment");
+    /* One that is filled in part is no worse than a new one. */
+    if (pool->filling >= 0 && atomic_load(&pool->spares) == 0)
+        pool_fill_end(pool, 0);
     /* A spare that cannot be opened is lost; the next one may be there. */
     segment.error = ENOENT;
     while (segment.error != 0 && atomic_load(&pool->spares) > 0)
