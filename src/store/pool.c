@@ -152,10 +152,11 @@ static int pool_open_file(const struct lli_pool *pool, const char *name)
     return openat(pool->spare, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC | (pool->direct ? O_DIRECT : 0));
 }
 
-/* Notes why a spare file was not made; the caller logs it. */
+/* Notes why a spare file was not made; the caller logs it, unless it was to take the place of one that is not written. */
 static void pool_trouble(struct lli_pool *pool, int error)
 {
-    atomic_store(&pool->trouble, error);
+    if (atomic_load(&pool->spares) < pool->config.spares)
+        atomic_store(&pool->trouble, error);
     pool->retry_at = lli_clock_ns() + POOL_RETRY_NS;
 }
 
@@ -265,6 +266,7 @@ static int pool_fill_new(struct lli_pool *pool)
 /*
  * Begins to fill a spare. One that is not written is filled where it is: if a new one took its place, it would be
  * removed, and writes of recordings would wait while a file system discards its blocks (docs/adr/0077-spares-are-written-where-they-are.md).
+ * In the page cache it would not be at hand before all that was filled is on the disk: a new one is filled, and takes its place.
  */
 static bool pool_fill_begin(struct lli_pool *pool)
 {
@@ -275,7 +277,7 @@ static bool pool_fill_begin(struct lli_pool *pool)
         return false;
     pool->filled = 0;
     pool->filled_from = atomic_load_explicit(&pool->recorded, memory_order_relaxed);
-    error = at < atomic_load(&pool->spares) ? pool_fill_spare(pool, at) : pool_fill_new(pool);
+    error = pool->direct && at < atomic_load(&pool->spares) ? pool_fill_spare(pool, at) : pool_fill_new(pool);
     if (error == 0)
         return true;
     pool_trouble(pool, error);
@@ -447,8 +449,8 @@ static void pool_serve(struct lli_pool *pool, const struct pool_job *job)
     char from[POOL_NAME];
 
     pool_segment_name(segment.name, job->session, job->ordinal, "segment");
-    /* One that is filled in part is no worse than a new one. */
-    if (pool->filling >= 0 && atomic_load(&pool->spares) == 0)
+    /* One that is filled in part is no worse than a new one, if what was filled is on the disk. */
+    if (pool->direct && pool->filling >= 0 && atomic_load(&pool->spares) == 0)
         pool_fill_end(pool, 0);
     /* A spare that cannot be opened is lost; the next one may be there. */
     segment.error = ENOENT;

@@ -27,6 +27,7 @@ enum { SEGMENT = 3 << 20 };
 static const struct lli_log keeper = {.function = log_keep, .level = LLM_LEVEL_INFO};
 static atomic_int fault_allocate; /* errno of fallocate() */
 static atomic_int fault_write;    /* errno of pwrite() of a MiB; EIO: it is short */
+static atomic_bool fault_direct;  /* O_DIRECT is not possible: pread() of 4 KiB fails */
 static atomic_bool wait_allocate; /* fallocate() waits */
 static atomic_bool wait_write;    /* pwrite() of a MiB waits before it returns */
 static atomic_uint filled;        /* MiB written by it */
@@ -63,6 +64,15 @@ ssize_t pwrite(int fd, const void *bytes, size_t size, off_t offset)
     while (size == 1 << 20 && atomic_load(&wait_write))
         (void)usleep(1000);
     return done;
+}
+
+ssize_t pread(int fd, void *bytes, size_t size, off_t offset)
+{
+    if (size == 4096 && atomic_load(&fault_direct)) {
+        errno = EINVAL;
+        return -1;
+    }
+    return syscall(SYS_pread64, fd, bytes, size, offset);
 }
 
 static struct lli_pool *pool_with(uint32_t spares, uint64_t reserve_bytes)
@@ -328,82 +338,96 @@ static void a_recorder_that_is_behind_gets_a_spare_that_is_not_written(void **st
     lli_pool_close(&pool);
 }
 
-/* Returns the inode of the only spare. */
+/* Returns the inode of the only file in spare/, which may be renamed meanwhile. */
 static ino_t spare_inode(void)
 {
-    const struct dirent *entry;
+    unsigned files = 0;
     char path[256];
     ino_t found = 0;
-    DIR *files;
 
     (void)snprintf(path, sizeof path, "%s/spare", scratch);
-    files = opendir(path);
-    assert_non_null(files);
-    while ((entry = readdir(files)) != NULL)
-        if (entry->d_name[0] != '.') {
-            assert_int_equal(found, 0);
-            found = entry->d_ino;
-        }
-    closedir(files);
-    assert_int_not_equal(found, 0);
+    while (files != 1) {
+        DIR *directory = opendir(path);
+        const struct dirent *entry;
+
+        assert_non_null(directory);
+        for (files = 0; (entry = readdir(directory)) != NULL;)
+            if (entry->d_name[0] != '.') {
+                files++;
+                found = entry->d_ino;
+            }
+        closedir(directory);
+    }
     return found;
 }
 
-/* Returns a pool with one spare, which is not written; it is written soon. waits: but its first MiB waits for wait_write. */
-static struct lli_pool *pool_with_an_unwritten_spare(bool waits)
-{
-    struct lli_pool *pool = pool_with(1, 0);
-
-    await_spares(pool, 1);
-    atomic_store(&fault_write, ENOSPC);
-    use_segment(pool, 5, 1);
-    record_until_spare(pool, true);
-    atomic_store(&filled, 0);
-    atomic_store(&wait_write, waits);
-    atomic_store(&fault_write, 0);
-    return pool;
-}
-
-/* Takes the only spare, which was there before. */
-static void expect_spare(struct lli_pool *pool, ino_t inode, bool written)
+/* Takes the segment that was requested: the file that was the only spare, if `same`. */
+static void expect_spare(struct lli_pool *pool, ino_t inode, bool same, bool written)
 {
     struct lli_pool_segment segment = await_segment(pool);
     struct stat file;
 
     assert_int_equal(segment.written, written);
     assert_int_equal(fstat(segment.fd, &file), 0);
-    assert_int_equal(file.st_ino, inode);
+    assert_int_equal(file.st_ino == inode, same && segment.direct);
     assert_int_equal(file.st_size, SEGMENT);
     lli_pool_segment_close(&segment);
-    lli_pool_close(&pool);
 }
 
 /* If a new one took its place, it would be removed, and its blocks discarded while recordings wait. */
 static void a_spare_that_is_not_written_is_written_where_it_is(void **state)
 {
-    struct lli_pool *pool = pool_with_an_unwritten_spare(false);
-    const ino_t inode = spare_inode();
+    struct lli_pool *pool = pool_with(1, 0);
+    ino_t inode;
 
     (void)state;
+    await_spares(pool, 1);
+    atomic_store(&fault_write, ENOSPC);
+    use_segment(pool, 5, 1);
+    record_until_spare(pool, true);
+    atomic_store(&filled, 0);
+    atomic_store(&fault_write, 0);
+    inode = spare_inode();
     while (atomic_load(&filled) < SEGMENT >> 20)
         usleep(1000);
     await_spares(pool, 1);
     assert_true(lli_pool_request(pool, 5, 2, false));
-    expect_spare(pool, inode, true);
+    expect_spare(pool, inode, true, true);
+    lli_pool_close(&pool);
+}
+
+/* Requests a segment while the first spare is being written. taken: it is that file. */
+static void request_beside_a_write(bool direct, bool taken)
+{
+    struct lli_pool *pool;
+    ino_t inode;
+
+    atomic_store(&fault_direct, !direct);
+    atomic_store(&filled, 0);
+    atomic_store(&wait_write, true);
+    pool = pool_with(1, 0);
+    atomic_store(&fault_direct, false);
+    while (atomic_load(&filled) == 0)
+        usleep(1000);
+    inode = spare_inode();
+    assert_int_equal(lli_pool_spares(pool), 0);
+    assert_true(lli_pool_request(pool, 5, 2, false));
+    atomic_store(&wait_write, false);
+    expect_spare(pool, inode, taken, false);
+    lli_pool_close(&pool);
 }
 
 static void a_request_takes_the_spare_that_is_being_written_if_there_is_no_other(void **state)
 {
-    struct lli_pool *pool = pool_with_an_unwritten_spare(true);
-    const ino_t inode = spare_inode();
-
     (void)state;
-    while (atomic_load(&filled) == 0)
-        usleep(1000);
-    assert_int_equal(lli_pool_spares(pool), 0);
-    assert_true(lli_pool_request(pool, 5, 2, false));
-    atomic_store(&wait_write, false);
-    expect_spare(pool, inode, false);
+    request_beside_a_write(true, true);
+}
+
+/* All that was written of it would have to reach the disk first. */
+static void a_request_takes_no_spare_that_is_being_written_in_the_page_cache(void **state)
+{
+    (void)state;
+    request_beside_a_write(false, false);
 }
 
 static void retired_segments_beyond_the_spares_are_removed(void **state)
@@ -895,6 +919,7 @@ int main(void)
         POOL_TEST(a_recorder_that_is_behind_gets_a_spare_that_is_not_written),
         POOL_TEST(a_spare_that_is_not_written_is_written_where_it_is),
         POOL_TEST(a_request_takes_the_spare_that_is_being_written_if_there_is_no_other),
+        POOL_TEST(a_request_takes_no_spare_that_is_being_written_in_the_page_cache),
         POOL_TEST(retired_segments_beyond_the_spares_are_removed),
         POOL_TEST(a_segment_that_must_not_be_used_again_is_removed),
         POOL_TEST(a_segment_of_the_same_name_is_replaced),
