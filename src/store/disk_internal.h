@@ -41,8 +41,8 @@ struct lli_disk {
     bool sync;
     bool pinning_failed; /* logged once */
     pid_t owner;
-    uint32_t pending; /* writes that were accepted, and whose completions were not taken */
-    struct lli_yield yield;
+    uint32_t pending;       /* writes that were accepted, and whose completions were not taken */
+    struct lli_yield yield; /* of the caller, while none of these ends */
     struct lli_disk_file files[LLI_DISK_FILES];
     struct lli_disk_buffer buffers[LLI_DISK_BUFFERS];
 };

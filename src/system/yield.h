@@ -10,13 +10,13 @@
 
 enum {
     LLI_YIELD_NS = 10000,         /* the least distance of two yields */
-    LLI_YIELD_SLEEP_NS = 1000000, /* of a wait, until the caller sleeps, and until it sleeps again */
+    LLI_YIELD_SLEEP_NS = 1000000, /* from the begin of a wait to a sleep, and from each sleep to the next */
 };
 
-/* A wait. All 0: it has not begun. */
+/* A wait; all 0 at first. */
 struct lli_yield {
     uint64_t next;     /* the earliest time of the next yield */
-    uint64_t sleep_at; /* the time of the next sleep; 0: nothing is awaited */
+    uint64_t sleep_at; /* the time of the next sleep; 0: the wait has not begun */
 };
 
 /*
@@ -24,7 +24,7 @@ struct lli_yield {
  * a time slice each time that the task has slept.
  *
  * A scheduler may pass over a task in spite of yields, for seconds (docs/adr/0076-sleeps-in-long-waits.md). So in a long wait the
- * caller sleeps now and then, as short as the system can.
+ * caller sleeps once a millisecond, as briefly as the system can.
  */
 static inline void lli_yield(struct lli_yield *wait)
 {
