@@ -8,7 +8,7 @@ import sys
 BENCH = pathlib.Path(__file__).resolve().parents[1]
 sys.path[0:1] = map(str, (BENCH, BENCH.parent / "tests"))
 from runner.options import Parser, parse  # noqa: E402
-from runner.session import ROOT, Bench, Failed, say  # noqa: E402
+from runner.session import ROOT, Bench, Failed, request, say  # noqa: E402
 
 COMMANDS = ("reflector", "throughput", "cost", "groups", "topics", "transports", "batching", "requests", "slow", "join", "kept", "assured", "store",
             "destinations", "rate", "watch", "filter", "overhead", "order", "availability", "security", "peers", "compare", "market-data",
@@ -48,6 +48,7 @@ def main():
         Parser(prog="bench/run").error(f"{name}: no such benchmark; there are {', '.join(COMMANDS)} and doctor")
     scenario = scenario_of(name)
     options = parse(name, scenario.__doc__, scenario.OPTIONS, arguments)
+    request("ungroup")
     try:
         return scenario.run(Bench(name, options))
     except Failed as failed:
