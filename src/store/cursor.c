@@ -13,6 +13,8 @@
 enum {
     CURSOR_AHEAD_MIN = 64 << 10, /* bytes that are read at once at first ... */
     CURSOR_AHEAD_MAX = 1 << 20,  /* ... and with each read twice as many, up to this many */
+    /* With a block of this size or more only the header of the next is read: all that follows would be moved later. */
+    CURSOR_LARGE = 128 << 10,
     /* A block of which one byte was read, and one piece more. */
     CURSOR_BUFFER = LLI_BLOCK_MAX + CURSOR_AHEAD_MAX,
 };
@@ -102,7 +104,9 @@ int lli_cursor_bytes(struct lli_cursor *cursor, uint64_t offset, uint64_t wanted
 
     wanted = lli_min(lli_min(wanted, LLI_BLOCK_MAX), rest);
     if (have < wanted) {
-        const uint64_t reach = lli_min(lli_max(wanted, have + cursor->ahead), lli_min(rest, CURSOR_BUFFER));
+        const uint64_t useful =
+            wanted < CURSOR_LARGE ? lli_max(wanted, have + cursor->ahead) : wanted + LLI_BLOCK_ALIGN;
+        const uint64_t reach = lli_min(useful, lli_min(rest, CURSOR_BUFFER));
 
         memmove(cursor->buffer, cursor->buffer + cursor->buffer_size - have, have);
         cursor->buffer_offset = offset;
