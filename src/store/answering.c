@@ -15,6 +15,7 @@ enum {
     ANSWERING_SLOTS = 64,    /* packets that the transport has not sent yet */
     ANSWERING_PASSED = 4096, /* packets of ended epochs that are passed by in a turn, likewise */
     ANSWERING_TURN = 64,     /* packets that are read in a turn, so that recording goes on meanwhile */
+    ANSWERING_NEAR = 512,    /* packets that a reader passes by, rather than that another one is moved */
 };
 
 /* A recording that nothing is recorded to, and nobody asks for, is closed after this time. */
@@ -29,13 +30,12 @@ struct lli_answering {
     uint64_t session;
     struct lli_answers answers;
     uint8_t *memory;
-    struct lli_cursor *cursor;
-    struct lli_record record; /* read last, and not posted yet, if has_record is set */
-    lli_seq at;               /* packet that the cursor reads next */
-    bool has_record;
-    lli_seq first;         /* of the recording ... */
-    uint64_t first_number; /* ... and its first message */
-    bool live;             /* it is being recorded */
+    struct lli_answering_reader own;     /* finds places too */
+    struct lli_answering_reader *reader; /* of the packet that is due */
+    lli_seq limit;                       /* of its readers: what is durable */
+    lli_seq first;                       /* of the recording ... */
+    uint64_t first_number;               /* ... and its first message */
+    bool live;                           /* it is being recorded */
     lli_ns used_at;
 };
 
@@ -95,6 +95,88 @@ static uint8_t *answering_slot(struct lli_store_channel *channel)
     return (uint8_t *)channel->slots.base + index * channel->slot_size;
 }
 
+/* ------------------------------------------------------------------------------------------------- readers */
+
+/* Opens the cursor of a reader if there is none. False: it cannot be read. */
+static bool reader_open(struct lli_answering_reader *reader, struct lli_answering *answering,
+                        const struct lli_recording *recording)
+{
+    const struct llm_store *store = answering->channel->store;
+
+    reader->answering = answering;
+    return reader->cursor != NULL ||
+           lli_cursor_open(store->catalogue, recording, &store->context->log, &reader->cursor) == LLM_OK;
+}
+
+static void reader_close(struct lli_answering_reader *reader)
+{
+    lli_cursor_close(&reader->cursor);
+    *reader = (struct lli_answering_reader){.cursor = NULL};
+}
+
+/* Reads the next packet or gap. False: there is none, or the rest is damaged. */
+static bool reader_next(struct lli_answering_reader *reader, struct lli_record *record)
+{
+    const struct lli_block *block;
+    int result;
+
+    for (;;) {
+        result = lli_cursor_next(reader->cursor, record, &block);
+        if (result < 0 && lli_cursor_skip_damage(reader->cursor))
+            continue;
+        if (result != 1)
+            return false;
+        if (record->kind == LLI_RECORD_PACKET || record->kind == LLI_RECORD_GAP)
+            return true;
+    }
+}
+
+/* Reads on from the block that has a packet, a message or a time. */
+static bool reader_move(struct lli_answering_reader *reader, enum lli_index_key key, uint64_t value)
+{
+    reader->has_record = false;
+    reader->at = 0;
+    return lli_cursor_seek(reader->cursor, key, value) == LLM_OK;
+}
+
+/* The reader has read the packet, or gets there soon. */
+static bool reader_is_near(const struct lli_answering_reader *reader, lli_seq seq)
+{
+    return (reader->has_record && reader->record.packet == seq) ||
+           (reader->at > 0 && seq >= reader->at && seq - reader->at < ANSWERING_NEAR);
+}
+
+/* The reader that read least recently, of those of all recordings, moved to this one; that of the recording if that fails. */
+static struct lli_answering_reader *reader_take(struct lli_answering *answering)
+{
+    struct llm_store *store = answering->channel->store;
+    const struct lli_recording *recording = lli_catalogue_find(store->catalogue, answering->session);
+    struct lli_answering_reader *oldest = store->readers;
+
+    for (int i = 1; i < LLI_ANSWERING_READERS; i++)
+        if (store->readers[i].used_at < oldest->used_at)
+            oldest = &store->readers[i];
+    if (oldest->answering != answering)
+        reader_close(oldest);
+    return recording != NULL && reader_open(oldest, answering, recording) ? oldest : &answering->own;
+}
+
+/* Returns the reader for a packet: one that gets there soon, else an unused one, else the one that read least recently. */
+static struct lli_answering_reader *reader_for(struct lli_answering *answering, lli_seq seq)
+{
+    struct llm_store *store = answering->channel->store;
+    struct lli_answering_reader *reader = &answering->own;
+
+    for (int i = 0; i < LLI_ANSWERING_READERS && !reader_is_near(reader, seq); i++)
+        if (store->readers[i].answering == answering && reader_is_near(&store->readers[i], seq))
+            reader = &store->readers[i];
+    if (!reader_is_near(reader, seq) && answering->own.at > 0)
+        reader = reader_take(answering);
+    reader->used_at = ++store->reads;
+    lli_cursor_limit(reader->cursor, answering->limit);
+    return reader;
+}
+
 /* ---------------------------------------------------------------------------------------------------- open */
 
 static struct lli_answering *answering_find(const struct llm_store *store, uint64_t session)
@@ -121,7 +203,10 @@ static void answering_free(struct lli_answering *answering)
     *link = answering->next;
     answering->channel->store->answering_count--;
     answering_add(&answering->channel->store->answered, &answering->answers.counters);
-    lli_cursor_close(&answering->cursor);
+    reader_close(&answering->own);
+    for (int i = 0; i < LLI_ANSWERING_READERS; i++)
+        if (answering->channel->store->readers[i].answering == answering)
+            reader_close(&answering->channel->store->readers[i]);
     free(answering->memory);
     free(answering);
 }
@@ -189,40 +274,6 @@ static struct lli_answering *answering_new(struct lli_store_channel *channel, ui
 
 /* -------------------------------------------------------------------------------------------------- extent */
 
-/* Opens the cursor if there is none. False: it cannot be read. */
-static bool answering_read(struct lli_answering *answering, const struct lli_recording *recording)
-{
-    const struct llm_store *store = answering->channel->store;
-
-    return answering->cursor != NULL ||
-           lli_cursor_open(store->catalogue, recording, &store->context->log, &answering->cursor) == LLM_OK;
-}
-
-/* Reads the next packet or gap. False: there is none, or the rest is damaged. */
-static bool answering_next_record(struct lli_answering *answering, struct lli_record *record)
-{
-    const struct lli_block *block;
-    int result;
-
-    for (;;) {
-        result = lli_cursor_next(answering->cursor, record, &block);
-        if (result < 0 && lli_cursor_skip_damage(answering->cursor))
-            continue;
-        if (result != 1)
-            return false;
-        if (record->kind == LLI_RECORD_PACKET || record->kind == LLI_RECORD_GAP)
-            return true;
-    }
-}
-
-/* Reads on from the block that has a packet, a message or a time. */
-static bool answering_move(struct lli_answering *answering, enum lli_index_key key, uint64_t value)
-{
-    answering->has_record = false;
-    answering->at = 0;
-    return lli_cursor_seek(answering->cursor, key, value) == LLM_OK;
-}
-
 /*
  * Number of the first message of the recording, which changes when its first segment is removed. It is read if an earlier
  * run has written that segment: the disk may take milliseconds for it.
@@ -234,8 +285,8 @@ static bool answering_first(struct lli_answering *answering, const struct lli_ca
     if (answering->first == first->packet && first->packet > 0)
         return true;
     if (first->number == LLI_BLOCK_UNNUMBERED &&
-        (!answering_move(answering, LLI_INDEX_PACKET, first->packet) ||
-         !answering_next_record(answering, &record)))
+        (!reader_move(&answering->own, LLI_INDEX_PACKET, first->packet) ||
+         !reader_next(&answering->own, &record)))
         return false;
     answering->first = first->packet;
     answering->first_number = record.message;
@@ -267,20 +318,22 @@ static bool answering_extent(struct lli_answering *answering, const struct lli_r
     struct lli_answers_extent extent;
     struct lli_recording_end end;
 
-    if (recording == NULL || !answering_read(answering, recording))
+    if (recording == NULL || !reader_open(&answering->own, answering, recording))
         return false;
     extent = (struct lli_answers_extent){.first = recording->segments[0].packet};
     if (recorded != NULL && recorded->begun) {
         answering->live = true;
-        lli_cursor_limit(answering->cursor, recorded->recorder.durable.packet);
+        answering->limit = recorded->recorder.durable.packet;
+        lli_cursor_limit(answering->own.cursor, answering->limit);
         answering_extent_live(recorded, &extent);
     } else if (answering->live || answering->answers.extent.end == 0) {
         answering->live = false;
-        lli_cursor_limit(answering->cursor, UINT64_MAX);
-        if (lli_cursor_recover(answering->cursor, 0, &end) != LLM_OK)
+        answering->limit = UINT64_MAX;
+        lli_cursor_limit(answering->own.cursor, answering->limit);
+        if (lli_cursor_recover(answering->own.cursor, 0, &end) != LLM_OK)
             return false;
-        answering->has_record = false;
-        answering->at = 0;
+        answering->own.has_record = false;
+        answering->own.at = 0;
         extent.end = end.next.packet;
         extent.end_number = end.messages;
         extent.ended = end.ended;
@@ -304,9 +357,9 @@ static bool answering_find_message(struct lli_answering *answering, uint64_t mes
     struct lli_record record;
     bool found = false;
 
-    if (!answering_move(answering, LLI_INDEX_MESSAGE, message))
+    if (!reader_move(&answering->own, LLI_INDEX_MESSAGE, message))
         return false;
-    while (answering_next_record(answering, &record) && record.message <= message) {
+    while (reader_next(&answering->own, &record) && record.message <= message) {
         *packet = record.packet;
         *number = record.message;
         found = true;
@@ -319,7 +372,7 @@ static bool answering_find_time(struct lli_answering *answering, lli_ns wall, ll
 {
     struct lli_record record;
 
-    if (!answering_move(answering, LLI_INDEX_WALL, wall) || !answering_next_record(answering, &record))
+    if (!reader_move(&answering->own, LLI_INDEX_WALL, wall) || !reader_next(&answering->own, &record))
         return false;
     *packet = record.packet;
     *number = record.message;
@@ -352,24 +405,26 @@ static void answering_look_up(struct lli_answering *answering, lli_ns now)
 /* Reads a packet. False: it is lost, and so is all before *end. */
 static bool answering_get(struct lli_answering *answering, lli_seq seq, lli_seq *end)
 {
-    struct lli_record *record = &answering->record;
+    struct lli_answering_reader *reader = answering->reader = reader_for(answering, seq);
+    struct lli_record *record = &reader->record;
 
     *end = seq + 1;
-    if (!(answering->has_record && record->packet == seq)) {
-        if (answering->at != seq && !answering_move(answering, LLI_INDEX_PACKET, seq))
+    if (!(reader->has_record && record->packet == seq)) {
+        if (!reader_is_near(reader, seq) && !reader_move(reader, LLI_INDEX_PACKET, seq))
             return false;
         do {
-            answering->has_record = answering_next_record(answering, record);
-            if (!answering->has_record)
+            reader->has_record = reader_next(reader, record);
+            /* After an error the place is sought anew. */
+            reader->at = reader->has_record ? record->next : 0;
+            if (!reader->has_record)
                 return false;
-            answering->at = record->next;
         } while (record->next <= seq);
     }
     if (record->kind == LLI_RECORD_PACKET && record->packet == seq)
         return true;
     *end = record->kind == LLI_RECORD_GAP ? record->next : record->packet;
-    answering->has_record = false;
-    answering->at = 0;
+    reader->has_record = false;
+    reader->at = 0;
     return false;
 }
 
@@ -388,17 +443,18 @@ static bool answering_is_readable(const struct lli_answering *answering, const s
 /* Finds where packets go on that can be opened, in a turn or, if there are many of the others, in several. */
 static lli_seq answering_pass(struct lli_answering *answering)
 {
-    struct lli_record *record = &answering->record;
+    struct lli_answering_reader *reader = answering->reader;
+    struct lli_record *record = &reader->record;
 
     for (int i = 0; i < ANSWERING_PASSED; i++) {
-        answering->has_record = answering_next_record(answering, record);
-        if (!answering->has_record)
+        reader->has_record = reader_next(reader, record);
+        if (!reader->has_record)
             break;
-        answering->at = record->next;
+        reader->at = record->next;
         if (record->kind == LLI_RECORD_PACKET && answering_is_readable(answering, record))
             return record->packet;
     }
-    return answering->at;
+    return reader->at;
 }
 
 /* Posts the packet that is due. False: not now. */
@@ -412,25 +468,25 @@ static bool answering_post(struct lli_answering *answering, lli_seq seq, const s
 
     if (slot == NULL)
         return false;
-    if (!answering_get(answering, seq, &end) || answering->record.size > channel->slot_size) {
+    if (!answering_get(answering, seq, &end) || answering->reader->record.size > channel->slot_size) {
         lli_answers_lacks(&answering->answers, end);
         return true;
     }
-    if (!answering_is_readable(answering, &answering->record)) {
+    if (!answering_is_readable(answering, &answering->reader->record)) {
         /* That many packets may have been read that the turn is over. */
         lli_answers_lacks(&answering->answers, answering_pass(answering));
         return false;
     }
-    out = (struct lli_out){.data = slot, .size = answering->record.size};
+    out = (struct lli_out){.data = slot, .size = answering->reader->record.size};
     if (lli_reach_peer(endpoint, to, &out.to) != LLM_OK) {
         lli_answers_defer(&answering->answers);
         return true;
     }
-    memcpy(slot, answering->record.data, answering->record.size);
+    memcpy(slot, answering->reader->record.data, answering->reader->record.size);
     if (lli_endpoint_post(endpoint, &out, 1) == 0)
         return false;
     channel->slots_posted[channel->slot_next++ % ANSWERING_SLOTS] = endpoint->posted;
-    answering->has_record = false;
+    answering->reader->has_record = false;
     lli_answers_sent(&answering->answers, out.size);
     return true;
 }

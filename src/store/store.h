@@ -52,6 +52,21 @@ struct lli_stream_question {
     struct lli_wire_address address;
 };
 
+/*
+ * Reads a recording for receivers that are answered: each goes on where it is, since to begin elsewhere is to read
+ * and hash the blocks before the place again.
+ */
+struct lli_answering_reader {
+    struct lli_cursor *cursor;       /* NULL: none */
+    struct lli_answering *answering; /* of the recording */
+    struct lli_record record;        /* read last, and not posted yet, if has_record is set */
+    bool has_record;
+    lli_seq at;       /* packet that the cursor reads next; 0: any */
+    uint64_t used_at; /* count of the reads of all, when it read last */
+};
+
+enum { LLI_ANSWERING_READERS = 16 };
+
 /* A channel that a store follows. */
 struct lli_store_channel {
     struct llm_store *store;
@@ -128,6 +143,8 @@ struct llm_store {
     /* Answers to receivers: answering.c. */
     struct lli_answering *answering;
     uint32_t answering_count;
+    struct lli_answering_reader readers[LLI_ANSWERING_READERS]; /* beside that of each recording */
+    uint64_t reads;
     struct lli_token_key key;
     struct lli_pacer unconfirmed;
     struct lli_pacer lookups;             /* of the ends of streams: streams.c */

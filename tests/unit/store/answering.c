@@ -98,6 +98,87 @@ static void a_gap_beyond_the_history_is_recalled(void **state)
     assert_int_equal(got.first, 0);
 }
 
+enum { APART = 4, PAST_APART = 20000 };
+
+/* A receiver that joins while others are elsewhere in the recording. */
+struct apart {
+    struct llm_context *context;
+    uint64_t next;
+};
+
+static void on_message_apart(void *arg, const struct llm_message *message)
+{
+    struct apart *apart = arg;
+
+    assert_int_equal(message->number, apart->next);
+    apart->next++;
+}
+
+static void apart_up(struct apart *apart)
+{
+    struct llm_context_options context_options;
+    struct llm_receiver_handlers handlers;
+    struct llm_receiver *opened;
+
+    llm_context_options_init(&context_options);
+    context_options.log = log_keep;
+    context_options.huge_pages = false;
+    assert_int_equal(llm_context_open(&context_options, &apart->context), LLM_OK);
+    llm_receiver_handlers_init(&handlers);
+    handlers.message = on_message_apart;
+    handlers.arg = apart;
+    assert_int_equal(
+        llm_receiver_open(apart->context, channel(SMALL "&join=oldest"), NULL, &handlers, &opened), LLM_OK);
+}
+
+/* Polls all until the first `count` have all messages of the past, or, with a `next`, until the last of them has that one. */
+static void apart_poll(struct apart *all, int count, uint64_t next)
+{
+    const uint64_t end = llm_clock() + UINT64_C(60000000000);
+    bool done = false;
+
+    while (!done) {
+        int delivered = llm_poll(context);
+
+        done = true;
+        for (int i = 0; i < count; i++) {
+            delivered += llm_poll(all[i].context);
+            done &= next > 0 || all[i].next == PAST_APART;
+        }
+        done |= next > 0 && all[count - 1].next >= next;
+        assert_true(llm_clock() < end);
+        rest_after(delivered);
+    }
+}
+
+/* Each receiver reads as much as one alone, though they take turns at different places. */
+static void receivers_at_different_places_read_no_more_than_alone(void **state)
+{
+    struct apart all[APART] = {{.next = 0}};
+    unsigned alone;
+
+    (void)state;
+    send_past(PAST_APART);
+    reads = 0;
+    apart_up(&all[0]);
+    apart_poll(all, 1, 0);
+    alone = reads;
+    assert_int_equal(llm_context_close(&all[0].context), LLM_OK);
+    memset(all, 0, sizeof all);
+    reads = 0;
+    for (int i = 0; i < APART; i++) {
+        apart_up(&all[i]);
+        if (i + 1 < APART)
+            apart_poll(all, i + 1, PAST_APART / (2 * APART));
+    }
+    apart_poll(all, APART, 0);
+    for (int i = 0; i < APART; i++)
+        assert_int_equal(llm_context_close(&all[i].context), LLM_OK);
+    assert_true(alone > 0);
+    print_message("%u reads alone, %u for %d\n", alone, reads, APART);
+    assert_true(reads <= 2 * APART * alone);
+}
+
 static void without_stores_a_late_joiner_gets_what_the_transmitter_has(void **state)
 {
     (void)state;
@@ -248,6 +329,7 @@ int main(void)
         TEST(a_late_joiner_gets_messages_since_a_time),
         TEST(messages_that_are_sent_meanwhile_follow),
         TEST(a_gap_beyond_the_history_is_recalled),
+        TEST(receivers_at_different_places_read_no_more_than_alone),
         TEST(without_stores_a_late_joiner_gets_what_the_transmitter_has),
         TEST(a_middle_that_nobody_has_is_a_gap_for_joiners_and_in_replays),
         TEST(a_position_that_retention_removed_is_refused_and_named),
