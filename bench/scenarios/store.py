@@ -60,7 +60,7 @@ OPTIONS = (opt.words("case", ",".join(CASES), CASES, "which of these"),
            opt.numbers("rate", "1000,10000,100000", 1, 10000000, "messages a second of acknowledge; others has the last two"),
            opt.numbers("segments", "1,40,400", 0, 10000, "additional segments of start"),
            opt.number("mib", 1024, 128, 65536, "MiB of a recording, at which the oldest segments are used again"),
-           opt.number("joiners", 10, 1, 10000, "receivers of join"),
+           opt.number("joiners", 10 if os.cpu_count() > 3 else 4, 1, 10000, "receivers of join"),
            opt.number("past", 200000, 1000, 100000000, "messages in the store of join and replay"),
            opt.text_option("directory", "on the disk to measure (build)", metavar="DIR", default=str(ROOT / "build")),
            opt.seconds("duration", 3, 50, 3600000, "of each measurement"), opt.RUNS,
@@ -487,7 +487,7 @@ def join(stores):
     sender = stores.transmitter(o.size[0], f"history_packets={HISTORY}")
     sender.ask("await", receivers=2)
     fill(stores, sender, o.past)
-    joiners = bench.start(bench.hosts.b, "joiners", cpu=o.cpus[3], joiners=o.joiners, duration=o.duration, stay=100,
+    joiners = bench.start(bench.hosts.b, "joiners", idle=stores.shared, cpu=o.cpus[3], joiners=o.joiners, duration=o.duration, stay=100,
                           channel=bench.channel(bench.hosts.b, "join=oldest", "sessions_max=1"))
     rates = [sender.ask("send", rate=LIVE_RATE, duration=o.duration)]
     joiners.tell("begin")
