@@ -15,7 +15,8 @@ enum {
     CURSOR_AHEAD_MAX = 1 << 20,  /* ... and with each read twice as many, up to this many */
     /* With a block of this size or more only the header of the next is read: all that follows would be moved later. */
     CURSOR_LARGE = 128 << 10,
-    /* A block of which one byte was read, and one piece more. */
+    CURSOR_PIECE = 64 << 10, /* read by one call: the kernel may not let others run while it copies */
+    /* A block of which one byte was read, and as much more as is read at once. */
     CURSOR_BUFFER = LLI_BLOCK_MAX + CURSOR_AHEAD_MAX,
 };
 
@@ -81,7 +82,8 @@ static ssize_t cursor_pread(int fd, uint8_t *bytes, uint64_t size, uint64_t offs
     uint64_t done = 0;
 
     while (done < size) {
-        const ssize_t more = pread(fd, bytes + done, size - done, (off_t)(offset + done));
+        const ssize_t more =
+            pread(fd, bytes + done, lli_min(size - done, CURSOR_PIECE), (off_t)(offset + done));
 
         if (more < 0 && errno == EINTR)
             continue;

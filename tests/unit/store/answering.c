@@ -8,12 +8,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Calls of pread(), with which stores read. */
+/* Calls of pread(), with which stores read, and the bytes of the longest. */
 static unsigned reads;
+static size_t longest;
 
 ssize_t pread(int fd, void *bytes, size_t size, off_t offset)
 {
     reads++;
+    longest = lli_max(longest, size);
     return syscall(SYS_pread64, fd, bytes, size, offset);
 }
 
@@ -151,7 +153,10 @@ static void apart_poll(struct apart *all, int count, uint64_t next)
     }
 }
 
-/* Each receiver reads as much as one alone, though they take turns at different places. */
+/*
+ * Each receiver reads as much as one alone, though they take turns at different places. No call reads so much that other
+ * processes of the core would wait for it.
+ */
 static void receivers_at_different_places_read_no_more_than_alone(void **state)
 {
     struct apart all[APART] = {{.next = 0}};
@@ -175,8 +180,9 @@ static void receivers_at_different_places_read_no_more_than_alone(void **state)
     for (int i = 0; i < APART; i++)
         assert_int_equal(llm_context_close(&all[i].context), LLM_OK);
     assert_true(alone > 0);
-    print_message("%u reads alone, %u for %d\n", alone, reads, APART);
+    print_message("%u reads alone, %u for %d, of at most %zu bytes\n", alone, reads, APART, longest);
     assert_true(reads <= 2 * APART * alone);
+    assert_true(longest <= 65536);
 }
 
 static void without_stores_a_late_joiner_gets_what_the_transmitter_has(void **state)
