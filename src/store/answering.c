@@ -21,6 +21,8 @@ enum {
 /* A recording that nothing is recorded to, and nobody asks for, is closed after this time. */
 #define ANSWERING_IDLE ((lli_ns)60000000000)
 
+#define ANSWERING_FAR UINT64_MAX
+
 /* Sessions that are announced within a second. */
 enum { ANSWERING_ADVERTS = 64 };
 
@@ -139,11 +141,13 @@ static bool reader_move(struct lli_answering_reader *reader, enum lli_index_key 
     return lli_cursor_seek(reader->cursor, key, value) == LLM_OK;
 }
 
-/* The reader has read the packet, or gets there soon. */
-static bool reader_is_near(const struct lli_answering_reader *reader, lli_seq seq)
+/* Packets that a reader passes by until it is at this one; ANSWERING_FAR: it has to be moved. */
+static uint64_t reader_distance(const struct lli_answering_reader *reader, lli_seq seq)
 {
-    return (reader->has_record && reader->record.packet == seq) ||
-           (reader->at > 0 && seq >= reader->at && seq - reader->at < ANSWERING_NEAR);
+    if (reader->has_record && reader->record.packet == seq)
+        return 0;
+    return reader->at > 0 && seq >= reader->at && seq - reader->at < ANSWERING_NEAR ? seq - reader->at
+                                                                                    : ANSWERING_FAR;
 }
 
 /* The reader that read least recently, of those of all recordings, moved to this one; that of the recording if that fails. */
@@ -161,20 +165,30 @@ static struct lli_answering_reader *reader_take(struct lli_answering *answering)
     return recording != NULL && reader_open(oldest, answering, recording) ? oldest : &answering->own;
 }
 
-/* Returns the reader for a packet: one that gets there soon, else an unused one, else the one that read least recently. */
+/*
+ * Returns the reader for a packet: the nearest before it, else that of the recording if it stands nowhere, else the one that read
+ * least recently.
+ */
 static struct lli_answering_reader *reader_for(struct lli_answering *answering, lli_seq seq)
 {
     struct llm_store *store = answering->channel->store;
-    struct lli_answering_reader *reader = &answering->own;
+    struct lli_answering_reader *nearest = &answering->own;
+    uint64_t distance = reader_distance(nearest, seq);
 
-    for (int i = 0; i < LLI_ANSWERING_READERS && !reader_is_near(reader, seq); i++)
-        if (store->readers[i].answering == answering && reader_is_near(&store->readers[i], seq))
-            reader = &store->readers[i];
-    if (!reader_is_near(reader, seq) && answering->own.at > 0)
-        reader = reader_take(answering);
-    reader->used_at = ++store->reads;
-    lli_cursor_limit(reader->cursor, answering->limit);
-    return reader;
+    for (int i = 0; i < LLI_ANSWERING_READERS && distance > 0; i++) {
+        struct lli_answering_reader *reader = &store->readers[i];
+        const uint64_t its = reader->answering == answering ? reader_distance(reader, seq) : ANSWERING_FAR;
+
+        if (its < distance) {
+            nearest = reader;
+            distance = its;
+        }
+    }
+    if (distance == ANSWERING_FAR && answering->own.at > 0)
+        nearest = reader_take(answering);
+    nearest->used_at = ++store->reads;
+    lli_cursor_limit(nearest->cursor, answering->limit);
+    return nearest;
 }
 
 /* ---------------------------------------------------------------------------------------------------- open */
@@ -410,7 +424,7 @@ static bool answering_get(struct lli_answering *answering, lli_seq seq, lli_seq 
 
     *end = seq + 1;
     if (!(reader->has_record && record->packet == seq)) {
-        if (!reader_is_near(reader, seq) && !reader_move(reader, LLI_INDEX_PACKET, seq))
+        if (reader_distance(reader, seq) == ANSWERING_FAR && !reader_move(reader, LLI_INDEX_PACKET, seq))
             return false;
         do {
             reader->has_record = reader_next(reader, record);
