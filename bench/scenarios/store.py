@@ -24,6 +24,7 @@ Runs of a case take turns with those that they are compared with. Fails if a mes
 processes share them: with two the reference receiver sleeps between messages, and the others of its core have the lowest priority.
 """
 import os
+import pathlib
 import shutil
 import signal
 import subprocess
@@ -479,6 +480,12 @@ def replay_rows(stores):
               mib_per_s=rate * o.size[0] / (1 << 20), **exact(*(track for run in runs for track in run["tracks"])))
 
 
+def grouped():
+    """Whether the scheduler groups processes by session: then one of the lowest priority may wait for minutes."""
+    groups = pathlib.Path("/proc/sys/kernel/sched_autogroup_enabled")
+    return groups.exists() and groups.read_text(encoding="ascii").strip() == "1"
+
+
 def join(stores):
     o, bench = stores.o, stores.bench
     directory = stores.places["disk"].new()
@@ -487,7 +494,7 @@ def join(stores):
     sender = stores.transmitter(o.size[0], f"history_packets={HISTORY}")
     sender.ask("await", receivers=2)
     fill(stores, sender, o.past)
-    joiners = bench.start(bench.hosts.b, "joiners", idle=stores.shared, cpu=o.cpus[3], joiners=o.joiners, duration=o.duration, stay=100,
+    joiners = bench.start(bench.hosts.b, "joiners", idle=stores.shared and not grouped(), cpu=o.cpus[3], joiners=o.joiners, duration=o.duration, stay=100,
                           channel=bench.channel(bench.hosts.b, "join=oldest", "sessions_max=1"))
     rates = [sender.ask("send", rate=LIVE_RATE, duration=o.duration)]
     joiners.tell("begin")
