@@ -55,16 +55,23 @@ static inline void on_event(void *arg, const struct llm_event *event)
     got.topics += event->kind == LLM_EVENT_TOPIC_NEW;
 }
 
-static inline void receiver_up(const char *further)
+/* Opens a context for a receiver. */
+static inline void joiner_context(struct llm_context **opened)
 {
     struct llm_context_options context_options;
-    struct llm_receiver_handlers handlers;
 
-    memset(&got, 0, sizeof got);
     llm_context_options_init(&context_options);
     context_options.log = log_keep;
     context_options.huge_pages = false;
-    assert_int_equal(llm_context_open(&context_options, &other), LLM_OK);
+    assert_int_equal(llm_context_open(&context_options, opened), LLM_OK);
+}
+
+static inline void receiver_up(const char *further)
+{
+    struct llm_receiver_handlers handlers;
+
+    memset(&got, 0, sizeof got);
+    joiner_context(&other);
     llm_receiver_handlers_init(&handlers);
     handlers.message = on_message;
     handlers.event = on_event;
