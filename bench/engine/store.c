@@ -9,12 +9,16 @@
  * Each with the counters of the store, which also wait for the level of the store.
  *
  * The role replay reads the directory= of a store from start to end, in each request `replay`, for duration= at
- * least; rate=: messages a second at most; session=: only this one. It answers with what was delivered.
+ * least; rate=: messages a second at most; cached=0: each time from the disk, and not from the memory of the kernel;
+ * session=: only this one. It answers with what was delivered.
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <llm/llm.h>
 
@@ -26,7 +30,7 @@
 #define STORE_NAP_NS 1000000ull
 #define STORE_MIB (1ull << 20)
 
-enum { STORE_REPLAY_PACKETS = 64 };
+enum { STORE_REPLAY_PACKETS = 64, STORE_FILES_OPEN = 8 };
 
 static struct {
     struct llm_context *context;
@@ -225,6 +229,26 @@ static void on_replay_event(void *arg, const struct llm_event *event)
 static const char *replay_directory;
 static struct llm_replay_options replay_options;
 
+static int replay_forget_file(const char *path, const struct stat *status, int kind, struct FTW *place)
+{
+    const int file = kind == FTW_F ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+
+    (void)status;
+    (void)place;
+    if (file >= 0) {
+        (void)posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+        (void)close(file);
+    }
+    return 0;
+}
+
+/* Has the kernel forget what it has read of the directory. */
+static void replay_forget(void)
+{
+    if (nftw(replay_directory, replay_forget_file, STORE_FILES_OPEN, FTW_PHYS) != 0)
+        control_fail(replay_directory, "cannot be read");
+}
+
 /* Replays once, and adds to the track. */
 static void replay_once(uint64_t rate, struct steady_track *track)
 {
@@ -251,15 +275,24 @@ static void replay_once(uint64_t rate, struct steady_track *track)
 
 static void replay_serve(const struct control *request)
 {
-    const uint64_t begun_at = llm_clock(), until = begun_at + control_ns(request, "duration", 0);
+    const uint64_t rate = control_number(request, "rate", 0),
+                   until = llm_clock() + control_ns(request, "duration", 0);
+    const bool from_disk = control_number(request, "cached", 1) == 0;
     struct steady_track track = {0};
+    uint64_t took_ns = 0;
 
-    do
-        replay_once(control_number(request, "rate", 0), &track);
-    while (llm_clock() < until && !control_is_waiting());
+    do {
+        uint64_t begun_at;
+
+        if (from_disk)
+            replay_forget();
+        begun_at = llm_clock();
+        replay_once(rate, &track);
+        took_ns += llm_clock() - begun_at;
+    } while (llm_clock() < until && !control_is_waiting());
     json_open();
     steady_json_track(&track);
-    json_number("msgs_per_s", (double)track.received * 1e9 / (double)(llm_clock() - begun_at));
+    json_number("msgs_per_s", (double)track.received * 1e9 / (double)took_ns);
     json_number("rss_mib", machine_resident_mib_max());
     json_close();
 }

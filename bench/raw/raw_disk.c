@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bare disk: writes of equal size to a file whose blocks were written before, durable each. directory=:
- * where the file is, which has no name; mib=: its size. Requests:
- *   write size= depth= duration=   Writes in ascending order, from the start again at the end of the file, with so many
- *       writes under way at a time. Answers with the rate and the time of a write.
+ * The bare disk: calls of equal size for a file whose blocks were written before. directory=: where the file is, which has
+ * no name; mib=: its size. Requests:
+ *   write size= depth= duration=   Writes in ascending order, from the start again at the end of the file, each durable, with so
+ *       many under way at a time. Answers with the rate and the time of a write.
+ *   read size= depth= duration=    Reads likewise.
  *   record size= rate= wait= duration=   Records of a size come due at a rate, and each write has those that are due, in
  *       whole pages. wait: spin or block, for the next one. Answers with the rate, and the time from when a record was
  *       due until it was on the disk.
@@ -36,15 +37,18 @@ static struct {
     int file;
     bool direct;
     uint64_t bytes;
-    uint64_t size; /* of a write */
+    uint64_t size; /* of a call */
     uint64_t until;
-    atomic_uint_fast64_t next; /* number of the next write */
+    atomic_uint_fast64_t next; /* number of the next call */
 } disk;
 
-struct disk_writer {
+typedef void disk_call_fn(uint8_t *bytes, uint64_t size, uint64_t place);
+
+struct disk_caller {
     pthread_t thread;
     struct histogram times;
-    const uint8_t *data;
+    disk_call_fn *call;
+    uint8_t *data;
 };
 
 /* On huge pages, as the memory of a store, if the size is a multiple of theirs. */
@@ -62,24 +66,30 @@ static void *disk_memory(size_t size)
 }
 
 /* Writes durably at a place in the file. */
-static void disk_put(const uint8_t *bytes, uint64_t size, uint64_t place)
+static void disk_put(uint8_t *bytes, uint64_t size, uint64_t place)
 {
-    const struct iovec data = {(void *)(uintptr_t)bytes, size};
+    const struct iovec data = {bytes, size};
 
     if (pwritev2(disk.file, &data, 1, (off_t)place, RWF_DSYNC) != (ssize_t)size)
         control_fail("disk", strerror(errno));
 }
 
-static void *disk_write(void *arg)
+static void disk_get(uint8_t *bytes, uint64_t size, uint64_t place)
+{
+    if (pread(disk.file, bytes, size, (off_t)place) != (ssize_t)size)
+        control_fail("disk", strerror(errno));
+}
+
+static void *disk_repeat(void *arg)
 {
     const uint64_t places = disk.bytes / disk.size;
-    struct disk_writer *writer = arg;
+    struct disk_caller *caller = arg;
 
     for (uint64_t now = llm_clock(), before; now < disk.until;) {
         before = now;
-        disk_put(writer->data, disk.size, atomic_fetch_add(&disk.next, 1) % places * disk.size);
+        caller->call(caller->data, disk.size, atomic_fetch_add(&disk.next, 1) % places * disk.size);
         now = llm_clock();
-        histogram_add(&writer->times, now - before);
+        histogram_add(&caller->times, now - before);
     }
     return NULL;
 }
@@ -89,17 +99,17 @@ static void disk_answer(const struct histogram *times, uint64_t bytes, uint64_t 
 {
     json_open();
     json_number("mib_per_s", (double)bytes / (double)(1 << 20) * 1e9 / (double)(llm_clock() - begun_at));
-    json_histogram("write", times);
+    json_histogram("times", times);
     json_number("direct", disk.direct);
     json_close();
 }
 
-static void disk_serve(const struct control *request)
+static void disk_serve(const struct control *request, disk_call_fn *call)
 {
     const uint64_t asked = control_number(request, "depth", 1),
                    depth = asked < DISK_DEPTH_MAX ? asked : DISK_DEPTH_MAX;
-    struct disk_writer writers[DISK_DEPTH_MAX] = {0};
-    uint64_t writes = 0, begun_at;
+    struct disk_caller callers[DISK_DEPTH_MAX] = {0};
+    uint64_t calls = 0, begun_at;
     uint8_t *data;
 
     disk.size = control_number(request, "size", DISK_ALIGN);
@@ -107,24 +117,35 @@ static void disk_serve(const struct control *request)
     begun_at = llm_clock();
     disk.until = begun_at + control_ns(request, "duration", 0);
     for (uint64_t i = 0; i < depth; i++) {
-        histogram_init(&writers[i].times, 0);
-        writers[i].data = data + i * disk.size;
-        if (pthread_create(&writers[i].thread, NULL, disk_write, &writers[i]) != 0)
+        histogram_init(&callers[i].times, 0);
+        callers[i].call = call;
+        callers[i].data = data + i * disk.size;
+        if (pthread_create(&callers[i].thread, NULL, disk_repeat, &callers[i]) != 0)
             control_fail("disk", "no thread");
     }
     for (uint64_t i = 0; i < depth; i++) {
-        (void)pthread_join(writers[i].thread, NULL);
+        (void)pthread_join(callers[i].thread, NULL);
         for (size_t at = 0; at < HISTOGRAM_COUNTS; at++) {
-            writes += writers[i].times.counts[at];
-            writers[0].times.counts[at] += i > 0 ? writers[i].times.counts[at] : 0;
+            calls += callers[i].times.counts[at];
+            callers[0].times.counts[at] += i > 0 ? callers[i].times.counts[at] : 0;
         }
-        if (writers[i].times.max > writers[0].times.max)
-            writers[0].times.max = writers[i].times.max;
+        if (callers[i].times.max > callers[0].times.max)
+            callers[0].times.max = callers[i].times.max;
     }
-    disk_answer(&writers[0].times, writes * disk.size, begun_at);
+    disk_answer(&callers[0].times, calls * disk.size, begun_at);
     for (uint64_t i = 0; i < depth; i++)
-        free(writers[i].times.counts);
+        free(callers[i].times.counts);
     free(data);
+}
+
+static void disk_write(const struct control *request)
+{
+    disk_serve(request, disk_put);
+}
+
+static void disk_read(const struct control *request)
+{
+    disk_serve(request, disk_get);
 }
 
 /* Waits until a time, and returns the time by then. */
@@ -174,7 +195,7 @@ static void disk_record(const struct control *request)
 }
 
 static const struct control_verb disk_verbs[] = {
-    {"write", disk_serve}, {"record", disk_record}, {NULL, NULL}};
+    {"write", disk_write}, {"read", disk_read}, {"record", disk_record}, {NULL, NULL}};
 
 /* Opens a file without a name, so that nothing of it remains, and writes all of it. */
 static void disk_open(const char *directory)

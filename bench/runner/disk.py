@@ -47,14 +47,19 @@ class Raw:
         self.process.tell("write", size=size, depth=depth, duration=duration)
         return self.hear()
 
+    def read(self, duration, size=BLOCK, depth=DEPTH):
+        """Returns MiB a second, and the times of reads."""
+        self.process.tell("read", size=size, depth=depth, duration=duration)
+        return self.hear()
+
     def record(self, duration, size, rate, wait="block"):
         """Begins to write records of a size that come due at a rate, one write at a time."""
         self.process.tell("record", size=size, rate=rate, wait=wait, duration=duration)
 
     def hear(self):
-        """Returns MiB a second, and the times of writes, or of records."""
+        """Returns MiB a second, and the times of writes, reads or records."""
         found = self.process.hear()
-        return found["mib_per_s"], Histogram(found["write"])
+        return found["mib_per_s"], Histogram(found["times"])
 
     def close(self):
         self.bench.processes.finish(self.process)

@@ -14,7 +14,8 @@ Cases:
                the place of the store, and while bare writes like the store's are done beside that one
   start        a store is killed while it records, and opened again with so many more segments, which are sparse files: until
                llm_store_open() returns, and until the session goes on and its messages are on the disk
-  replay       rate of llm_replay_next() beside that of the live stream, and the hop of a live receiver meanwhile
+  replay       rate of llm_replay_next() of what the kernel has in memory, and from the disk; beside that of the live stream and bare
+               reads (O_DIRECT) of full blocks, four at a time; and the hop of a live receiver meanwhile
   join         receivers join with join=oldest while others are live, and get from the store what the transmitter no longer has
 
 record and acknowledge also measure Aeron's archive (--peer), for messages of the same size and a sync level that promises the same:
@@ -46,6 +47,7 @@ SEGMENT_MIB, SPARES = 64, 8  # with --quick 16 and 2
 LATENCY = ("median", "p99", "max")
 START_MIB, START_RATE = 256, 10000  # segments of start, and messages a second while the store is gone
 LIVE_RATE = 10000  # messages a second beside a replay, and beside joiners
+CACHED = (1, 0)  # a replay reads what the kernel has read before; the disk, into the memory that this leaves
 REPLAY = "replay_bytes_per_s=4G"  # no limit of the store for what it sends to joiners
 HISTORY = 1024  # packets of the transmitter's history in join
 FILLS = 20  # most sends before a measurement
@@ -452,32 +454,40 @@ def replay(stores):
     tracks = [stores.end(sender, receiver)["receivers"][0]]
     reader = stores.program(bench.hosts.b, "replay", True, cpu=o.cpus[3], directory=directory)
     reader.hear()
-    found = reader.ask("replay", duration=o.duration)
-    reference, sender = stores.reference(phases=2), stores.transmitter(o.size[0])
+    read_mib, _ = stores.raw("disk").read(o.duration)
+    reader.ask("replay")
+    found = [reader.ask("replay", duration=o.duration, cached=cached) for cached in CACHED]
+    reference, sender = stores.reference(phases=1 + len(CACHED)), stores.transmitter(o.size[0])
     sender.ask("await")
-    for phase in range(2):
+    tracks += found
+    for phase, cached in enumerate((None, *CACHED)):
         if phase:
-            reader.tell("replay", duration=o.duration + 2 * WARM_S)
+            reader.tell("replay", duration=o.duration + 2 * WARM_S, cached=cached)
         sender.ask("send", rate=LIVE_RATE, duration=WARM_S, round=1)
         sender.ask("send", rate=LIVE_RATE, duration=o.duration, phase=phase)
-    found_again = reader.hear()
+        if phase:
+            tracks.append(reader.hear())
     bench.processes.finish(reader)
     stores.machine = sender.ask("stats")["machine"]
-    tracks += [found, found_again, stores.end(sender, reference)["receivers"][0]]
+    tracks.append(stores.end(sender, reference)["receivers"][0])
     shutil.rmtree(directory)
-    return {"msgs_per_s": found["msgs_per_s"], "live": live, "hops": [Histogram(one) for one in tracks[-1]["rounds"][0]],
-            "rss_mib": found["rss_mib"], "tracks": tracks, "settled": settled}
+    return {"msgs_per_s": [one["msgs_per_s"] for one in found], "live": live, "read_mib": read_mib, "tracks": tracks, "settled": settled,
+            "hops": [Histogram(one) for one in tracks[-1]["rounds"][0]], "rss_mib": max(one["rss_mib"] for one in found)}
 
 
 def replay_rows(stores):
     o = stores.o
     runs = stores.bench.turns([()], lambda _bench, _run: replay(stores), f"replay of {o.past} messages, for {o.duration:g} s")[()]
-    rate, live = median(run["msgs_per_s"] for run in runs), median(run["live"] for run in runs)
-    alone, meanwhile = (medians((run["hops"][at].summary() for run in runs), LATENCY) for at in range(2))
-    yield row("replay", o.level[0], runs[0]["settled"], size_bytes=o.size[0], msgs_per_s=rate, compared_msgs_per_s=live,
-              ratio_to_compared=ratio(rate, live), latency_us=meanwhile, compared_us={name: alone[name] for name in ("median", "p99")},
-              p99_ratio_to_compared=ratio(meanwhile["p99"], alone["p99"]), rss_mib=max(run["rss_mib"] for run in runs),
-              mib_per_s=rate * o.size[0] / (1 << 20), **exact(*(track for run in runs for track in run["tracks"])))
+    stores.close_raws()
+    live, read = median(run["live"] for run in runs), median(run["read_mib"] for run in runs)
+    alone, *meanwhile = (medians((run["hops"][at].summary() for run in runs), LATENCY) for at in range(1 + len(CACHED)))
+    for at, cached in enumerate(CACHED):
+        rate, hop = median(run["msgs_per_s"][at] for run in runs), meanwhile[at]
+        mib = rate * o.size[0] / (1 << 20)
+        yield row("replay", o.level[0], runs[0]["settled"], size_bytes=o.size[0], cached=bool(cached), msgs_per_s=rate, compared_msgs_per_s=live,
+                  ratio_to_compared=ratio(rate, live), mib_per_s=mib, raw_mib_per_s=read, ratio_to_raw=ratio(mib, read), latency_us=hop,
+                  compared_us={name: alone[name] for name in ("median", "p99")}, p99_ratio_to_compared=ratio(hop["p99"], alone["p99"]),
+                  rss_mib=max(run["rss_mib"] for run in runs), **exact(*(track for run in runs for track in run["tracks"])))
 
 
 def grouped():
@@ -547,7 +557,7 @@ def row(case, level, settled, **fields):
             "ratio_to_raw_record": None, "lost": 0, "twice": 0, "rss_mib": None, "received": 0, "segments": None, "open_us": None, "bound_us": None,
             "compared_msgs_per_s": None, "compared_us": dict.fromkeys(("median", "p99")), "during_us": dict.fromkeys(("median", "p99")),
             "ratio_to_compared": None, "p99_ratio_to_compared": None, "beside_writes_us": dict.fromkeys(LATENCY), "ratio_to_writes": None,
-            "bytes_ratio": None, "block_bytes": None, "write_us_max": None,
+            "cached": None, "bytes_ratio": None, "block_bytes": None, "write_us_max": None,
             "stalls": None, **fields}
 
 
@@ -576,9 +586,10 @@ TABLES = {
     "start": (f"after a kill, with so many additional segments of {{start}} MiB: llm_store_open(), and until messages are on the disk again", (
         ("", "segments", "segments", None), ("open", "us", "open_us", 0), *columns_of(("recording us",), ("median", "max"), "latency_us.{}", 0),
         *ENDS)),
-    "replay": ("llm_replay_next(), and the same stream live; hop of a receiver while nothing is replayed, and meanwhile", (
-        ("", "size", "size_bytes", None), ("replay", "msg/s", "msgs_per_s", 0), ("live", "msg/s", "compared_msgs_per_s", 0),
-        ("", "ratio", "ratio_to_compared", 2), *columns_of(("hop us",), ("median", "p99"), "compared_us.{}", 1),
+    "replay": ("llm_replay_next(), the same stream live, and bare reads; hop of a receiver while nothing is replayed, and meanwhile", (
+        ("", "size", "size_bytes", None), ("", "from", lambda one: "memory" if one["cached"] else "disk", None),
+        ("replay", "msg/s", "msgs_per_s", 0), ("live", "msg/s", "compared_msgs_per_s", 0), ("", "ratio", "ratio_to_compared", 2),
+        ("replay", "MiB/s", "mib_per_s", 0), ("bare", "MiB/s", "raw_mib_per_s", 0), ("", "ratio", "ratio_to_raw", 2), *columns_of(("hop us",), ("median", "p99"), "compared_us.{}", 1),
         *columns_of(("meanwhile",), ("median", "p99"), "latency_us.{}", 1), ("p99", "ratio", "p99_ratio_to_compared", 2), *ENDS)),
     "join": ("until a receiver with join=oldest is live, and messages from the store to all of them; hop of the reference receiver before, "
              "and meanwhile", (

@@ -127,7 +127,7 @@ BESIDES = {
     "security": set(),
     "store": {"raw_busy_mib_per_s", "ratio_to_raw_busy", "raw_record_us", "ratio_to_raw_record", "direct", "received", "segments",
               "open_us", "bound_us", "compared_msgs_per_s", "compared_us", "during_us", "ratio_to_compared", "p99_ratio_to_compared", "beside_writes_us",
-              "ratio_to_writes", "bytes_ratio", "block_bytes", "write_us_max", "stalls"},
+              "ratio_to_writes", "bytes_ratio", "block_bytes", "write_us_max", "stalls", "cached"},
     "kept": {"calm_s", "joined", "kept_received", "counters"},
     "destinations": {"counters"},
     "rate": {"limit_bytes_per_s", "offered_bytes_per_s", "seen", "ratio_to_limit", "witness_missed", "offered_msgs_per_s", "half_received",
