@@ -22,7 +22,8 @@ record and acknowledge also measure Aeron's archive (--peer), for messages of th
 fileSyncLevel 1 for synced, 0 for written. Its publisher reads the recorded position from the archive's counters in shared memory.
 
 Runs of a case take turns with those that they are compared with. Fails if a message is lost, or comes twice. With less than four cores
-processes share them: with two the reference receiver sleeps between messages, and the others of its core have the lowest priority.
+processes share them: with two the reference receiver sleeps between messages, and the others of its core have the lowest priority, joiners
+only where the scheduler does not group processes by session.
 """
 import os
 import pathlib

@@ -3,7 +3,7 @@
 #ifndef TESTS_CALLS_H
 #define TESTS_CALLS_H
 
-#include "unit.h"
+#include "counter.h"
 
 #include <llm/llm.h>
 #include <stdio.h>
@@ -218,14 +218,6 @@ static inline void exchange(uint64_t count)
     assert_int_equal(sides[0].received, count);
     assert_int_equal(sides[1].received, count);
     assert_int_equal(sides[0].disconnected + sides[1].disconnected, 0);
-}
-
-static inline uint64_t stat_of(const struct side *side, const char *name)
-{
-    uint64_t value = 0;
-
-    assert_int_equal(llm_context_counter(side->context, name, &value), LLM_OK);
-    return value;
 }
 
 /* Closes one side while the other runs on a thread. */

@@ -3,6 +3,7 @@
 #ifndef TESTS_STORE_FIXTURE_H
 #define TESTS_STORE_FIXTURE_H
 
+#include "counter.h"
 #include "logged.h"
 #include "tree.h"
 
@@ -124,14 +125,6 @@ static inline int down(void **state)
     assert_int_equal(llm_context_close(&context), LLM_OK);
     assert_int_equal(tree_remove(directory), 0);
     return 0;
-}
-
-static inline uint64_t counter(const char *name)
-{
-    uint64_t value = 0;
-
-    assert_int_equal(llm_context_counter(context, name, &value), LLM_OK);
-    return value;
 }
 
 /* ------------------------------------------------------------------------------------------------ messages */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Assured topics through the public API, over the loop transport. */
+#include "counter.h"
 #include "logged.h"
 
 #include <llm/llm.h>
@@ -87,20 +88,12 @@ static int down(void **state)
     return 0;
 }
 
-static uint64_t counter(const char *name)
-{
-    uint64_t value = 0;
-
-    assert_int_equal(llm_context_counter(context, name, &value), LLM_OK);
-    return value;
-}
-
 /* Polls until no message is unacknowledged. */
 static void until_acknowledged(void)
 {
     const uint64_t began = llm_clock();
 
-    while (counter("messages_unacknowledged") > 0) {
+    while (counter_of(context, "messages_unacknowledged") > 0) {
         assert_true(llm_clock() < began + UINT64_C(20000000000));
         assert_true(llm_poll(context) >= 0);
     }
@@ -181,7 +174,7 @@ static void the_seventeenth_topic_is_refused(void **state)
     expect_refused(LLM_ELIMIT, "16 topics");
     /* Nothing has changed. */
     assert_int_equal(llm_send(topic, "x", 1, 0), LLM_OK);
-    assert_int_equal(counter("messages_unacknowledged"), 0);
+    assert_int_equal(counter_of(context, "messages_unacknowledged"), 0);
 }
 
 static void messages_of_every_kind_wait_until_they_are_acknowledged(void **state)
@@ -206,10 +199,10 @@ static void messages_of_every_kind_wait_until_they_are_acknowledged(void **state
     assert_int_equal(llm_topic_abort(topic), LLM_OK);
     assert_int_equal(llm_topic_abort(topic), LLM_ESTATE);
     assert_int_equal(llm_send(topic, "three", 5, LLM_SEND_NOW), LLM_OK);
-    assert_int_equal(counter("messages_unacknowledged"), 3);
+    assert_int_equal(counter_of(context, "messages_unacknowledged"), 3);
     assert_int_equal(llm_send(topic, "four", 4, LLM_SEND_MORE), LLM_EAGAIN);
     assert_int_equal(llm_topic_claim(topic, 4, &claim), LLM_EAGAIN);
-    assert_int_equal(counter("send_blocked_unacknowledged"), 2);
+    assert_int_equal(counter_of(context, "send_blocked_unacknowledged"), 2);
     /* Too long ever to be unacknowledged; shorter ones do not wait. */
     assert_int_equal(llm_send(topic, data, sizeof data, 0), LLM_EMSGSIZE);
     assert_int_equal(llm_send(plain, "p", 1, 0), LLM_OK);
@@ -229,8 +222,8 @@ static void messages_of_every_kind_wait_until_they_are_acknowledged(void **state
         assert_int_equal(llm_send(topic, "x", 1, LLM_SEND_MORE), LLM_OK);
     assert_int_equal(llm_topic_claim(topic, 1, &claim), LLM_OK);
     assert_int_equal(llm_topic_commit(topic, 1, 0), LLM_OK);
-    assert_int_equal(counter("messages_unacknowledged"), 0);
-    assert_int_equal(counter("messages_assured"), 4);
+    assert_int_equal(counter_of(context, "messages_unacknowledged"), 0);
+    assert_int_equal(counter_of(context, "messages_assured"), 4);
 }
 
 static void application_acknowledgements_count_for_named_receivers(void **state)
@@ -253,7 +246,7 @@ static void application_acknowledgements_count_for_named_receivers(void **state)
     assert_int_equal(llm_topic_assure(topic, &assurance), LLM_OK);
     while (waits.reason != LLM_REASON_PENDING)
         assert_true(llm_poll(context) >= 0 && llm_clock() < began + UINT64_C(20000000000));
-    assert_int_equal(counter("messages_unacknowledged"), 2);
+    assert_int_equal(counter_of(context, "messages_unacknowledged"), 2);
     assert_int_equal(llm_receiver_acknowledge(receiver, session, 2), LLM_EINVAL);
     assert_int_equal(llm_receiver_acknowledge(receiver, session + 1, 1), LLM_ENOTFOUND);
     assert_int_equal(llm_receiver_acknowledge(receiver, session, 1), LLM_OK);
@@ -317,7 +310,7 @@ static void a_pattern_waits_for_two_names_and_is_logged_with_them(void **state)
     while (strstr(logged,
                   "0 to 0 of topic orders are not acknowledged: too few receivers, store-*, 1 of 2") == NULL)
         assert_true(llm_poll(context) >= 0 && llm_clock() < began + UINT64_C(20000000000));
-    assert_int_equal(counter("messages_unacknowledged"), 1);
+    assert_int_equal(counter_of(context, "messages_unacknowledged"), 1);
     messages = 0;
     receiver_up(CHANNEL "&receiver_name=store-2");
     second = receiver;
@@ -357,7 +350,7 @@ static void closing_after_the_last_acknowledgement_reports_nothing(void **state)
     assert_int_equal(llm_send(topic, "one", 3, 0), LLM_OK);
     until_acknowledged();
     assert_int_equal(llm_receiver_close(&receiver), LLM_OK);
-    while (counter("status_received") < 2 || llm_transmitter_receivers(transmitter) > 0)
+    while (counter_of(context, "status_received") < 2 || llm_transmitter_receivers(transmitter) > 0)
         assert_true(llm_poll(context) >= 0);
     assert_int_equal(llm_transmitter_close(&transmitter), 0);
     assert_int_equal(waits.kind, 0);

@@ -3,6 +3,7 @@
  * More sessions and topics than a receiver has room for: the rule by which they are refused, and the
  * counters.
  */
+#include "counter.h"
 #include "unit.h"
 
 #include <llm/llm.h>
@@ -71,14 +72,6 @@ static int down(void **state)
     return 0;
 }
 
-static uint64_t counter(const char *name)
-{
-    uint64_t value = 0;
-
-    assert_int_equal(llm_context_counter(context, name, &value), LLM_OK);
-    return value;
-}
-
 static void poll_some(void)
 {
     for (int i = 0; i < 20; i++)
@@ -109,8 +102,8 @@ static void a_session_beyond_the_limit_is_followed_when_another_ends(void **stat
         transmitters[i] = transmit(&topics[i]);
     assert_int_equal(messages, SESSIONS_MAX);
     assert_int_equal(sessions_new, SESSIONS_MAX);
-    assert_int_equal(counter("sessions"), SESSIONS_MAX);
-    assert_true(counter("sessions_dropped") > 0);
+    assert_int_equal(counter_of(context, "sessions"), SESSIONS_MAX);
+    assert_true(counter_of(context, "sessions_dropped") > 0);
     assert_non_null(strstr(logged, "more than sessions_max=2 sessions at a time"));
     assert_non_null(strstr(logged, "raise it"));
     logged[0] = '\0';
@@ -128,7 +121,7 @@ static void a_session_beyond_the_limit_is_followed_when_another_ends(void **stat
     }
     assert_int_equal(sessions_new, SESSIONS_MAX + 1);
     assert_int_equal(sessions_ended, 1);
-    assert_int_equal(counter("sessions"), SESSIONS_MAX);
+    assert_int_equal(counter_of(context, "sessions"), SESSIONS_MAX);
 }
 
 static void an_endless_stream_of_sessions_is_followed_one_after_the_other(void **state)
@@ -141,11 +134,11 @@ static void an_endless_stream_of_sessions_is_followed_one_after_the_other(void *
         assert_int_equal(messages, i);
         assert_true(llm_transmitter_close(&transmitter) >= 0);
         poll_some();
-        assert_in_range(counter("sessions"), 0, SESSIONS_MAX);
+        assert_in_range(counter_of(context, "sessions"), 0, SESSIONS_MAX);
     }
     assert_int_equal(sessions_new, ROW);
     assert_int_equal(sessions_ended, ROW);
-    assert_int_equal(counter("sessions_dropped"), 0);
+    assert_int_equal(counter_of(context, "sessions_dropped"), 0);
 }
 
 /* Opens this many more topics, with names of this length, and sends a message on each. */
@@ -173,7 +166,7 @@ static void messages_of_topics_beyond_the_limit_have_no_topic_name(void **state)
     assert_int_equal(messages, TOPICS);
     assert_int_equal(topics_new, TOPICS_MAX);
     assert_int_equal(unnamed, TOPICS - TOPICS_MAX);
-    assert_int_equal(counter("topics_unknown"), TOPICS - TOPICS_MAX);
+    assert_int_equal(counter_of(context, "topics_unknown"), TOPICS - TOPICS_MAX);
 }
 
 static void topic_names_beyond_the_memory_are_left_out(void **state)
@@ -186,7 +179,7 @@ static void topic_names_beyond_the_memory_are_left_out(void **state)
     assert_int_equal(messages, TOPICS_MAX);
     assert_in_range(topics_new, 2, TOPICS_MAX - 1);
     assert_int_equal(unnamed, TOPICS_MAX - topics_new);
-    assert_int_equal(counter("topics_unknown"), unnamed);
+    assert_int_equal(counter_of(context, "topics_unknown"), unnamed);
 }
 
 static void subscriptions_apply_to_topics_with_names_only(void **state)
@@ -200,8 +193,8 @@ static void subscriptions_apply_to_topics_with_names_only(void **state)
     send_on(transmitter, TOPICS - 1, 10);
     assert_int_equal(topics_new, 1);
     assert_int_equal(messages, 1 + TOPICS - TOPICS_MAX);
-    assert_int_equal(counter("messages_refused"), TOPICS_MAX - 1);
-    assert_int_equal(counter("topics_unknown"), TOPICS - TOPICS_MAX);
+    assert_int_equal(counter_of(context, "messages_refused"), TOPICS_MAX - 1);
+    assert_int_equal(counter_of(context, "topics_unknown"), TOPICS - TOPICS_MAX);
 }
 
 int main(void)

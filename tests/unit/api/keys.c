@@ -4,6 +4,7 @@
 #include <llm/llm.h>
 #include <stdio.h>
 
+#include "counter.h"
 #include "core/keys/key_file.h"
 #include "engine/objects.h"
 #include "key_place.h"
@@ -143,14 +144,6 @@ static void send_messages(int index, uint64_t first, uint64_t count)
     (void)llm_transmitter_flush(sides[index].transmitter);
 }
 
-static uint64_t counter(int index, const char *name)
-{
-    uint64_t value = 0;
-
-    (void)llm_context_counter(sides[index].context, name, &value);
-    return value;
-}
-
 static int up(void **state)
 {
     struct llm_context_options options;
@@ -189,17 +182,20 @@ static void expect_all(const char *keys, const char *more)
     assert_int_equal(sides[0].wrong, 0);
     assert_int_equal(sides[0].lost, 0);
     assert_int_equal(sides[0].reported + sides[1].reported, 0);
-    assert_int_equal(counter(0, "packets_forged") + counter(1, "packets_forged"), 0);
-    assert_int_equal(counter(0, "packets_in_clear") + counter(1, "packets_in_clear"), 0);
+    assert_int_equal(
+        counter_of(sides[0].context, "packets_forged") + counter_of(sides[1].context, "packets_forged"), 0);
+    assert_int_equal(counter_of(sides[0].context, "packets_in_clear") +
+                         counter_of(sides[1].context, "packets_in_clear"),
+                     0);
 }
 
 static void statistics_have_the_epoch_with_its_times(void **state)
 {
     (void)state;
     expect_all(path[0], "");
-    assert_int_equal(counter(0, "keys_epoch"), 7);
-    assert_true(counter(0, "keys_age_s") > UINT64_C(5) * 365 * 86400);
-    assert_true(counter(0, "keys_left_s") > UINT64_C(900) * 365 * 86400);
+    assert_int_equal(counter_of(sides[0].context, "keys_epoch"), 7);
+    assert_true(counter_of(sides[0].context, "keys_age_s") > UINT64_C(5) * 365 * 86400);
+    assert_true(counter_of(sides[0].context, "keys_left_s") > UINT64_C(900) * 365 * 86400);
 }
 
 static void messages_arrive_with_the_keys_of_every_suite_and_mode(void **state)
@@ -215,7 +211,7 @@ static void messages_arrive_with_the_keys_of_every_suite_and_mode(void **state)
             (void)snprintf(text, sizeof text, "7 " KEY_ALWAYS " %s " KEY_A " keys:*\n", suites[suite]);
             key_file_write(path[0], text);
             expect_all(path[0], modes[mode]);
-            assert_int_equal(counter(1, "status_received") > 0, 1);
+            assert_int_equal(counter_of(sides[1].context, "status_received") > 0, 1);
         }
     }
 }
@@ -237,8 +233,8 @@ static void a_receiver_without_keys_reports_that_once(void **state)
     expect_none();
     assert_int_equal(sides[0].reported, 1);
     assert_int_equal(sides[0].reason, LLM_REASON_KEYS);
-    assert_true(counter(0, "packets_other_keys") > 1);
-    assert_int_equal(counter(0, "packets_version"), 0);
+    assert_true(counter_of(sides[0].context, "packets_other_keys") > 1);
+    assert_int_equal(counter_of(sides[0].context, "packets_version"), 0);
     assert_int_equal(logged_count("open the channel with the option keys"), 1);
 }
 
@@ -250,7 +246,7 @@ static void a_receiver_with_keys_drops_and_reports_what_is_in_clear(void **state
     expect_none();
     assert_int_equal(sides[0].reported, 1);
     assert_int_equal(sides[0].reason, LLM_REASON_IN_CLEAR);
-    assert_true(counter(0, "packets_in_clear") > 1);
+    assert_true(counter_of(sides[0].context, "packets_in_clear") > 1);
     assert_int_equal(logged_count("some members of the group are without the option keys"), 1);
 }
 
@@ -261,7 +257,7 @@ static void another_key_of_the_epoch_opens_nothing(void **state)
     receiver_up(0, path[0], "");
     transmitter_up(1, path[1], "");
     expect_none();
-    assert_true(counter(0, "packets_forged") > 1);
+    assert_true(counter_of(sides[0].context, "packets_forged") > 1);
     assert_int_equal(sides[0].reported, 0);
 }
 
@@ -277,12 +273,12 @@ static void another_epoch_or_mode_is_named(void **state)
     assert_int_equal(sides[0].reported, 1);
     assert_int_equal(sides[0].reason, LLM_REASON_KEYS);
     assert_int_equal(logged_count("compare the epochs"), 1);
-    others = counter(0, "packets_other_keys");
+    others = counter_of(sides[0].context, "packets_other_keys");
     transmitter_up(1, path[0], "&keys_mode=authenticate");
     expect_none();
     assert_int_equal(sides[0].reported, 1);
-    assert_true(counter(0, "packets_other_keys") > others);
-    assert_int_equal(counter(0, "packets_forged"), 0);
+    assert_true(counter_of(sides[0].context, "packets_other_keys") > others);
+    assert_int_equal(counter_of(sides[0].context, "packets_forged"), 0);
 }
 
 static void losses_and_damage_are_repaired(void **state)
@@ -290,7 +286,7 @@ static void losses_and_damage_are_repaired(void **state)
     (void)state;
     scheme = "impair+loop";
     expect_all(path[0], "&impair_loss_ppm=20000&impair_duplicate_ppm=10000&impair_reorder_ppm=10000");
-    assert_true(counter(1, "packets_repaired") > 0);
+    assert_true(counter_of(sides[1].context, "packets_repaired") > 0);
 }
 
 /* Control packets announce an address of each line, so they are protected for each. */
@@ -298,8 +294,11 @@ static void both_lines_of_a_channel_are_protected(void **state)
 {
     (void)state;
     expect_all(path[0], " + loop://other:2");
-    assert_int_equal(counter(0, "packets_other_keys") + counter(1, "packets_other_keys"), 0);
-    assert_true(counter(0, "line_1_second") + counter(0, "line_2_second") > 0);
+    assert_int_equal(counter_of(sides[0].context, "packets_other_keys") +
+                         counter_of(sides[1].context, "packets_other_keys"),
+                     0);
+    assert_true(
+        counter_of(sides[0].context, "line_1_second") + counter_of(sides[0].context, "line_2_second") > 0);
     scheme = "impair+loop";
     assert_int_equal(down(state), 0);
     assert_int_equal(up(state), 0);
@@ -329,7 +328,7 @@ static void damaged_packets_are_repaired_and_nothing_of_them_is_delivered(void *
     send_messages(1, 0, MESSAGES);
     poll_until(&sides[0].delivered, MESSAGES);
     assert_int_equal(sides[0].wrong + sides[0].lost, 0);
-    assert_true(counter(0, "packets_forged") > 0);
+    assert_true(counter_of(sides[0].context, "packets_forged") > 0);
 }
 
 static void an_epoch_changes_at_full_rate_under_loss(void **state)
@@ -358,7 +357,7 @@ static void an_epoch_changes_at_full_rate_under_loss(void **state)
     poll_until(&sides[0].delivered, sent);
     assert_int_equal(sides[0].wrong + sides[0].lost, 0);
     assert_int_equal(sides[0].reported + sides[1].reported, 0);
-    assert_true(counter(1, "packets_repaired") > 0);
+    assert_true(counter_of(sides[1].context, "packets_repaired") > 0);
     /* A member that has only the new epoch follows it. */
     (void)snprintf(text, sizeof text, "8 %s 2999-01-01 chacha20-poly1305 " KEY_B " keys:1\n", from);
     key_file_write(path[0], text);
@@ -385,12 +384,12 @@ static void past_messages_and_cached_ones_arrive(void **state)
     poll_for(UINT64_C(1100000000));
     receiver_up(0, path[0], "&join=oldest");
     poll_until(&sides[0].delivered, 201);
-    assert_int_equal(counter(0, "joins_granted"), 1);
+    assert_int_equal(counter_of(sides[0].context, "joins_granted"), 1);
     sides[0].delivered = 0;
     assert_int_equal(llm_receiver_close(&sides[0].receiver), LLM_OK);
     receiver_up(0, path[0], "&join=latest");
     poll_until(&sides[0].delivered, 1);
-    assert_true(counter(1, "cache_packets_sent") > 0);
+    assert_true(counter_of(sides[1].context, "cache_packets_sent") > 0);
 }
 
 static void expect_refused(const char *keys, int error, const char *says)
@@ -487,12 +486,12 @@ static void nothing_is_sent_when_no_epoch_is_valid(void **state)
     key_file_write(path[1], "7 2020-01-01 2020-01-02 aes-128-gcm " KEY_A " keys:1\n");
     poll_for(UINT64_C(1500000000));
     assert_int_equal(logged_count("nothing is sent until an epoch is valid"), 1);
-    sent = counter(1, "packets_data");
+    sent = counter_of(sides[1].context, "packets_data");
     send_messages(1, SHORT, 10);
     poll_for(UINT64_C(300000000));
     assert_int_equal(sides[0].delivered, SHORT);
-    assert_int_equal(counter(1, "packets_data"), sent);
-    assert_true(counter(1, "packets_keyless") > 0);
+    assert_int_equal(counter_of(sides[1].context, "packets_data"), sent);
+    assert_true(counter_of(sides[1].context, "packets_keyless") > 0);
     /* It tries again, and not at once: whoever waits sleeps. */
     assert_true(llm_context_deadline(sides[1].context) > 0);
     key_file_write(path[1], KEY_EPOCH(7, "aes-128-gcm", KEY_A, "keys:1"));

@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include <llm/llm.h>
 
+#include "counter.h"
 #include "config/options.h"
 #include "config/registry.h"
 #include "core/protect/protect.h"
@@ -229,14 +230,6 @@ static void poll_members(void)
         assert_true(llm_poll(contexts[i]) >= 0);
 }
 
-static uint64_t counter(int index, const char *name)
-{
-    uint64_t value = 0;
-
-    (void)llm_context_counter(contexts[index], name, &value);
-    return value;
-}
-
 static void forged_packets_have_no_effect_and_no_answer(void **state)
 {
     uint64_t began;
@@ -265,16 +258,16 @@ static void forged_packets_have_no_effect_and_no_answer(void **state)
     assert_int_equal(events, 0);
     assert_int_equal(attacker.answers, 0);
     for (int i = 0; i < 2; i++) {
-        assert_true(counter(i, "packets_forged") > ATTACKS / 50);
-        assert_true(counter(i, "packets_in_clear") > ATTACKS / 50);
-        assert_true(counter(i, "packets_repeated") > 0);
-        assert_int_equal(counter(i, "control_malformed"), 0);
-        assert_int_equal(counter(i, "control_foreign"), 0);
-        assert_int_equal(counter(i, "packets_malformed"), 0);
-        assert_int_equal(counter(i, "packets_foreign"), 0);
+        assert_true(counter_of(contexts[i], "packets_forged") > ATTACKS / 50);
+        assert_true(counter_of(contexts[i], "packets_in_clear") > ATTACKS / 50);
+        assert_true(counter_of(contexts[i], "packets_repeated") > 0);
+        assert_int_equal(counter_of(contexts[i], "control_malformed"), 0);
+        assert_int_equal(counter_of(contexts[i], "control_foreign"), 0);
+        assert_int_equal(counter_of(contexts[i], "packets_malformed"), 0);
+        assert_int_equal(counter_of(contexts[i], "packets_foreign"), 0);
     }
-    assert_int_equal(counter(0, "sessions_new"), 1);
-    assert_int_equal(counter(1, "receivers_joined"), 1);
+    assert_int_equal(counter_of(contexts[0], "sessions_new"), 1);
+    assert_int_equal(counter_of(contexts[1], "receivers_joined"), 1);
     assert_int_equal(llm_transmitter_close(&transmitter), 0);
     for (int i = 0; i < 2; i++)
         assert_int_equal(llm_context_close(&contexts[i]), LLM_OK);

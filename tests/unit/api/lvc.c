@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Cached topics through the public API, over the loop transport. */
+#include "counter.h"
 #include "logged.h"
 
 #include <llm/llm.h>
@@ -99,14 +100,6 @@ static int down(void **state)
     return 0;
 }
 
-static uint64_t counter(const char *name)
-{
-    uint64_t value = 0;
-
-    assert_int_equal(llm_context_counter(context, name, &value), LLM_OK);
-    return value;
-}
-
 static void text(struct llm_topic *to, const char *string)
 {
     assert_int_equal(llm_send(to, string, strlen(string), 0), LLM_OK);
@@ -136,11 +129,11 @@ static void the_last_value_of_each_topic_does_not_need_the_history(void **state)
     while (messages < 4)
         assert_true(llm_poll(context) >= 0);
     assert_string_equal(got[3], "price 3");
-    assert_int_equal(counter("messages_cached"), 6);
+    assert_int_equal(counter_of(context, "messages_cached"), 6);
     /* A receiver asks again if the answer is late. */
-    assert_true(counter("joins_granted") >= 2);
-    assert_int_equal(counter("cache_losses"), 0);
-    assert_true(counter("cache_packets_received") > 0);
+    assert_true(counter_of(context, "joins_granted") >= 2);
+    assert_int_equal(counter_of(context, "cache_losses"), 0);
+    assert_true(counter_of(context, "cache_packets_received") > 0);
 }
 
 static void join_messages_limits_the_cached_messages_of_each_topic(void **state)
@@ -196,7 +189,7 @@ static void messages_too_long_for_the_cache_are_refused(void **state)
     assert_int_equal(llm_send_with(topic, bytes, 13, &attributes, 0), LLM_OK);
     assert_int_equal(llm_send(topic, bytes, 20, 0), LLM_OK);
     assert_int_equal(llm_send(topic, bytes, 0, 0), LLM_OK);
-    assert_int_equal(counter("messages_cached"), 3);
+    assert_int_equal(counter_of(context, "messages_cached"), 3);
 }
 
 static void expect_refused(int error, const char *why)

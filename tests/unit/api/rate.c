@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rate limits over whole contexts, on a clock of the test's own. */
 #define _GNU_SOURCE
+#include "counter.h"
 #include "unit.h"
 
 #include <stdio.h>
@@ -111,14 +112,6 @@ static uint64_t flow(struct llm_topic *topic, uint32_t ms)
     return taken;
 }
 
-static uint64_t counter(struct llm_context *context, const char *name)
-{
-    uint64_t value = 0;
-
-    assert_int_equal(llm_context_counter(context, name, &value), LLM_OK);
-    return value;
-}
-
 static int limit_transmitter(uint64_t bytes_per_s, uint64_t repair_bytes_per_s)
 {
     struct llm_rate rate;
@@ -141,12 +134,12 @@ static int limit_topic(struct llm_topic *topic, uint64_t bytes_per_s)
 /* Returns the bytes of new data sent in a second, without heartbeats. */
 static uint64_t rate_of(struct llm_topic *topic)
 {
-    const uint64_t packets = counter(near, "packets_data"), first = lli_tx_lead_number(&transmitter->tx);
+    const uint64_t packets = counter_of(near, "packets_data"), first = lli_tx_lead_number(&transmitter->tx);
 
     (void)flow(topic, 1000);
     /* Includes the headers of messages and packets. */
     return (lli_tx_lead_number(&transmitter->tx) - first) * (SIZE + 3) +
-           (counter(near, "packets_data") - packets) * LLI_WIRE_DATA_HEADER;
+           (counter_of(near, "packets_data") - packets) * LLI_WIRE_DATA_HEADER;
 }
 
 static void about(uint64_t rate, uint64_t expected)
@@ -165,14 +158,14 @@ static void a_rate_limit_applies_to_new_data_and_is_the_bottleneck(void **state)
     (void)state;
     ends_open("loop", "&rate_bytes_per_s=1M", "");
     about(rate_of(limited), RATE);
-    assert_true(counter(near, "send_blocked_rate") > 0);
-    assert_int_equal(counter(near, "send_blocked_rate"), counter(near, "send_blocked"));
-    assert_true(counter(near, "unsent_packets") <= LLI_TX_BLOCKED_MAX);
+    assert_true(counter_of(near, "send_blocked_rate") > 0);
+    assert_int_equal(counter_of(near, "send_blocked_rate"), counter_of(near, "send_blocked"));
+    assert_true(counter_of(near, "unsent_packets") <= LLI_TX_BLOCKED_MAX);
     assert_int_equal(llm_transmitter_bottleneck(transmitter, &bottleneck), LLM_OK);
     assert_int_equal(bottleneck.limit, LLM_LIMIT_RATE);
     assert_true(bottleneck.rate_ns > bottleneck.time_ns / 2);
     assert_int_equal(bottleneck.window_ns + bottleneck.history_ns + bottleneck.transport_ns, 0);
-    assert_int_equal(counter(far, "messages_lost"), 0);
+    assert_int_equal(counter_of(far, "messages_lost"), 0);
 }
 
 static void the_limit_changes_while_messages_flow(void **state)
@@ -182,7 +175,7 @@ static void the_limit_changes_while_messages_flow(void **state)
     (void)state;
     ends_open("loop", "", "");
     (void)flow(limited, 100);
-    assert_int_equal(counter(near, "send_blocked_rate"), 0);
+    assert_int_equal(counter_of(near, "send_blocked_rate"), 0);
     assert_int_equal(limit_transmitter(RATE, 0), LLM_OK);
     (void)flow(limited, 100);
     about(rate_of(limited), RATE);
@@ -193,10 +186,10 @@ static void the_limit_changes_while_messages_flow(void **state)
     (void)flow(limited, 1000);
     about(rate_of(limited), RATE / 4);
     assert_int_equal(limit_transmitter(0, 0), LLM_OK);
-    refused = counter(near, "send_blocked_rate");
+    refused = counter_of(near, "send_blocked_rate");
     (void)flow(limited, 10);
-    assert_int_equal(counter(near, "send_blocked_rate"), refused);
-    assert_int_equal(counter(near, "unsent_packets"), 0);
+    assert_int_equal(counter_of(near, "send_blocked_rate"), refused);
+    assert_int_equal(counter_of(near, "unsent_packets"), 0);
 }
 
 static void window_flow_control_may_have_a_rate_limit(void **state)
@@ -204,7 +197,7 @@ static void window_flow_control_may_have_a_rate_limit(void **state)
     (void)state;
     ends_open("loop", "&flow=window&rate_bytes_per_s=1M", "");
     about(rate_of(limited), RATE);
-    assert_int_equal(counter(near, "send_blocked_flow"), 0);
+    assert_int_equal(counter_of(near, "send_blocked_flow"), 0);
 }
 
 static void pacing_stays_below_the_rate_limit(void **state)
@@ -227,16 +220,16 @@ static void repairs_have_a_separate_rate_limit(void **state)
     (void)state;
     ends_open("impair+loop", "&rate_bytes_per_s=2M&repair_rate_bytes_per_s=64K", "&impair_loss_ppm=100000");
     (void)flow(limited, 200);
-    repaired = counter(near, "packets_repaired");
+    repaired = counter_of(near, "packets_repaired");
     about(rate_of(limited), 2 * RATE);
-    repaired = (counter(near, "packets_repaired") - repaired) * PACKET;
+    repaired = (counter_of(near, "packets_repaired") - repaired) * PACKET;
     assert_true(repaired > 32768 && repaired < 65536 * 5 / 4);
-    assert_true(counter(near, "repairs_delayed") > 0);
+    assert_true(counter_of(near, "repairs_delayed") > 0);
     assert_int_equal(limit_transmitter(2 * RATE, 0), LLM_OK);
     (void)flow(limited, 200);
-    repaired = counter(near, "packets_repaired");
+    repaired = counter_of(near, "packets_repaired");
     (void)flow(limited, 1000);
-    assert_true((counter(near, "packets_repaired") - repaired) * PACKET > 2 * 65536);
+    assert_true((counter_of(near, "packets_repaired") - repaired) * PACKET > 2 * 65536);
 }
 
 /* ---------------------------------------------------------------------------------------- blocked packets */
@@ -339,7 +332,7 @@ static void blocked_messages_arrive(const char *options, uint64_t far_every, uin
     assert_int_equal(messages, sent);
     assert_false(lli_pack_pending(&transmitter->tx.pack));
     /* Each packet and each heartbeat took a poll; between polls the thread sleeps. */
-    assert_true(polls < 20 * counter(near, "packets_sent"));
+    assert_true(polls < 20 * counter_of(near, "packets_sent"));
 }
 
 static void messages_blocked_by_a_rate_limit_leave_in_time(void **state)
@@ -389,9 +382,9 @@ static void a_blocked_topic_does_not_block_other_topics(void **state)
     (void)flow(limited, 100);
     taken = flow(limited, 1000);
     about(taken * SIZE, RATE);
-    assert_true(counter(near, "send_blocked_rate") > 0);
+    assert_true(counter_of(near, "send_blocked_rate") > 0);
     assert_int_equal(llm_send(other, "x", 1, 0), LLM_OK);
-    assert_int_equal(counter(near, "unsent_packets"), 0);
+    assert_int_equal(counter_of(near, "unsent_packets"), 0);
     assert_int_equal(limit_topic(limited, 0), LLM_OK);
     for (int i = 0; i < 100; i++)
         assert_int_equal(llm_send(limited, "x", 1, LLM_SEND_NOW), LLM_OK);
@@ -460,7 +453,7 @@ static void a_topic_may_be_assured_and_limited(void **state)
     assert_int_equal(llm_topic_assure(limited, &assurance), LLM_OK);
     (void)flow(limited, 100);
     about(flow(limited, 1000) * SIZE, RATE);
-    assert_int_equal(counter(near, "messages_assured"), counter(near, "messages_sent"));
+    assert_int_equal(counter_of(near, "messages_assured"), counter_of(near, "messages_sent"));
     assert_int_equal(limit_topic(limited, 0), LLM_OK);
     assert_int_equal(llm_topic_claim(limited, 10, &claim), LLM_OK);
     assert_int_equal(limit_topic(limited, RATE), LLM_ESTATE);

@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <llm/llm.h>
 
+#include "counter.h"
 #include "config/options.h"
 #include "config/registry.h"
 #include "core/protect/seal.h"
@@ -141,14 +142,6 @@ static void poll_all(void)
         assert_true(llm_poll(contexts[i]) >= 0);
 }
 
-static uint64_t counter(int index, const char *name)
-{
-    uint64_t value = 0;
-
-    assert_int_equal(llm_context_counter(contexts[index], name, &value), LLM_OK);
-    return value;
-}
-
 /* Data packets that the transmitter sent, repairs not counted. */
 static uint64_t data_packets(void)
 {
@@ -159,7 +152,7 @@ static void poll_until_counter(int index, const char *name, uint64_t wanted)
 {
     const uint64_t began = llm_clock();
 
-    while (counter(index, name) < wanted) {
+    while (counter_of(contexts[index], name) < wanted) {
         assert_true(llm_clock() < began + UINT64_C(60000000000));
         poll_all();
     }
@@ -195,8 +188,10 @@ static void expect_all_sealed(void)
     poll_until_counter(0, "packets_sealed", data_packets());
     assert_int_equal(lost, 0);
     assert_int_equal(forged_events, 0);
-    assert_int_equal(counter(0, "packets_unsealed") + counter(0, "packets_refuted"), 0);
-    assert_int_equal(counter(0, "packets_substituted") + counter(0, "seals_invalid"), 0);
+    assert_int_equal(counter_of(contexts[0], "packets_unsealed") + counter_of(contexts[0], "packets_refuted"),
+                     0);
+    assert_int_equal(
+        counter_of(contexts[0], "packets_substituted") + counter_of(contexts[0], "seals_invalid"), 0);
 }
 
 static void every_packet_is_verified(void **state)
@@ -206,8 +201,8 @@ static void every_packet_is_verified(void **state)
     transmitter_up(true, "");
     send_messages(MESSAGES);
     expect_all_sealed();
-    assert_true(counter(1, "seals_sent") > 0);
-    assert_true(counter(1, "seals_sent") < MESSAGES / 2);
+    assert_true(counter_of(contexts[1], "seals_sent") > 0);
+    assert_true(counter_of(contexts[1], "seals_sent") < MESSAGES / 2);
 }
 
 /* Many more packets are sent than a history of 64 packets has, before a seal of them is due. */
@@ -229,11 +224,11 @@ static void lost_packets_and_lost_seals_are_verified_later(void **state)
     transmitter_up(true, "&impair_loss_ppm=50000");
     send_messages(MESSAGES);
     expect_all_sealed();
-    for (int lap = 0; lap < 100 && counter(0, "seals_requested") == 0; lap++) {
+    for (int lap = 0; lap < 100 && counter_of(contexts[0], "seals_requested") == 0; lap++) {
         send_messages(20);
         expect_all_sealed();
     }
-    assert_true(counter(0, "seals_requested") > 0);
+    assert_true(counter_of(contexts[0], "seals_requested") > 0);
 }
 
 static void a_late_joiner_verifies_what_was_sealed_before_it_came(void **state)
@@ -292,8 +287,8 @@ static void a_seal_by_another_key_counts_for_nothing(void **state)
     transmitter_up(true, "");
     send_messages(100);
     poll_until_counter(0, "packets_unsealed", data_packets());
-    assert_true(counter(0, "seals_invalid") > 0);
-    assert_int_equal(counter(0, "packets_sealed"), 0);
+    assert_true(counter_of(contexts[0], "seals_invalid") > 0);
+    assert_int_equal(counter_of(contexts[0], "packets_sealed"), 0);
     assert_int_equal(forged.reason, LLM_REASON_UNSEALED);
 }
 
@@ -306,9 +301,9 @@ static void messages_wait_for_the_seals_of_their_packets(void **state)
     transmitter_up(true, "");
     send_messages(MESSAGES);
     /* A packet has two messages at most. */
-    assert_true(delivered <= 2 * counter(0, "packets_sealed"));
+    assert_true(delivered <= 2 * counter_of(contexts[0], "packets_sealed"));
     expect_all_sealed();
-    assert_int_equal(counter(0, "nak_packets"), 0);
+    assert_int_equal(counter_of(contexts[0], "nak_packets"), 0);
 }
 
 static void held_messages_survive_the_loss_of_packets_and_seals(void **state)
@@ -469,12 +464,12 @@ static void a_forged_packet_is_found_with_the_transmitters_next_one(void **state
     forge_next();
     send_messages(1);
     poll_until_counter(0, "packets_refuted", 1);
-    assert_int_equal(counter(0, "packets_substituted"), 1);
+    assert_int_equal(counter_of(contexts[0], "packets_substituted"), 1);
     assert_int_equal(forged_events, 1);
     assert_int_equal(forged.reason, LLM_REASON_SEAL);
     assert_int_equal(forged.session, member.session);
     assert_int_equal(logged_count("withdraw its key"), 1);
-    assert_int_equal(counter(0, "seals_invalid"), 0);
+    assert_int_equal(counter_of(contexts[0], "seals_invalid"), 0);
     member_down();
 }
 
@@ -504,7 +499,7 @@ static void a_seal_of_the_forging_member_counts_for_nothing(void **state)
     assert_int_equal(member.loop->post(member.instance, &out, 1), 1);
     (void)member.loop->flush(member.instance);
     poll_until_counter(0, "seals_invalid", 1);
-    assert_int_equal(counter(0, "packets_sealed"), data_packets());
+    assert_int_equal(counter_of(contexts[0], "packets_sealed"), data_packets());
     member_down();
 }
 
@@ -517,7 +512,7 @@ static void a_forged_packet_is_replaced_where_delivery_waits_for_seals(void **st
     poll_until_delivered(sent);
     assert_int_equal(forged_delivered, 0);
     assert_int_equal(lost, 0);
-    assert_true(counter(0, "packets_refuted") > 0);
+    assert_true(counter_of(contexts[0], "packets_refuted") > 0);
     assert_int_equal(forged.reason, LLM_REASON_SEAL);
     member_down();
 }

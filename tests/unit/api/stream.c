@@ -3,6 +3,7 @@
 #include <llm/llm.h>
 #include <stdio.h>
 
+#include "counter.h"
 #include "log_lines.h"
 
 #include "core/stream/stream.h"
@@ -138,14 +139,6 @@ static void expect_stream(int index, uint64_t stream_base, uint32_t term)
     assert_int_equal(events[index].stream_term, term);
 }
 
-static uint64_t counter(const char *name)
-{
-    uint64_t value = 0;
-
-    assert_int_equal(llm_context_counter(context, name, &value), LLM_OK);
-    return value;
-}
-
 static void numbers_go_on_across_restarts(void **state)
 {
     (void)state;
@@ -160,7 +153,7 @@ static void numbers_go_on_across_restarts(void **state)
     expect_event(1, LLM_EVENT_SESSION_END, LLM_REASON_CLOSED, 3, 0);
     expect_event(2, LLM_EVENT_SESSION_NEW, LLM_REASON_NONE, 0, 0);
     expect_stream(2, 3, 2);
-    assert_int_equal(counter("streams_continued"), 1);
+    assert_int_equal(counter_of(context, "streams_continued"), 1);
 }
 
 static void missing_and_repeated_numbers_are_reported(void **state)
@@ -175,8 +168,8 @@ static void missing_and_repeated_numbers_are_reported(void **state)
     expect_event(6, LLM_EVENT_STREAM_AGAIN, LLM_REASON_RESTARTED, 14, 16);
     expect_stream(6, 14, 3);
     assert_int_equal(numbers[numbers_count - 1], 14);
-    assert_int_equal(counter("stream_messages_missing"), 2);
-    assert_int_equal(counter("stream_messages_again"), 3);
+    assert_int_equal(counter_of(context, "stream_messages_missing"), 2);
+    assert_int_equal(counter_of(context, "stream_messages_again"), 3);
 }
 
 static void a_lower_term_is_refused(void **state)
@@ -191,7 +184,7 @@ static void a_lower_term_is_refused(void **state)
     expect_event(2, LLM_EVENT_STREAM_REFUSED, LLM_REASON_SUPERSEDED, 0, 0);
     expect_stream(2, 1, 4);
     assert_int_equal(events[2].session, llm_transmitter_session(late));
-    assert_int_equal(counter("stream_sessions_refused"), 1);
+    assert_int_equal(counter_of(context, "stream_sessions_refused"), 1);
     (void)llm_transmitter_close(&late);
     assert_int_equal(numbers_count, 1);
 }
@@ -263,8 +256,8 @@ static void two_transmitters_are_one_sequence(void **state)
         assert_int_equal(numbers[i], 10 + i);
     assert_int_equal(events_count, 4);
     expect_event(2, LLM_EVENT_SESSION_END, LLM_REASON_CLOSED, 3, 0);
-    assert_int_equal(counter("messages_copies"), 5);
-    assert_int_equal(counter("messages_delivered"), 9);
+    assert_int_equal(counter_of(context, "messages_copies"), 5);
+    assert_int_equal(counter_of(context, "messages_delivered"), 9);
     assert_int_equal(llm_transmitter_close(&second), 0);
     assert_int_equal(llm_transmitter_close(&third), 0);
 }
@@ -307,7 +300,7 @@ static void what_one_transmitter_skips_the_other_has(void **state)
         assert_int_equal(numbers[i], 10 + i + (i >= 6));
     assert_int_equal(events_count, 3);
     expect_event(2, LLM_EVENT_GAP, LLM_REASON_SKIPPED, 16, 16);
-    assert_int_equal(counter("messages_lost"), 1);
+    assert_int_equal(counter_of(context, "messages_lost"), 1);
     assert_int_equal(llm_transmitter_next(first), 9);
     assert_int_equal(llm_transmitter_close(&first), 0);
     assert_int_equal(llm_transmitter_close(&second), 0);
@@ -329,7 +322,7 @@ static void a_receiver_of_one_session_is_told_what_it_skips(void **state)
     expect_event(1, LLM_EVENT_GAP, LLM_REASON_SKIPPED, 0, 2);
     expect_event(2, LLM_EVENT_GAP, LLM_REASON_SKIPPED, 5, 5 + 65535);
     expect_event(5, LLM_EVENT_GAP, LLM_REASON_SKIPPED, 5 + 3 * 65536, 5 + 199999);
-    assert_int_equal(counter("messages_lost"), 200003);
+    assert_int_equal(counter_of(context, "messages_lost"), 200003);
     assert_int_equal(llm_transmitter_close(&first), 0);
 }
 

@@ -21,7 +21,7 @@ static void both_peers_connect_and_messages_flow_both_ways(void **state)
     assert_int_equal(caller_id, llm_connection_id(sides[LISTENS].connection));
     exchange(2000);
     assert_int_equal(requests, 1);
-    assert_int_equal(stat_of(&sides[LISTENS], "requests_accepted"), 1);
+    assert_int_equal(counter_of(sides[LISTENS].context, "requests_accepted"), 1);
 }
 
 static void one_context_may_hold_both_peers(void **state)
@@ -60,7 +60,7 @@ static void a_refusal_carries_the_code_of_the_application(void **state)
     assert_int_equal(sides[CONNECTS].last.first, 403);
     assert_int_equal(sides[CONNECTS].connected + sides[LISTENS].connected, 0);
     assert_int_equal(llm_connection_close(&sides[CONNECTS].connection), 0);
-    assert_int_equal(stat_of(&sides[LISTENS], "requests_refused"), 1);
+    assert_int_equal(counter_of(sides[LISTENS].context, "requests_refused"), 1);
 }
 
 static void an_invalid_answer_of_the_application_refuses_and_is_logged(void **state)
@@ -133,7 +133,7 @@ static void loss_duplicates_and_reordering_do_not_change_the_stream(void **state
         "impair+loop://"
         "calls:2?impair_loss_ppm=50000&impair_duplicate_ppm=20000&impair_reorder_ppm=20000&" SMALL);
     exchange(3000);
-    assert_true(stat_of(&sides[LISTENS], "packets_recovered") > 0);
+    assert_true(counter_of(sides[LISTENS].context, "packets_recovered") > 0);
 }
 
 static void a_peer_that_does_not_poll_blocks_the_other_peer(void **state)
@@ -153,7 +153,7 @@ static void a_peer_that_does_not_poll_blocks_the_other_peer(void **state)
     POLL_UNTIL(sides[LISTENS].received == sent);
     assert_int_equal(send_one(sender, sent), LLM_OK);
     POLL_UNTIL(sides[LISTENS].received == sent + 1);
-    assert_int_equal(stat_of(&sides[LISTENS], "messages_lost"), 0);
+    assert_int_equal(counter_of(sides[LISTENS].context, "messages_lost"), 0);
 }
 
 /*
@@ -167,16 +167,16 @@ static void a_pause_longer_than_the_report_timeout_loses_no_message(void **state
 
     (void)state;
     connected_over(LOOP "&status_ns=1000000");
-    POLL_UNTIL(stat_of(sender, "receivers") == 1);
+    POLL_UNTIL(counter_of(sender->context, "receivers") == 1);
     for (const uint64_t until = llm_clock() + WAIT_NS;
-         stat_of(sender, "receivers") > 0 && llm_clock() < until; (void)llm_poll(sender->context))
+         counter_of(sender->context, "receivers") > 0 && llm_clock() < until; (void)llm_poll(sender->context))
         sent += send_one(sender, sent) == LLM_OK;
     for (int i = 0; i < 100000; i++) {
         sent += send_one(sender, sent) == LLM_OK;
         (void)llm_poll(sender->context);
     }
-    assert_int_equal(stat_of(sender, "receivers"), 0);
-    assert_true(stat_of(sender, "receivers_lost") > 0);
+    assert_int_equal(counter_of(sender->context, "receivers"), 0);
+    assert_true(counter_of(sender->context, "receivers_lost") > 0);
     POLL_UNTIL(sides[LISTENS].received == sent);
     assert_int_equal(sides[LISTENS].disconnected + sender->disconnected, 0);
 }
@@ -243,7 +243,7 @@ static void closing_without_linger_is_reported_as_abandoned(void **state)
 
     (void)state;
     connected_over(LOOP "&linger_ns=0");
-    POLL_UNTIL(stat_of(sender, "receivers") == 1);
+    POLL_UNTIL(counter_of(sender->context, "receivers") == 1);
     while (send_one(sender, sent) == LLM_OK)
         sent++;
     assert_int_equal(llm_connection_close(&sender->connection), 1);
@@ -317,7 +317,7 @@ static void a_delayed_close_still_confirms_delivery(void **state)
         poll_all();
     assert_int_equal(other->disconnected, 1);
     for (const uint64_t until = llm_clock() + WAIT_NS;
-         stat_of(other, "receivers_lost") == 0 && llm_clock() < until;)
+         counter_of(other->context, "receivers_lost") == 0 && llm_clock() < until;)
         assert_true(llm_poll(other->context) >= 0);
     /* Interval of checks of connections that are over. */
     for (const uint64_t until = llm_clock() + 200000000; llm_clock() < until;)
@@ -339,7 +339,7 @@ static void an_unanswered_close_is_repeated_then_given_up(void **state)
     /* The endpoint stays open for the close retries, and is closed after the last. */
     for (; side->context->endpoints != NULL && llm_clock() < begin + WAIT_NS;
          assert_true(llm_poll(side->context) >= 0))
-        repeated = stat_of(side, "closes_repeated");
+        repeated = counter_of(side->context, "closes_repeated");
     assert_null(side->context->endpoints);
     assert_true(llm_clock() - begin >= 100000000);
     assert_int_equal(repeated, LLI_CLOSE_RETRY_WORDS - 2); /* before the last retry */
@@ -376,8 +376,8 @@ static void a_closed_peer_still_answers_close(void **state)
     assert_true(llm_connection_close(&closer->connection) >= 0);
     assert_true(llm_connection_close(&other->connection) >= 0);
     POLL_UNTIL(closer->context->endpoints == NULL && other->context->endpoints->users == 1);
-    assert_int_equal(stat_of(other, "closes_unanswered"), 0);
-    assert_true(stat_of(other, "closes_repeated") < LLI_CLOSE_RETRY_WORDS - 1);
+    assert_int_equal(counter_of(other->context, "closes_unanswered"), 0);
+    assert_true(counter_of(other->context, "closes_repeated") < LLI_CLOSE_RETRY_WORDS - 1);
 }
 
 static void both_peers_may_close_at_once(void **state)
@@ -420,7 +420,7 @@ static void an_ended_connection_may_be_closed_in_its_handler(void **state)
     POLL_UNTIL(sides[LISTENS].connected && sides[CONNECTS].connected);
     close_beside(&sides[LISTENS].connection, &sides[CONNECTS]);
     POLL_UNTIL(sides[CONNECTS].disconnected == 1);
-    assert_int_equal(stat_of(&sides[LISTENS], "requests_accepted"), 1);
+    assert_int_equal(counter_of(sides[LISTENS].context, "requests_accepted"), 1);
 }
 
 /* ------------------------------------------------------------------------------ hostile and failing peers */
@@ -437,7 +437,7 @@ static void connects_beyond_connections_max_are_refused_until_one_closes(void **
     connect_to(LOOP);
     POLL_UNTIL(sides[CONNECTS].disconnected);
     assert_int_equal(sides[CONNECTS].last.reason, LLM_REASON_FULL);
-    assert_int_equal(stat_of(&sides[LISTENS], "requests_full"), 1);
+    assert_int_equal(counter_of(sides[LISTENS].context, "requests_full"), 1);
     assert_int_equal(llm_connection_close(&sides[CONNECTS].connection), 0);
     close_beside(&first, &sides[LISTENS]);
     POLL_UNTIL(sides[LISTENS].disconnected);
@@ -460,12 +460,13 @@ static void callers_that_vanish_after_connect_leave_no_trace(void **state)
         assert_int_equal(llm_context_close(&sides[CONNECTS].context), LLM_OK);
         sides[CONNECTS].context = context_make();
     }
-    for (const uint64_t until = llm_clock() + WAIT_NS; stat_of(&sides[LISTENS], "connections_unconfirmed") <
-                                                           stat_of(&sides[LISTENS], "requests_accepted") &&
-                                                       llm_clock() < until;)
+    for (const uint64_t until = llm_clock() + WAIT_NS;
+         counter_of(sides[LISTENS].context, "connections_unconfirmed") <
+             counter_of(sides[LISTENS].context, "requests_accepted") &&
+         llm_clock() < until;)
         assert_true(llm_poll(sides[LISTENS].context) >= 0);
-    assert_int_equal(stat_of(&sides[LISTENS], "connections_unconfirmed"),
-                     stat_of(&sides[LISTENS], "requests_accepted"));
+    assert_int_equal(counter_of(sides[LISTENS].context, "connections_unconfirmed"),
+                     counter_of(sides[LISTENS].context, "requests_accepted"));
     assert_int_equal(sides[LISTENS].connected + sides[LISTENS].disconnected, 0);
     connect_to(LOOP);
     POLL_UNTIL(sides[LISTENS].connected && sides[CONNECTS].connected);
@@ -490,7 +491,7 @@ static void an_endless_stream_of_connections_is_served(void **state)
         assert_int_equal(llm_context_close(&sides[CONNECTS].context), LLM_OK);
     }
     sides[CONNECTS].context = context_make();
-    assert_int_equal(stat_of(&sides[LISTENS], "requests_accepted"), 300);
+    assert_int_equal(counter_of(sides[LISTENS].context, "requests_accepted"), 300);
 }
 
 /*
@@ -578,10 +579,10 @@ static void hostile_packets_disturb_no_connection(void **state)
     assert_int_equal(sides[0].disconnected + sides[1].disconnected, 0);
     assert_int_equal(sides[LISTENS].connected, 1);
     assert_true(requests > 4);
-    assert_true(stat_of(&sides[LISTENS], "requests_full") > 0);
-    assert_true(stat_of(&sides[LISTENS], "connections_unconfirmed") > 0);
-    assert_true(stat_of(&sides[LISTENS], "packets_malformed") > 0);
-    assert_true(stat_of(&sides[CONNECTS], "packets_foreign") > 0);
+    assert_true(counter_of(sides[LISTENS].context, "requests_full") > 0);
+    assert_true(counter_of(sides[LISTENS].context, "connections_unconfirmed") > 0);
+    assert_true(counter_of(sides[LISTENS].context, "packets_malformed") > 0);
+    assert_true(counter_of(sides[CONNECTS].context, "packets_foreign") > 0);
     /* They leave nothing in use: there is room again after they are given up. */
     for (const uint64_t until = llm_clock() + 200000000; llm_clock() < until;)
         poll_all();

@@ -144,7 +144,7 @@ static void both_peers_wait_until_their_addresses_are_resolved(void **state)
     assert_int_equal(made, 2);
     close_both();
     POLL_UNTIL(known_count == 0); /* when the CLOSE was answered */
-    assert_int_equal(stat_of(&sides[LISTENS], "requests_full"), 0);
+    assert_int_equal(counter_of(sides[LISTENS].context, "requests_full"), 0);
 }
 
 static void a_refusal_waits_until_the_address_is_resolved(void **state)
@@ -213,7 +213,7 @@ static void a_connect_without_an_answer_releases_its_address(void **state)
     connect_late(BRIEF);
     POLL_UNTIL(requests == 1);
     assert_int_equal(known_count, 1);
-    POLL_UNTIL(stat_of(&sides[LISTENS], "requests_expired") == 1 && sides[CONNECTS].disconnected);
+    POLL_UNTIL(counter_of(sides[LISTENS].context, "requests_expired") == 1 && sides[CONNECTS].disconnected);
     assert_int_equal(known_count, 0);
     assert_int_equal(sides[CONNECTS].last.reason, LLM_REASON_UNANSWERED);
 }
@@ -226,11 +226,12 @@ static void an_unreachable_caller_is_not_shown_and_given_up(void **state)
     takes = NEVER;
     listen_late(BRIEF);
     connect_to(BRIEF);
-    POLL_UNTIL(sides[CONNECTS].disconnected && stat_of(&sides[LISTENS], "requests_unreachable") == 1);
+    POLL_UNTIL(sides[CONNECTS].disconnected &&
+               counter_of(sides[LISTENS].context, "requests_unreachable") == 1);
     assert_int_equal(sides[CONNECTS].last.reason, LLM_REASON_UNANSWERED);
     assert_int_equal(requests, 0);
     assert_int_equal(known_count, 0);
-    assert_int_equal(stat_of(&sides[LISTENS], "requests_full"), 0);
+    assert_int_equal(counter_of(sides[LISTENS].context, "requests_full"), 0);
 }
 
 static void a_caller_gives_up_an_unreachable_listener(void **state)
@@ -245,9 +246,9 @@ static void a_caller_gives_up_an_unreachable_listener(void **state)
     assert_true(llm_clock() - begin >= 100 * MS);
     assert_int_equal(sides[CONNECTS].last.reason, LLM_REASON_UNANSWERED);
     assert_non_null(strstr(logged, "could not be resolved"));
-    assert_int_equal(stat_of(&sides[CONNECTS], "packets_unreachable"), 1);
+    assert_int_equal(counter_of(sides[CONNECTS].context, "packets_unreachable"), 1);
     assert_int_equal(known_count, 0);
-    POLL_UNTIL(stat_of(&sides[LISTENS], "connections_unconfirmed") == 1);
+    POLL_UNTIL(counter_of(sides[LISTENS].context, "connections_unconfirmed") == 1);
     assert_int_equal(sides[LISTENS].connected + sides[LISTENS].disconnected, 0);
 }
 
@@ -260,7 +261,7 @@ static void an_unsendable_answer_is_given_up(void **state)
     POLL_UNTIL(requests == 1);
     takes = NEVER;
     assert_int_equal(llm_listener_refuse(listener, caller_id, 7), LLM_OK);
-    POLL_UNTIL(stat_of(&sides[LISTENS], "refusals_dropped") >= 1 && known_count == 0);
+    POLL_UNTIL(counter_of(sides[LISTENS].context, "refusals_dropped") >= 1 && known_count == 0);
     POLL_UNTIL(sides[CONNECTS].disconnected);
     assert_int_equal(sides[CONNECTS].last.reason, LLM_REASON_UNANSWERED);
 }
@@ -276,7 +277,7 @@ static void a_connection_closed_during_resolution_leaves_no_address(void **state
     POLL_UNTIL(known_count == 1);
     assert_int_equal(llm_connection_close(&sides[CONNECTS].connection), 0);
     assert_int_equal(known_count, 0);
-    POLL_UNTIL(stat_of(&sides[LISTENS], "connections_unconfirmed") == 1);
+    POLL_UNTIL(counter_of(sides[LISTENS].context, "connections_unconfirmed") == 1);
 }
 
 static void a_listener_closed_during_resolution_leaves_no_address(void **state)

@@ -33,8 +33,8 @@ static void both_sides_connect_exchange_messages_and_close(void **state)
     connect_to(channels[CONNECTS]);
     POLL_UNTIL(sides[LISTENS].connected && sides[CONNECTS].connected);
     exchange(2000);
-    assert_int_equal(stat_of(&sides[LISTENS], "packets_forged"), 0);
-    assert_int_equal(stat_of(&sides[LISTENS], "packets_in_clear"), 0);
+    assert_int_equal(counter_of(sides[LISTENS].context, "packets_forged"), 0);
+    assert_int_equal(counter_of(sides[LISTENS].context, "packets_in_clear"), 0);
     close_beside(&sides[CONNECTS].connection, &sides[LISTENS]);
     POLL_UNTIL(sides[LISTENS].disconnected);
     assert_int_equal(sides[LISTENS].last.reason, LLM_REASON_CLOSED);
@@ -49,8 +49,8 @@ static void a_caller_without_the_key_is_not_answered(void **state)
     POLL_UNTIL(sides[CONNECTS].disconnected);
     assert_int_equal(sides[CONNECTS].last.reason, LLM_REASON_UNANSWERED);
     assert_int_equal(requests, 0);
-    assert_true(stat_of(&sides[LISTENS], "packets_forged") > 0);
-    assert_int_equal(stat_of(&sides[CONNECTS], "packets_forged"), 0);
+    assert_true(counter_of(sides[LISTENS].context, "packets_forged") > 0);
+    assert_int_equal(counter_of(sides[CONNECTS].context, "packets_forged"), 0);
     assert_int_equal(llm_connection_close(&sides[CONNECTS].connection), 0);
 }
 
@@ -62,7 +62,7 @@ static void a_caller_in_clear_is_not_answered(void **state)
     POLL_UNTIL(sides[CONNECTS].disconnected);
     assert_int_equal(sides[CONNECTS].last.reason, LLM_REASON_UNANSWERED);
     assert_int_equal(requests, 0);
-    assert_true(stat_of(&sides[LISTENS], "packets_in_clear") > 0);
+    assert_true(counter_of(sides[LISTENS].context, "packets_in_clear") > 0);
     assert_int_equal(llm_connection_close(&sides[CONNECTS].connection), 0);
 }
 
@@ -133,8 +133,8 @@ static void the_seals_of_every_connection_are_verified(void **state)
     for (int i = 0; i < 2; i++)
         assert_int_equal(llm_send(callers[i].topic, "message", 7, 0), LLM_OK);
     POLL_UNTIL(counted == 2);
-    POLL_UNTIL(stat_of(&sides[LISTENS], "packets_sealed") >= 2);
-    assert_int_equal(stat_of(&sides[LISTENS], "packets_unsealed"), 0);
+    POLL_UNTIL(counter_of(sides[LISTENS].context, "packets_sealed") >= 2);
+    assert_int_equal(counter_of(sides[LISTENS].context, "packets_unsealed"), 0);
     for (int i = 0; i < 2; i++)
         (void)unlink(seal[i]);
 }

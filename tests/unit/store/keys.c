@@ -31,14 +31,6 @@ static int down_with_keys(void **state)
     return down(state);
 }
 
-static uint64_t counter_of(struct llm_context *of, const char *name)
-{
-    uint64_t value;
-
-    assert_int_equal(llm_context_counter(of, name, &value), LLM_OK);
-    return value;
-}
-
 /* ------------------------------------------------------------------------------------------------- replay */
 
 static struct {

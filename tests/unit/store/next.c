@@ -66,14 +66,14 @@ static void it_is_there_when_half_of_the_segment_is_full(void **state)
     record_with_next();
     assert_true(find_file(1, &ahead));
     assert_int_equal(ahead.st_size, options.segment_bytes);
-    assert_int_equal(counter("store_spares"), 1);
-    assert_int_equal(counter("store_segments_begun"), 1);
+    assert_int_equal(counter_of(context, "store_spares"), 1);
+    assert_int_equal(counter_of(context, "store_segments_begun"), 1);
     assert_int_equal(lli_catalogue_open(directory, &log, &catalogue), LLM_OK);
     assert_int_equal(catalogue->recordings[0]->count, 1);
     assert_int_equal(catalogue->ignored, 0);
     assert_int_equal(catalogue->ready_count, 1);
     lli_catalogue_close(&catalogue);
-    while (counter("store_segments_begun") == 1)
+    while (counter_of(context, "store_segments_begun") == 1)
         send_some(SOME);
     assert_true(find_file(1, &begun));
     assert_true(begun.st_ino == ahead.st_ino);
@@ -143,18 +143,18 @@ static void retention_does_not_count_it(void **state)
     options.bytes_max = 2 * options.segment_bytes;
     assert_int_equal(store_up_in(context), LLM_OK);
     transmitter_up();
-    while (counter("store_segments_begun") < 2 || recorded()->next.fd < 0)
+    while (counter_of(context, "store_segments_begun") < 2 || recorded()->next.fd < 0)
         send_some(SOME);
     (void)llm_poll(context);
-    assert_int_equal(counter("store_segments_retired"), 0);
+    assert_int_equal(counter_of(context, "store_segments_retired"), 0);
     for (int i = 0; i < LONGER_MS; i++)
         (void)llm_wait(context, 1000000);
     assert_int_equal(lli_pool_spares(store->pool), 0);
-    while (counter("store_segments_begun") < 3)
+    while (counter_of(context, "store_segments_begun") < 3)
         send_some(SOME);
     await_acknowledged(llm_transmitter_next(transmitter));
     (void)llm_poll(context);
-    assert_int_equal(counter("store_segments_retired"), 1);
+    assert_int_equal(counter_of(context, "store_segments_retired"), 1);
 }
 
 int main(void)

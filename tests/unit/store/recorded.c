@@ -310,7 +310,7 @@ static void a_quota_before_a_segment_is_due_stops_nothing(void **state)
     send_some(100);
     await_acknowledged(100);
     atomic_store(&fault_allocate, 1);
-    while (counter("store_segments_begun") < 2)
+    while (counter_of(context, "store_segments_begun") < 2)
         send_some(100);
     assert_int_equal(atomic_load(&fault_allocate), 0);
     await_acknowledged(llm_transmitter_next(transmitter));
@@ -391,14 +391,14 @@ static struct llm_topic *bulk_up(void)
 /* Most packets that one poll received, until `count` were received in all. */
 static uint64_t most_per_poll(uint64_t count)
 {
-    uint64_t most = 0, after = counter("packets_received");
+    uint64_t most = 0, after = counter_of(context, "packets_received");
 
     for (int i = 0; after < count; i++) {
         const uint64_t before = after;
 
         assert_true(i < 1000000);
         (void)llm_poll(context);
-        after = counter("packets_received");
+        after = counter_of(context, "packets_received");
         most = lli_max(most, after - before);
     }
     return most;
@@ -414,20 +414,20 @@ static void polls_are_brief_while_the_disk_is_awaited(void **state)
     (void)state;
     bulk = bulk_up();
     send_packets(bulk, PACKETS);
-    assert_true(most_per_poll(counter("packets_received") + PACKETS) > BURST);
+    assert_true(most_per_poll(counter_of(context, "packets_received") + PACKETS) > BURST);
     faults.waits = true;
-    while (counter("store_stalls") == 0) {
+    while (counter_of(context, "store_stalls") == 0) {
         send_packets(bulk, 1);
         (void)llm_poll(context);
     }
     send_packets(bulk, PACKETS);
-    most = most_per_poll(counter("packets_received") + PACKETS);
+    most = most_per_poll(counter_of(context, "packets_received") + PACKETS);
     /* Before anything fails: the store would not close. */
     faults.waits = false;
     assert_int_equal(most, BURST);
     send_some(100);
     await_acknowledged(llm_transmitter_next(transmitter));
-    assert_int_equal(counter("store_gaps"), 0);
+    assert_int_equal(counter_of(context, "store_gaps"), 0);
 }
 
 /* A block is what arrived while the write before it was under way, however fast that was. */
@@ -445,12 +445,12 @@ static void a_block_is_not_written_before_the_poll_ends(void **state)
     while (faults.under_way == 0)
         (void)llm_poll(context);
     faults.waits = false;
-    blocks = counter("store_blocks");
+    blocks = counter_of(context, "store_blocks");
     faults.awaited = true;
     send_packets(bulk, PACKETS);
-    (void)most_per_poll(counter("packets_received") + PACKETS);
-    assert_true(counter("store_blocks") > blocks);
-    assert_true(counter("store_blocks") <= blocks + 2);
+    (void)most_per_poll(counter_of(context, "packets_received") + PACKETS);
+    assert_true(counter_of(context, "store_blocks") > blocks);
+    assert_true(counter_of(context, "store_blocks") <= blocks + 2);
 }
 
 int main(void)

@@ -48,7 +48,7 @@ static void a_store_says_where_a_stream_ends(void **state)
     expect_ask(1, 570, 2);
     strcpy(stream.stream, "trades");
     expect_ask(1, 0, 0);
-    assert_true(counter("store_streams_answered") >= 4);
+    assert_true(counter_of(context, "store_streams_answered") >= 4);
 }
 
 /* While the session goes on, and after the store was opened again. */
@@ -121,7 +121,7 @@ static void too_many_questions_are_dropped(void **state)
     live(10);
     for (int i = 0; i < 100; i++)
         (void)llm_store_ask(context, channel(""), &stream, 1, 0);
-    assert_true(counter("store_streams_dropped") > 0);
+    assert_true(counter_of(context, "store_streams_dropped") > 0);
     expect_ask(1, 10, 1);
 }
 
