@@ -326,7 +326,7 @@ def row_of(o, transport, library, sequence, runs, bare, rate_max):
 COLUMNS = (("", "sequence", lambda row: f"{row['transport']} {row['sequence']}", None), ("", "library", "library", None), ("consumers", "", "consumers", None),
            *(("hybrid us" if at == 0 else "", name.replace("_", "."), f"hybrid_us.{name}", 1) for at, name in enumerate(NAMES)),
            ("from send", "mean", "from_send_us.mean", 1), ("bare", "mean", "bare_hybrid_us.mean", 1), ("ratio", "", "ratio_to_bare", 2),
-           ("highest", "msg/s", "highest_rate_msgs_per_s", 0), ("cores", "prod.", "cpu_cores.producer", 2),
+           ("highest", "msg/s", "highest_rate_msgs_per_s", 0), ("bare", "msg/s", "bare_highest_rate_msgs_per_s", 0), ("cores", "prod.", "cpu_cores.producer", 2),
            ("", "cons.", "cpu_cores.consumers", 2), ("MiB", "resident", "rss_mib_max", 0),
            ("", "share", "pss_mib_max", 0), ("", "all", lambda row: number(sum(row["pss_mib"].values()), 0), None), ("recovery", "ms", "recovery_ms.median", 0),
            ("", "max", "recovery_ms.max", 0), ("lost", "", "lost", None))
@@ -400,16 +400,18 @@ def run(bench):
              if not unsupported(library, transport, sequence)]
     beside = (cases[0][0], CLOCK, CLOCK)
     found = bench.turns([beside, *cases], measure, f"{', '.join(sequences)} over {', '.join(o.transport)}")
-    rows = []
+    rows, tops = [], {}
+    for transport, library, sequence in cases:
+        if not o.no_highest and sequence not in INCIDENTS and "-" not in sequence:
+            tops[transport, library, sequence] = highest(bench, transport, library, sequence)
+            say(f"{sequence} over {transport}, {library}: {tops[transport, library, sequence] or 'no'} messages a second")
     for transport, library, sequence in cases:
         if library == "bare":
             continue
-        rate_max = None
-        if not o.no_highest and sequence not in INCIDENTS and "-" not in sequence:
-            rate_max = highest(bench, transport, library, sequence)
-            say(f"{sequence} over {transport}, {library}: {rate_max or 'no'} messages a second")
+        rate_max = tops.get((transport, library, sequence))
         rows.append(row_of(o, transport, library, sequence, found[transport, library, sequence], found[transport, "bare", sequence],
                            rate_max))
+        rows[-1]["bare_highest_rate_msgs_per_s"] = tops.get((transport, "bare", sequence))
         rows[-1]["clock_us"] = averages(found[beside], "clock_us")
         rows[-1]["causes"] = plain(bench, transport, library, sequence, o.rate, o.duration, True)["causes"] if library == "libllm" and \
             sequence in o.causes else None

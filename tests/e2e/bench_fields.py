@@ -135,7 +135,7 @@ BESIDES = {
     "watch": {"rate_msgs_per_s", "watch_ms", "duration_s", "limited_lost", "watched_s", "made_ms", "wrong_of", "counters"},
     "groups": SWEEP_BESIDES,
     "topics": SWEEP_BESIDES,
-    "market-data": {"rss_mib", "pss_mib", "pss_mib_max", "faults", "switches", "phases_us", "curve", "clock_us", "causes"},
+    "market-data": {"bare_highest_rate_msgs_per_s", "rss_mib", "pss_mib", "pss_mib_max", "faults", "switches", "phases_us", "curve", "clock_us", "causes"},
     "fan-out": {"sent", "received", "p99_9_ratio_to_bare", "each_median_us", "late_ms", "cpu_cores", "rss_mib_max", "pss_mib_max", "highest_rate_msgs_per_s",
                 "highest_delivered_msgs_per_s", "clock_us", "causes"},
     "scale": {"loss", "virtual_s", "packets_per_s", "data_per_s", "naks_per_s", "status_per_s", "repairs_multicast_per_s",
