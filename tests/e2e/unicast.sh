@@ -49,26 +49,33 @@ killed_host_of_a_list_does_not_disturb_other_hosts() {
     ends "$sender" && ends "$second" && ends "$own" && complete second $((rate / 2)) && complete own $((rate / 2))
 }
 
-# Delayed packets fill the sockets' buffers at different times: each host is still sent each packet exactly once. The kernel may deliver some late,
-# out of order: one that was requested by then comes twice, as itself and as a repair.
+# Delayed packets fill the sockets' buffers at different times: each host still gets each packet exactly once. On some machines a few packets
+# arrive late in some runs, and one that was requested by then comes twice, as itself and as a repair: of three runs, one has none.
 e2e full_send_buffers_duplicate_no_packet_of_a_list needs=namespaces hosts=3 \
     not=bypass:"the kernel's buffer of a socket" \
     not=xdp:"the buffer of a socket" \
     not=roce:"the buffer of a socket; tests/unit/roce/send.c fills the device's queue" \
     not=shm:"memory reaches no hosts"
 full_send_buffers_duplicate_no_packet_of_a_list() {
-    local first second own list sender status=0 name count=$((some * 2 / 5))
+    local first second own list sender status=0 name run late count=$((some * 2 / 5))
     # shellcheck disable=SC2086
     $HOST_A tc qdisc add dev "$IF_A" root tbf rate 100mbit burst 20000 limit 100000000 2>>"$work/tc.log" ||
         { why="this kernel cannot slow an interface down" && return 77; }
-    listeners "sndbuf_bytes=16K&$keep" && send "$HOST_A" sender "$list" --messages "$count" --rate "$rate" --receivers 3 &&
-        sender=$last && ends "$sender" && ends "$first" && ends "$second" && ends "$own" && is sender udp_send_waits ">" 0 || status=$?
+    for run in 1 2 3; do
+        late=0
+        listeners "sndbuf_bytes=16K&$keep" && send "$HOST_A" sender "$list" --messages "$count" --rate "$rate" --receivers 3 &&
+            sender=$last && ends "$sender" && ends "$first" && ends "$second" && ends "$own" && is sender udp_send_waits ">" 0 || status=$?
+        for name in first second own; do
+            [ "$status" = 0 ] && complete "$name" "$count" && is "$name" packets_duplicate == "$(number "$name" packets_recovered)" || status=1
+            late=$((late + $(number "$name" packets_missed)))
+        done
+        [ "$status" = 0 ] && [ "$late" -gt 0 ] || break
+    done
     # shellcheck disable=SC2086
     $HOST_A tc qdisc del dev "$IF_A" root
-    for name in first second own; do
-        [ "$status" = 0 ] && complete "$name" "$count" && is "$name" packets_duplicate == "$(number "$name" packets_recovered)" || return 1
-    done
-    note "no room in a buffer $(number sender udp_send_waits) times"
+    [ "$status" = 0 ] || return 1
+    [ "$late" = 0 ] || { why="$late packets were missed in the last of 3 runs" && return 1; }
+    note "no room in a buffer $(number sender udp_send_waits) times; runs: $run"
 }
 
 e2e unicast_over_ipv6 needs=namespaces \
