@@ -9,10 +9,11 @@
  * Each with the counters of the store, which also wait for the level of the store.
  *
  * The role replay reads the directory= of a store from start to end, in each request `replay`, for duration= at
- * least; rate=: messages a second at most; cached=0: each time from the disk, and not from the memory of the kernel;
+ * least; rate=: messages a second at most; cached=0: each time from the disk, and not from the page cache;
  * session=: only this one. It answers with what was delivered.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <stdio.h>
@@ -242,11 +243,11 @@ static int replay_forget_file(const char *path, const struct stat *status, int k
     return 0;
 }
 
-/* Has the kernel forget what it has read of the directory. */
+/* Drops the directory from the page cache. */
 static void replay_forget(void)
 {
     if (nftw(replay_directory, replay_forget_file, STORE_FILES_OPEN, FTW_PHYS) != 0)
-        control_fail(replay_directory, "cannot be read");
+        control_fail(replay_directory, strerror(errno));
 }
 
 /* Replays once, and adds to the track. */

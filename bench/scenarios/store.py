@@ -14,7 +14,7 @@ Cases:
                the place of the store, and while bare writes like the store's are done beside that one
   start        a store is killed while it records, and opened again with so many more segments, which are sparse files: until
                llm_store_open() returns, and until the session goes on and its messages are on the disk
-  replay       rate of llm_replay_next() of what the kernel has in memory, and from the disk; beside that of the live stream and bare
+  replay       rate of llm_replay_next() from the page cache, and from the disk; beside that of the live stream and bare
                reads (O_DIRECT) of full blocks, four at a time; and the hop of a live receiver meanwhile
   join         receivers join with join=oldest while others are live, and get from the store what the transmitter no longer has
 
@@ -48,7 +48,7 @@ SEGMENT_MIB, SPARES = 64, 8  # with --quick 16 and 2
 LATENCY = ("median", "p99", "max")
 START_MIB, START_RATE = 256, 10000  # segments of start, and messages a second while the store is gone
 LIVE_RATE = 10000  # messages a second beside a replay, and beside joiners
-CACHED = (1, 0)  # a replay reads what the kernel has read before; the disk, into the memory that this leaves
+CACHED = (1, 0)  # a replay reads the page cache; then the disk, into the pages that this frees
 REPLAY = "replay_bytes_per_s=4G"  # no limit of the store for what it sends to joiners
 HISTORY = 1024  # packets of the transmitter's history in join
 FILLS = 20  # most sends before a measurement
